@@ -1,0 +1,35 @@
+"""What can go wrong, each with the reason and what to do about it."""
+
+from __future__ import annotations
+
+
+class MixlensError(Exception):
+    """Base of every error that mixlens raises on purpose."""
+
+
+class UnsupportedModel(MixlensError):
+    """The model's numbers could not be taken apart and proved right, so none are given."""
+
+
+class InvalidInput(MixlensError, ValueError):
+    """The text or tensors cannot be recorded as they are."""
+
+
+class MissingTokenizer(InvalidInput):
+    """A text was given to a lens that has no tokenizer."""
+
+
+class EmptyInput(InvalidInput):
+    """There is no token to record."""
+
+
+class InputTooLong(InvalidInput):
+    """The input has more tokens than the model has positions."""
+
+
+class WrongKeys(InvalidInput):
+    """The input dict has keys that the model does not take, or lacks one that it needs."""
+
+
+class NonFiniteActivations(MixlensError, ArithmeticError):
+    """A layer put out NaN or infinity."""

@@ -1,0 +1,161 @@
+"""Lens: a model and its tokenizer, the front door."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.recording.calls import Inputs, batch_size
+from mixlens.recording.inputs import Prepared, Text, prepared, row_lengths
+from mixlens.recording.model_structure import ModelStructure, model_structure
+from mixlens.recording.recording import Recording, recorded
+from mixlens.recording.verification import Report, report
+from mixlens.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mixlens.maps import MixingMaps
+
+BUNDLED = ("masked", "causal")
+_VERIFIED = "_mixlens_verified"
+
+
+class Lens:
+    """Records a transformers model and measures how its tokens mix.
+
+    The model must be in eval mode; it is left exactly as it was. Without a tokenizer, inputs are dicts of tensors.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Any = None, *, memory_budget: int | None = None) -> None:
+        if not hasattr(model, "config") or not callable(getattr(model, "forward", None)):
+            raise InvalidInput(f"a transformers model is needed, not {type(model).__name__}")
+        self.model, self.tokenizer, self.memory_budget = model, tokenizer, memory_budget
+
+    @classmethod
+    def from_pretrained(cls, name: str, *, tokenizer: Any = None, **options: Any) -> Lens:
+        """Loads a model and its tokenizer by hub name or folder; `options` go to `from_pretrained`.
+
+        The class is the one that the checkpoint names (masked LM, causal LM, classifier ...), else the bare model. Code from the
+        checkpoint is run only with `trust_remote_code=True`.
+        """
+        from mixlens.loading import loaded
+
+        model, found = loaded(name, tokenizer, options)
+        return cls(model, found)
+
+    @classmethod
+    def bundled(cls, name: str = "masked", **options: Any) -> Lens:
+        """A small model that ships with the package: "masked" (BERT) or "causal" (Llama)."""
+        if name not in BUNDLED:
+            raise InvalidInput(f"there is no bundled model {name!r}; choose one of: {', '.join(BUNDLED)}")
+        folder = resources.files("mixlens") / "bundled" / name
+        options.setdefault("dtype", torch.float32)
+        return cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload, no-any-return]
+
+    # ------------------------------------------------------------------------------------------- recording
+
+    def record(
+        self, given: Text | Sequence[Text] | Mapping[str, Any], *, memory_budget: int | None = None
+    ) -> Recording:
+        """One verified forward pass of a text, a list of texts, or a dict of input tensors.
+
+        `memory_budget` (bytes; default: a quarter of what is free) bounds what is kept beside the layers' inputs and outputs.
+        """
+        self._require_eval()
+        ready = prepared(self.model, self.tokenizer, given)
+        structure = self._structure(ready.tensors)
+        return self._recorded(structure, ready, memory_budget)
+
+    def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
+        """Takes the model apart on this input and compares every part with what the model computes; see `Report`."""
+        from mixlens import measures
+
+        recording = self.record(_DEFAULT_TEXT if given is None else given)
+        refusals = {}
+        for name in measures.names():
+            reasons = [measures.refusal(name, recording.structure, site) for site in recording.sites]
+            refusals[name] = None if None in reasons else reasons[0]
+        return report(recording, refusals)
+
+    def _require_eval(self) -> None:
+        if any(module.training for module in self.model.modules()):
+            raise UnsupportedModel("the model is in training mode, where dropout makes every run different: call model.eval() first")
+
+    def _structure(self, tensors: Inputs) -> ModelStructure:
+        return model_structure(self.model, tensors)
+
+    def _recorded(self, structure: ModelStructure, ready: Prepared, memory_budget: int | None) -> Recording:
+        budget = self.memory_budget if memory_budget is None else memory_budget
+        if budget is None:
+            budget = free_memory(next(self.model.parameters()).device) // 4
+        recording = recorded(self.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget)
+        rows = _token_rows(recording, ready)
+        recording.tokens = rows
+        recording.lengths = {name: [len(row) for row in found] for name, found in rows.items()}
+        return recording
+
+    # -------------------------------------------------------------------------------------------- measures
+
+    def measure(
+        self,
+        name: str,
+        given: Text | Sequence[Text] | Mapping[str, Any],
+        *,
+        site: str | None = None,
+        layers: Sequence[int] | None = None,
+        targets: Sequence[int] | None = None,
+        per_head: bool = False,
+        **options: Any,
+    ) -> MixingMaps | list[MixingMaps]:
+        """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them for several."""
+        from mixlens import measures
+
+        chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets, "per_head": per_head, **options}
+        found = measures.measure(name, self.record(given), **chosen)
+        several = not (isinstance(given, (str, Mapping)) or hasattr(given, "data") or _is_single_pair(given))
+        return [found] if several and not isinstance(found, list) else found
+
+
+_DEFAULT_TEXT = "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched them since."
+
+
+def _is_single_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be allocated."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not on every system
+        return 2**31
+
+
+def _token_rows(recording: Recording, ready: Prepared) -> dict[str, list[TokenRow]]:
+    """The tokens of every stack: of the text where they fit its length, else numbers (patches, frames)."""
+    found = {}
+    for stack in recording.structure.stacks:
+        width = int(recording._layers[stack.name][0]._call.hidden_in.shape[1])
+        rows = None
+        for prefix, candidates in (("decoder_", ready.decoder_rows), ("", ready.rows)):
+            wide = ready.tensors.get(prefix + "input_ids")
+            if candidates is not None and wide is not None and wide.shape[1] == width:
+                if prefix == "" or stack.has_cross or len(recording.structure.stacks) == 1:
+                    rows = list(candidates)
+                    break
+        if rows is None:
+            lengths = row_lengths(ready.tensors)
+            mask = ready.tensors.get("attention_mask")
+            fits = lengths is not None and mask is not None and mask.shape[1] == width
+            counts = lengths if fits and lengths is not None else [width] * batch_size(ready.tensors)
+            rows = [TokenRow.numbered(count) for count in counts]
+        found[stack.name] = rows
+    return found

@@ -1,0 +1,27 @@
+"""Loading a model and its tokenizer by hub name or folder, as the class that its checkpoint names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The model in eval mode, and its tokenizer (None where it has none)."""
+    import transformers
+
+    shared = {key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code") if key in options}
+    config = transformers.AutoConfig.from_pretrained(name, **shared)
+    cls = transformers.AutoModel
+    for architecture in getattr(config, "architectures", None) or []:
+        cls = getattr(transformers, architecture, cls)
+    if options.get("trust_remote_code") and getattr(config, "auto_map", None):
+        cls = transformers.AutoModel
+    model = cls.from_pretrained(name, **options).eval()
+    if tokenizer is None:
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
+        except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+            tokenizer = None  # a folder without tokenizer files: inputs are then tensors, and a text says so
+    elif isinstance(tokenizer, str):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
+    return model, tokenizer

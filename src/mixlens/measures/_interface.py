@@ -1,0 +1,128 @@
+"""What a measure is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from mixlens.errors import InvalidInput
+from mixlens.tokens import resolved
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Layer, Recording
+    from mixlens.recording.site import Site
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is true of a measure's scores."""
+
+    signed: bool = False  # may scores be negative?
+    rows_sum_to_one: bool = False
+    residual_included: bool = False  # does the diagonal hold the residual stream?
+
+
+@dataclass(frozen=True)
+class Option:
+    name: str
+    default: Any
+    kind: str
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A measure's description."""
+
+    summary: str
+    citation: str
+    use_when: str  # when to use it, in plain words
+    cost: str  # in forward passes, or as a formula of n
+    facts: Facts
+    sites: tuple[str, ...] = ("self", "cross")
+    per_head: bool = False
+    rollout_residual: float | None = None  # the share of the identity that the paper's own rollout mixes in
+    rollout_normalized: bool = True
+    options: tuple[Option, ...] = ()
+
+    def with_options(self, options: tuple[Option, ...]) -> Spec:
+        return replace(self, options=options)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A measure's numbers for the whole batch: [layer, batch, target, source] or [layer, batch, head, target, source].
+
+    Rows and columns of padding may hold anything finite: they are cut off afterwards.
+    """
+
+    values: Tensor
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    # Extras have leading axes [layer, batch, ...]; an axis as long as the padded targets or sources is cut like `values` when
+    # its name says so in `extra_dims`.
+    extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    layers: Sequence[int] | None = None  # where they are not the requested ones (0 = the input of the first layer, for gradients)
+    target_labels: Sequence[str] | None = None  # where the targets are not tokens of the site (one explained output per row of the batch)
+    facts: Facts | None = None  # where options change them
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which scores are asked for."""
+
+    site: str
+    kind: str  # "self" or "cross"
+    layers: tuple[int, ...]
+    targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
+    per_head: bool
+
+    @classmethod
+    def resolved(
+        cls,
+        recording: Recording,
+        *,
+        site: str | None,
+        layers: Sequence[int] | None,
+        targets: Sequence[int] | None,
+        per_head: bool,
+    ) -> Request:
+        name, stack, kind = recording.structure.site(site)
+        count = len(stack.layers)
+        try:
+            chosen = tuple(range(count)) if layers is None else tuple(resolved(list(layers), count))
+        except IndexError as error:
+            raise InvalidInput(f"layers {list(layers or [])}: {stack.name} has {count} layers, 0 to {count - 1}") from error
+        rows = None
+        if targets is not None:
+            try:
+                rows = tuple(tuple(resolved(list(targets), length)) for length in recording.lengths[stack.name])
+            except IndexError as error:
+                raise InvalidInput(f"targets {list(targets)}: {error}") from error
+        return cls(name, kind, chosen, rows, per_head)
+
+    def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
+        """The requested layers, each with the requested attention site, one at a time."""
+        stack = recording.layers(self.site)
+        for index in self.layers:
+            yield stack[index], stack[index].site(self.kind)
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor:
+        """The requested targets of a tensor [batch, ...] along its target axis (all of them where none were named)."""
+        if self.targets is None:
+            return tensor
+        index = torch.tensor(self.targets, device=tensor.device)
+        dim = dim % tensor.dim()
+        shape = [1] * tensor.dim()
+        shape[0], shape[dim] = index.shape
+        sizes = list(tensor.shape)
+        sizes[dim] = index.shape[1]
+        return tensor.gather(dim, index.reshape(shape).expand(sizes))
+
+    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """[batch, target]: the position of every requested target."""
+        if self.targets is None:
+            return torch.arange(count, device=device).expand(batch, count)
+        return torch.tensor(self.targets, device=device)

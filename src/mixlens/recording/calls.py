@@ -1,0 +1,232 @@
+"""One forward pass, seen layer by layer: what each transformer layer was called with, what it returned, and its attention calls.
+
+Layers are found by what happens, not by their names: a layer is the outermost item of a `ModuleList` inside which attention was
+overheard. They are told apart by the order of their calls, because ALBERT calls one module many times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.capture import AttentionCall, Listener, listening, overheard
+
+Inputs = Mapping[str, Any]
+
+
+@dataclass
+class LayerCall:
+    """One call of one transformer layer."""
+
+    path: str
+    module: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any = None
+    attention: list[AttentionCall] = field(default_factory=list)
+
+    @property
+    def hidden_in(self) -> Tensor:
+        return hidden_argument(self.args, self.kwargs)
+
+    @property
+    def hidden_out(self) -> Tensor:
+        return first_tensor(self.output)
+
+
+def first_tensor(output: Any) -> Tensor:
+    """The hidden states in whatever a layer returns: a tensor, or the first thing in a tuple."""
+    while isinstance(output, (tuple, list)) and output:
+        output = output[0]
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, Mapping):
+        for value in output.values():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                return value
+    raise TypeError(f"no tensor in {type(output).__name__}")
+
+
+def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+    raise TypeError("the layer was called without hidden states")
+
+
+def with_hidden_argument(
+    args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same call with other hidden states."""
+    old = hidden_argument(args, kwargs)
+    for position, value in enumerate(args):
+        if value is old:
+            return (*args[:position], hidden, *args[position + 1 :]), kwargs
+    name = next(name for name, value in kwargs.items() if value is old)
+    return args, {**kwargs, name: hidden}
+
+
+def batch_size(inputs: Inputs) -> int:
+    return next(int(value.shape[0]) for value in inputs.values() if isinstance(value, Tensor))
+
+
+def forward(model: nn.Module, inputs: Inputs) -> Any:
+    """The model's output, without a cache: a recorded cache would grow with every re-run."""
+    accepted = inspect.signature(model.forward).parameters
+    extra: dict[str, Any] = {}
+    if "use_cache" in accepted or any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
+        if hasattr(getattr(model, "config", None), "use_cache") or "use_cache" in accepted:
+            extra["use_cache"] = False
+    return model(**inputs, **extra)
+
+
+def _without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    from transformers.cache_utils import Cache
+
+    return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
+
+
+@contextlib.contextmanager
+def hooks_removed(handles: list[Any]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def layer_calls(
+    model: nn.Module,
+    inputs: Inputs,
+    paths: set[str],
+    backend: str | None,
+    on_layer: Callable[[LayerCall, dict[Any, Tensor]], None] | None = None,
+    on_enter: Callable[[int, LayerCall], Tensor | None] | None = None,
+    watch: Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]] | None = None,
+) -> tuple[list[LayerCall], Any]:
+    """Runs the model once. Returns every layer call in order and the model's output.
+
+    With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each finished call and may drop
+    what need not be kept; `on_enter` may replace the hidden states that a layer is given; `watch` hooks submodules of a layer and
+    stores what it sees in the dict of the running call.
+    """
+    done: list[LayerCall] = []
+    open_calls: list[LayerCall] = []
+    seen_by: list[dict[Any, Tensor]] = []
+    count = 0
+
+    def entered(path: str) -> Callable[..., Any]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            nonlocal count
+            call = LayerCall(path, module, args, _without_cache(kwargs))
+            open_calls.append(call)
+            seen_by.append({})
+            count += 1
+            replacement = None if on_enter is None else on_enter(count - 1, call)
+            return None if replacement is None else with_hidden_argument(args, kwargs, replacement)
+
+        return hook
+
+    def left(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        call = open_calls.pop()
+        call.output = output
+        seen = seen_by.pop()
+        if on_layer is not None:
+            on_layer(call, seen)
+        done.append(call)
+
+    def on_call(call: AttentionCall) -> None:
+        if open_calls:
+            open_calls[-1].attention.append(call)
+
+    handles: list[Any] = []
+    with hooks_removed(handles), contextlib.ExitStack() as stack:
+        for path, module in model.named_modules():
+            if path in paths:
+                handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
+                handles.append(module.register_forward_hook(left, with_kwargs=True))
+                if watch is not None:
+                    handles += watch(module, path, lambda: seen_by[-1])
+        if backend is not None:
+            stack.enter_context(listening(Listener(on_call=on_call, batch=batch_size(inputs))))
+            stack.enter_context(overheard(model, backend))
+        output = forward(model, inputs)
+    return done, output
+
+
+def layer_paths(model: nn.Module, inputs: Inputs, backend: str) -> list[str]:
+    """Paths of the transformer layers, in the order in which the model calls them."""
+    seen: list[list[tuple[str, int]]] = []  # for each attention call: the ModuleList items around it, outermost first
+    around: list[tuple[str, int]] = []
+    calls = 0
+    items = {
+        f"{path}.{name}" if path else name: child
+        for path, parent in model.named_modules()
+        if isinstance(parent, nn.ModuleList)
+        for name, child in parent.named_children()
+    }
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
+            nonlocal calls
+            calls += 1
+            called.add(path)
+            around.append((path, calls))
+
+        return hook
+
+    def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        around.pop()
+
+    called: set[str] = set()
+    handles: list[Any] = []
+    listener = Listener(on_call=lambda call: seen.append(list(around)), batch=batch_size(inputs))
+    with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, backend):
+        for path, module in items.items():
+            handles.append(module.register_forward_pre_hook(entered(path)))
+            handles.append(module.register_forward_hook(left))
+        forward(model, inputs)
+    found = [path for path, _ in dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)]
+    if found:
+        _require_attention_everywhere(model, found, {path: items[path] for path in called})
+    return found
+
+
+def _layer_of(
+    chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]
+) -> tuple[str, int]:
+    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's groups)."""
+    for depth, item in enumerate(chain):
+        below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
+        kinds = {type(items[path]) for path, _ in below}
+        if len(below) < 2 or len(kinds) > 1:
+            return item
+    return chain[-1]
+
+
+def _require_attention_everywhere(model: nn.Module, paths: list[str], called: Mapping[str, nn.Module]) -> None:
+    """Refuses a model some of whose layers ran without attention that could be overheard."""
+    parents = dict.fromkeys(path.rpartition(".")[0] for path in paths)
+    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in paths]
+    silent += [
+        path
+        for path, module in called.items()
+        if not any(_within(path, other) or _within(other, path) for other in paths)
+        and any("attention" in type(part).__name__.lower() for part in module.modules())
+    ]
+    if silent:
+        raise UnsupportedModel(
+            f"{type(model).__name__}: {len(silent)} layers that ran (first: `{silent[0]}`) show no softmax attention that could be "
+            "overheard, so what mixes tokens there is unknown. Hybrid, sparse and attention-free layers are not supported."
+        )
+
+
+def _within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith(outer + ".")

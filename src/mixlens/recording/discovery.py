@@ -1,0 +1,291 @@
+"""Finds out how a layer is put together from the numbers of one run, and from nothing else.
+
+For each attention call: the output projection is the affine module that takes A V; norms and scales that follow it are the branch; the
+residual add is the first tensor that is a linear combination of the stream and the branch. Whether a norm after that sum is the
+block's output norm (post-norm) or the feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains
+the layer's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.events import Core, Event, LayerTrace
+from mixlens.recording.norms import LinearisedNorm, linearised
+from mixlens.recording.projection import affine_map
+from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure, Witness
+
+Scale = float | Tensor
+_NEGLIGIBLE = 1e-3  # a coefficient below this is noise, not a part of the sum
+
+
+def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
+    """The layer's structure, or `UnsupportedModel` with the step that could not be explained."""
+    explainer = _Explainer(path, trace)
+    for detours in (False, True):  # a residual taken after a norm (Bloom's option) only where the plain reading fails
+        explainer.detours = detours
+        for sites, feed_forward in explainer.explanations(0, trace.hidden):
+            return LayerStructure(path, tuple(sites), feed_forward, axes)
+    raise UnsupportedModel(f"layer `{path}`: {explainer.obstacle}")
+
+
+@dataclass
+class _Sum:
+    """total = residual_scale * residual + branch_scale * branch"""
+
+    total: Tensor
+    residual_from: str | None
+    residual_scale: float
+    branch_scale: Scale
+    event: Event | None  # the submodule that takes the sum; None: it is the layer's output
+    position: int = 0
+
+
+class _Explainer:
+    def __init__(self, path: str, trace: LayerTrace) -> None:
+        self.trace, self.path = trace, path
+        self.hidden, self.output = trace.hidden, trace.output
+        self.d_model = int(self.hidden.shape[-1])
+        self.tolerance = 1e-9 if self.hidden.dtype == torch.float64 else 2e-5
+        self.obstacle = "its output is not explained by its parts. Nothing is reported rather than a wrong number."
+        self.detours = False
+        self._norms: dict[int, LinearisedNorm | None] = {}
+
+    # ------------------------------------------------------------------------------------------ comparisons
+
+    def same(self, a: Tensor | None, b: Tensor | None) -> bool:
+        if a is None or b is None or a.shape != b.shape:
+            return False
+        return bool((a - b).abs().max() <= self.tolerance * a.abs().max().clamp_min(1e-6))
+
+    def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
+        """Coefficients of total = sum of c_k part_k, or None where no such sum is exact or a part plays no role."""
+        matrix = torch.stack([part.reshape(-1).double() for part in parts], 1)
+        target = total.reshape(-1).double()
+        solution = torch.linalg.lstsq(matrix, target[:, None]).solution[:, 0]
+        snapped = torch.where((solution - 1).abs() < 1e-4, torch.ones_like(solution), solution)
+        for coefficients in (snapped, solution):
+            error = (matrix @ coefficients - target).abs().max()
+            if error <= self.tolerance * target.abs().max().clamp_min(1e-6):
+                found = [float(c) for c in coefficients]
+                return found if min(abs(c) for c in found) > _NEGLIGIBLE else None
+        return None
+
+    def fitted_by_channel(self, total: Tensor, residual: Tensor, branch: Tensor) -> Tensor | None:
+        """One factor per channel for the branch: layer scales held as bare parameters (BEiT)."""
+        t, r, b = (x.reshape(-1, self.d_model).double() for x in (total, residual, branch))
+        if len(t) < 3:
+            return None
+        scale = ((t - r) * b).sum(0) / b.square().sum(0).clamp_min(1e-30)
+        error = (r + scale * b - t).abs().max()
+        if error > self.tolerance * t.abs().max().clamp_min(1e-6) or scale.abs().max() < _NEGLIGIBLE:
+            return None
+        return scale.to(total.dtype)
+
+    def norm(self, event: Event) -> LinearisedNorm | None:
+        """The module's linear form where it is a norm or a scale that changes its input."""
+        if event.output is None or not event.inputs or event.output.shape != self.hidden.shape:
+            return None
+        if event.inputs[0].shape != self.hidden.shape or self.same(event.inputs[0], event.output):
+            return None
+        key = id(event.module)
+        if key not in self._norms:
+            self._norms[key] = linearised(event.module, self.d_model, self.hidden)
+        return self._norms[key]
+
+    # --------------------------------------------------------------------------------------------- the layer
+
+    def explanations(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
+        if index == len(self.trace.cores):
+            for feed_forward in self.feed_forwards(stream):
+                yield [], feed_forward
+            return
+        for site, after, parallel in self.sites(index, stream):
+            if parallel is not None:
+                yield [site], parallel
+                continue
+            for rest, feed_forward in self.explanations(index + 1, after):
+                yield [site, *rest], feed_forward
+
+    def sites(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
+        """Ways to read one attention site: its structure, the stream after it, and the feed-forward part where it is parallel."""
+        core = self.trace.cores[index]
+        projection = self.projection(core)
+        branch, branch_paths, branch_norm, end = self.branch(projection)
+        weights, values = core.call.weights, core.call.values
+        site = SiteStructure(
+            kind="self" if self.trace.depends_on_input[index] else "cross",
+            heads=int(weights.shape[1]), kv_heads=int(values.shape[1]), d_head=int(values.shape[-1]),
+            causal=self.is_causal(index), output_projection=projection.path, branch=branch_paths, branch_norm=branch_norm,
+            residual_scale=1.0, branch_scale=1.0, residual_from=None, input_norm=self.input_norm(core, stream),
+            output_norm=None, parallel=False, witness=None,
+        )  # fmt: skip
+        found = self.residual_sum(stream, branch, end)
+        if found is not None:
+            site = replace(
+                site, residual_scale=found.residual_scale, branch_scale=found.branch_scale, residual_from=found.residual_from
+            )
+            seen = None if found.event is None else Witness(found.event.path, "in", found.position)
+            yield replace(site, witness=seen), found.total, None
+            for event in self.trace.events:
+                form = self.norm(event) if event.start >= end and event.inputs else None
+                if form is not None and form.scaled and self.same(event.inputs[0], found.total):
+                    assert event.output is not None
+                    seen = Witness(event.path, "out")
+                    yield replace(site, output_norm=event.path, witness=seen), event.output, None
+            self.obstacle = (
+                f"attention was found (`{projection.path}` and its residual), but what the layer does afterwards does not add up "
+                "to its output. Nothing is reported rather than a wrong number."
+            )
+            return
+        if index + 1 == len(self.trace.cores):
+            yield from self.parallel(site, core, stream, branch)
+        else:
+            self.obstacle = f"no residual sum follows the attention output `{projection.path}`"
+
+    def is_causal(self, index: int) -> bool:
+        weights = self.trace.cores[index].call.weights
+        if weights.shape[-1] != weights.shape[-2] or not self.trace.depends_on_input[index]:
+            return False
+        return weights.shape[-1] > 1 and not bool(weights[0].triu(1).any())
+
+    def projection(self, core: Core) -> Event:
+        """The affine module that takes A V."""
+        batch, targets, heads, d_head = core.call.output.shape
+        product = core.call.output.reshape(batch, targets, heads * d_head)
+        for event in self.trace.events:
+            if event.start < core.tick or not event.inputs or event.inputs[0].numel() != product.numel():
+                continue
+            if event.output is None or event.output.shape != self.hidden.shape:
+                continue
+            if self.same(event.inputs[0].reshape(product.shape), product) and not self.same(event.inputs[0], event.output):
+                if affine_map(event.module, heads * d_head, self.hidden) is not None:
+                    return event
+        raise UnsupportedModel(
+            f"layer `{self.path}`: no linear module takes the product of attention weights and values as it is (a gate, a norm or "
+            "another mixing step stands between them and the output projection), so the output cannot be split by source token. "
+            "Nothing is reported rather than a wrong number."
+        )
+
+    def branch(self, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
+        """Norms and scales that the projection's output passes before the residual: value, paths, is any a norm, end tick."""
+        assert projection.output is not None
+        value, paths, any_norm, end = projection.output, [], False, projection.end
+        progress = True
+        while progress:
+            progress = False
+            for event in self.trace.events:
+                if event.start > end and event.inputs and self.same(event.inputs[0], value):
+                    form = self.norm(event)
+                    if form is not None:
+                        assert event.output is not None
+                        value, end, progress = event.output, event.end, True
+                        paths.append(event.path)
+                        any_norm |= form.scaled
+                        break
+        return value, tuple(paths), any_norm, end
+
+    def input_norm(self, core: Core, stream: Tensor) -> str | None:
+        for event in self.trace.events:
+            if event.end < core.tick and event.inputs and self.same(event.inputs[0], stream):
+                form = self.norm(event)
+                if form is not None and form.scaled and self.feeds(event, core):
+                    return event.path
+        return None
+
+    def feeds(self, norm: Event, core: Core) -> bool:
+        """Is the norm's output taken by a module that runs before the attention call or around it?"""
+        return any(
+            norm.end < event.start < core.tick and any(self.same(tensor, norm.output) for tensor in event.inputs)
+            for event in self.trace.events
+        )
+
+    def residual_sum(self, stream: Tensor, branch: Tensor, end: int) -> _Sum | None:
+        """The first tensor that is stream + branch (scaled), or that with the output of an earlier module as the residual."""
+        later: list[tuple[Tensor, Event | None, int]] = [
+            (tensor, event, position)
+            for event in self.trace.events
+            if event.start > end
+            for position, tensor in enumerate(event.inputs)
+            if tensor.shape == self.hidden.shape
+        ]
+        later.append((self.output, None, 0))
+        residuals: list[tuple[str | None, Tensor]] = [(None, stream)]
+        residuals += [
+            (event.path, event.output)
+            for event in self.trace.events
+            if self.detours and event.end <= end and event.output is not None and event.output.shape == self.hidden.shape
+            if self.norm(event) is not None
+        ]
+        for total, event, position in later:
+            if self.same(total, branch) or self.same(total, stream):
+                continue
+            for source, residual in residuals:
+                scales = self.fitted(total, [residual, branch])
+                if scales is not None:
+                    return _Sum(total, source, scales[0], scales[1], event, position)
+        for total, event, position in later:
+            if not self.same(total, branch) and not self.same(total, stream):
+                by_channel = self.fitted_by_channel(total, stream, branch)
+                if by_channel is not None:
+                    return _Sum(total, None, 1.0, by_channel, event, position)
+        return None
+
+    def parallel(
+        self, site: SiteStructure, core: Core, stream: Tensor, branch: Tensor
+    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure]]:
+        """output = stream + attention + feed-forward, in one sum."""
+        for event in sorted(self.trace.events, key=lambda event: (event.path.count("."), -event.end)):
+            if event.output is None or event.output.shape != self.hidden.shape or event.path in core.inside:
+                continue
+            if self.same(event.output, branch) or self.same(event.output, self.output):
+                continue
+            if event.inputs and self.same(event.inputs[0], event.output):
+                continue
+            scales = self.fitted(self.output, [stream, branch, event.output])
+            if scales is not None:
+                feed_forward = FeedForwardStructure(event.path, 1.0, scales[2], None, None)
+                found = replace(
+                    site, parallel=True, residual_scale=scales[0], branch_scale=scales[1], witness=Witness(event.path, "out")
+                )
+                yield found, self.output, feed_forward
+                return
+        self.obstacle = f"no residual sum follows the attention output `{site.output_projection}`"
+
+    def feed_forwards(self, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
+        """Ways to explain the layer's output from the stream after its last attention site."""
+        if self.same(stream, self.output):
+            yield None
+            return
+        last = self.trace.cores[-1]
+        after = [event for event in self.trace.events if event.start > last.tick]
+        sums: list[tuple[str | None, Tensor]] = [(None, self.output)]
+        for event in reversed(after):
+            if event.inputs and self.same(event.output, self.output) and self.norm(event) is not None:
+                sums.append((event.path, event.inputs[0]))
+        input_norm = next(
+            (event.path for event in after if event.inputs and self.same(event.inputs[0], stream) and self.norm(event)), None
+        )
+        for norm_path, total in sums:
+            for event in sorted(after, key=lambda event: (event.path.count("."), -event.end)):
+                if event.output is None or event.output.shape != total.shape or self.same(event.output, total):
+                    continue
+                if self.same(event.output, stream) or (event.inputs and self.same(event.inputs[0], event.output)):
+                    continue
+                scales = self.fitted(total, [stream, event.output])
+                if scales is not None:
+                    yield FeedForwardStructure(event.path, scales[0], scales[1], input_norm, norm_path)
+                    continue
+                by_channel = self.fitted_by_channel(total, stream, event.output)
+                if by_channel is not None:
+                    yield FeedForwardStructure(event.path, 1.0, by_channel, input_norm, norm_path)

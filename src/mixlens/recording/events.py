@@ -1,0 +1,124 @@
+"""What happens inside one layer, module by module, when it runs: the evidence from which its structure is read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
+from mixlens.recording.capture import AttentionCall
+from mixlens.recording.rerun import cast, run_layer
+
+
+@dataclass(frozen=True)
+class Event:
+    """One submodule ran from `start` to `end` (ticks of one clock)."""
+
+    path: str
+    module: nn.Module
+    start: int
+    end: int
+    inputs: tuple[Tensor, ...]
+    output: Tensor | None
+
+
+@dataclass(frozen=True)
+class Core:
+    """One attention call, when it happened and the submodules that were running around it."""
+
+    call: AttentionCall
+    tick: int
+    inside: frozenset[str]
+
+
+@dataclass(frozen=True)
+class LayerTrace:
+    module: nn.Module
+    hidden: Tensor
+    output: Tensor
+    events: tuple[Event, ...]
+    cores: tuple[Core, ...]
+    depends_on_input: tuple[bool, ...]  # for each core: do its values change with the layer's input (self) or not (cross)?
+
+
+def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                yield value
+        elif isinstance(value, (tuple, list)):
+            yield from float_tensors(value)
+
+
+def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
+    """[batch * n, d] as [batch, n, d]: some layers flatten their rows for the feed-forward part."""
+    if tensor.shape != hidden.shape and tensor.numel() == hidden.numel() and tensor.shape[-1] == hidden.shape[-1]:
+        return tensor.reshape(hidden.shape)
+    return tensor
+
+
+def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
+    """Runs a recorded layer again, in float32 or better, and writes down every submodule's inputs and output."""
+    module, args, kwargs = call.module, call.args, call.kwargs
+    if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
+        # Numbers tell structures apart only when they have digits; one layer at a time fits any memory.
+        module = copy.deepcopy(module).float()
+        args, kwargs = cast(args, torch.float32), cast(kwargs, torch.float32)
+    call = LayerCall(call.path, module, args, dict(kwargs))
+    hidden = call.hidden_in
+    events: list[Event] = []
+    cores: list[Core] = []
+    running: list[tuple[str, int, tuple[Tensor, ...]]] = []
+    clock = 0
+
+    def tick() -> int:
+        nonlocal clock
+        clock += 1
+        return clock
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+            tensors = float_tensors((*inputs, *named.values()))
+            running.append((path, tick(), tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)))
+
+        return hook
+
+    def left(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
+        path, start, tensors = running.pop()
+        try:
+            result: Tensor | None = _rows_like(first_tensor(output).clone(), hidden)
+        except TypeError:
+            result = None
+        events.append(Event(path, submodule, start, tick(), tensors, result))
+
+    def on_call(attention: AttentionCall) -> None:
+        cores.append(Core(attention, tick(), frozenset(path for path, _, _ in running)))
+
+    batch = int(hidden.shape[0])
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        for path, submodule in module.named_modules():
+            if path and not isinstance(submodule, nn.ModuleList):
+                handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
+                handles.append(submodule.register_forward_hook(left, with_kwargs=True))
+        output = run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call)
+    events.sort(key=lambda event: event.start)
+    moved = _values_after_change(call, backend, batch)
+    depends = tuple(
+        index >= len(moved) or not torch.equal(core.call.values, moved[index]) for index, core in enumerate(cores)
+    )
+    return LayerTrace(module, hidden, output, tuple(events), tuple(cores), depends)
+
+
+def _values_after_change(call: LayerCall, backend: str, batch: int) -> list[Tensor]:
+    """Values of every attention call when the layer's input is another one."""
+    found: list[Tensor] = []
+    other = call.hidden_in.flip(-1)
+    args, kwargs = with_hidden_argument(call.args, call.kwargs, other)
+    run_layer(call.module, backend, args, kwargs, batch=batch, on_call=lambda attention: found.append(attention.values))
+    return found

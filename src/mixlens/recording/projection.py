@@ -1,0 +1,42 @@
+"""The output projection as a matrix, whatever module holds it (Linear, Conv1D, an adapter, a quantised layer)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
+
+
+def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
+    """Weight and bias of `module` seen as x -> x W + b, or None where it is not affine (or only the identity)."""
+    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
+    if isinstance(weight, Tensor) and weight.dim() == 2 and type(module).__name__ in ("Linear", "Conv1D"):
+        matrix = weight.detach().T if type(module).__name__ == "Linear" else weight.detach()
+        if matrix.shape[0] != d_in:
+            return None
+        shift = matrix.new_zeros(matrix.shape[1]) if bias is None else bias.detach()
+        return matrix.to(like), shift.to(like)
+    return _probed(module, d_in, like)
+
+
+def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
+    dtype = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
+    if dtype is None:
+        return None
+    rows = torch.cat([torch.zeros(1, d_in), torch.eye(d_in), torch.linspace(-1, 1, d_in)[None]])
+    try:
+        with torch.no_grad():
+            answers = module(rows.to(like.device, dtype)[None])
+    except Exception:  # a module that does not take one tensor of this width is no projection
+        return None
+    if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[1] != d_in + 2:
+        return None
+    answers = answers[0].to(like)
+    shift, matrix = answers[0], answers[1:-1] - answers[0]
+    check = rows[-1].to(like) @ matrix + shift
+    tolerance = 50 * torch.finfo(dtype).eps * answers.abs().max().clamp_min(1e-30) * d_in**0.5
+    if (check - answers[-1]).abs().max() > tolerance:
+        return None
+    return matrix, shift

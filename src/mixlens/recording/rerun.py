@@ -1,0 +1,116 @@
+"""Runs one recorded layer again: on copies of one row of the batch, with edited values, attention output or hidden states.
+
+Which axis of each recorded argument carries the batch cannot be guessed from shapes (ALiBi biases come as [batch * head, 1, n], cosines
+as [1, n, d]); it is found by running the model with two and with three rows and comparing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
+from mixlens.recording.capture import AttentionCall, Listener, ValueEdit, listening, overheard
+
+
+@dataclass(frozen=True)
+class BatchAxis:
+    """The axis of a tensor that carries the batch, and how many entries belong to each row."""
+
+    axis: int
+    per_row: int
+
+
+def batch_axes(fewer: Any, more: Any, rows: int) -> Any:
+    """The batch axis of every tensor in a nested argument, from calls with `rows` and `rows + 1` rows; None where it has none."""
+    if isinstance(fewer, Tensor) and isinstance(more, Tensor):
+        if fewer.dim() != more.dim():
+            return None
+        for axis, (a, b) in enumerate(zip(fewer.shape, more.shape, strict=True)):
+            if a != b and a % rows == 0 and b == a // rows * (rows + 1):
+                return BatchAxis(axis, a // rows)
+        return None
+    if isinstance(fewer, (tuple, list)) and isinstance(more, (tuple, list)):
+        return tuple(batch_axes(a, b, rows) for a, b in zip(fewer, more, strict=False))
+    if isinstance(fewer, Mapping) and isinstance(more, Mapping):
+        return {name: batch_axes(fewer[name], more.get(name), rows) for name in fewer}
+    return None
+
+
+def _rows_of(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
+    """One row of every tensor that carries the batch, repeated."""
+    if isinstance(argument, Tensor):
+        if not isinstance(axes, BatchAxis):  # a mask that the probe did not have: broadcast, or batch first
+            axes = BatchAxis(0, 1) if argument.dim() > 2 and rows > 1 and argument.shape[0] == rows else None
+        if axes is None:
+            return argument
+        taken = argument.narrow(axes.axis, row * axes.per_row, axes.per_row)
+        repeats = [1] * argument.dim()
+        repeats[axes.axis] = copies
+        return taken.repeat(repeats)
+    if isinstance(argument, (tuple, list)):
+        inner = axes if isinstance(axes, tuple) and len(axes) == len(argument) else (None,) * len(argument)
+        made = [_rows_of(value, axis, row, copies, rows) for value, axis in zip(argument, inner, strict=True)]
+        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+    if isinstance(argument, Mapping):
+        inner_axes = axes if isinstance(axes, Mapping) else {}
+        return {name: _rows_of(value, inner_axes.get(name), row, copies, rows) for name, value in argument.items()}
+    return argument
+
+
+def expanded(call: LayerCall, axes: Any, row: int, copies: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a recorded call for `copies` copies of one row of its batch."""
+    rows = int(call.hidden_in.shape[0])
+    arg_axes, kwarg_axes = axes
+    return (
+        _rows_of(call.args, arg_axes, row, copies, rows),
+        dict(_rows_of(call.kwargs, kwarg_axes, row, copies, rows)),
+    )
+
+
+def cast(argument: Any, dtype: torch.dtype) -> Any:
+    """Floating-point tensors of a nested argument in another precision."""
+    if isinstance(argument, Tensor):
+        return argument.to(dtype) if argument.is_floating_point() else argument
+    if isinstance(argument, (tuple, list)):
+        made = [cast(value, dtype) for value in argument]
+        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+    if isinstance(argument, Mapping):
+        return {name: cast(value, dtype) for name, value in argument.items()}
+    return argument
+
+
+def run_layer(
+    module: nn.Module,
+    backend: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    batch: int,
+    hidden: Tensor | None = None,
+    edit_values: ValueEdit | None = None,
+    replace_output: Mapping[str, Tensor] | None = None,
+    on_call: Callable[[AttentionCall], None] | None = None,
+    grad: bool = False,
+) -> Tensor:
+    """The layer's hidden states. `replace_output` puts tensors in place of what named submodules return."""
+    if hidden is not None:
+        args, kwargs = with_hidden_argument(args, kwargs, hidden)
+    handles: list[Any] = []
+
+    def returning(tensor: Tensor) -> Callable[..., Tensor]:
+        return lambda submodule, inputs, output: tensor.reshape(output.shape)
+
+    with hooks_removed(handles), contextlib.ExitStack() as stack:
+        for path, tensor in (replace_output or {}).items():
+            handles.append(module.get_submodule(path).register_forward_hook(returning(tensor)))
+        listener = Listener(on_call=on_call, edit_values=edit_values, batch=batch)
+        stack.enter_context(listening(listener))
+        stack.enter_context(overheard(module, backend))
+        stack.enter_context(torch.set_grad_enabled(grad))
+        return first_tensor(module(*args, **kwargs))

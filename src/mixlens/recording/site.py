@@ -1,0 +1,210 @@
+"""One attention site of one recorded layer: its parts, rebuilt from the discovered structure and checked against what was seen."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed
+from mixlens.recording.capture import AttentionCall
+from mixlens.recording.events import float_tensors
+from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.projection import affine_map
+from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
+
+# Largest difference, relative to the largest number, that rounding can explain in each precision.
+ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+
+
+def difference(found: Tensor, expected: Tensor) -> float:
+    """Largest difference relative to the largest expected number."""
+    if found.shape != expected.shape:
+        return float("inf")
+    found, expected = found.detach(), expected.detach().to(found.dtype)
+    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
+
+
+@contextlib.contextmanager
+def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
+    """Collects copies of the named tensors while the layer runs. Copies, because some layers add in place."""
+    seen: dict[Witness, Tensor] = {}
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        handles += [watch(layer, witness, lambda: seen) for witness in witnesses]
+        yield seen
+
+
+def watch(layer: nn.Module, witness: Witness, into: Callable[[], dict[Witness, Tensor]]) -> Any:
+    """A hook that keeps one witness; returns its handle."""
+
+    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        into()[witness] = list(float_tensors((*args, *kwargs.values())))[witness.position].clone()
+
+    def left(module: nn.Module, args: Any, output: Any) -> None:
+        into()[witness] = first_tensor(output).clone()
+
+    module = layer.get_submodule(witness.path)
+    if witness.side == "in":
+        return module.register_forward_pre_hook(entered, with_kwargs=True)
+    return module.register_forward_hook(left)
+
+
+@dataclass(frozen=True)
+class Internals:
+    """What a recording keeps of one attention site."""
+
+    attention: AttentionCall
+    seen: Mapping[Witness, Tensor]
+    layer_output: Tensor
+
+    @classmethod
+    def of_layer(cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor) -> list[Internals]:
+        return [cls(call, dict(seen) if i == 0 else seen, output) for i, call in enumerate(calls)]
+
+    @property
+    def nbytes(self) -> int:
+        call = self.attention
+        tensors = [call.weights, call.values, call.output, *self.seen.values()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
+
+    For cross-attention `own` belongs to no source and stands beside the sum.
+    """
+
+    vectors: Float[Tensor, "batch head source d_model"]
+    scale: Float[Tensor, "batch target"]
+    own: Float[Tensor, "batch target d_model"]
+    constant: Float[Tensor, "batch target d_model"]
+    total: Float[Tensor, "batch target d_model"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """One attention site of one layer, for the whole batch, in float32 or better."""
+
+    structure: SiteStructure
+    weights: Float[Tensor, "batch head target source"]
+    values: Float[Tensor, "batch head source d_head"]
+    output_weight: Float[Tensor, "head d_head d_model"]
+    output_bias: Float[Tensor, " d_model"]
+    residual: Float[Tensor, "batch target d_model"]
+    projected: Float[Tensor, "batch target d_model"]  # the attention module's output, A V W_O + b
+    block_output: Float[Tensor, "batch target d_model"]  # y
+    branch: tuple[LinearisedNorm, ...]
+    output_norm: LinearisedNorm | None
+    errors: Mapping[str, float]  # how far the parts are from what the model computed
+
+    @property
+    def head_groups(self) -> Int[Tensor, " head"]:
+        """Which key-value head each query head reads."""
+        groups = torch.arange(self.structure.kv_heads)
+        return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
+
+    def transformed(self) -> Float[Tensor, "batch head source d_model"]:
+        """f: the value vectors after the output projection of their head, without its bias."""
+        return self.values @ self.output_weight
+
+    def parts(self, *, normed: bool = True) -> Parts:
+        """The block's output (or with `normed=False` the sum before its output norm), split by source."""
+        vectors, summed = self.transformed(), self.projected - self.output_bias
+        state, scale = self.projected, torch.ones_like(self.projected[..., 0])
+        for norm in self.branch:
+            inverse = norm.inverse_sigma(state)
+            vectors, summed, scale = norm.linear(vectors), norm.linear(summed), scale * inverse
+            state = norm(state)
+        factor = self.structure.branch_scale
+        if isinstance(factor, Tensor):
+            factor = factor.to(state)
+        vectors, summed, state = vectors * factor, summed * factor, state * factor
+        own = self.residual * self.structure.residual_scale
+        total = own + state
+        if normed and self.output_norm is not None:
+            inverse = self.output_norm.inverse_sigma(total)
+            vectors, summed, scale = self.output_norm.linear(vectors), self.output_norm.linear(summed), scale * inverse
+            own = self.output_norm.linear(own) * inverse[..., None]
+            total = self.output_norm(total)
+        return Parts(vectors, scale, own, total - own - summed * scale[..., None], total)
+
+    @classmethod
+    def rebuilt(
+        cls, structure: SiteStructure, layer: LayerStructure, call: LayerCall, stream: Tensor, internals: Internals, where: str
+    ) -> Site:
+        """The site from what was overheard; raises `UnsupportedModel` where its parts do not add up."""
+        attention, like = internals.attention, stream
+        dtype = internals.attention.output.dtype
+        weights, values = attention.weights.to(like), attention.values.to(like)
+        _require_plain_shapes(weights, values, attention, stream, where)
+        values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+        module = call.module
+        found = affine_map(module.get_submodule(structure.output_projection), structure.heads * structure.d_head, like)
+        if found is None:
+            raise UnsupportedModel(f"{where}: `{structure.output_projection}` is no longer an affine map")
+        matrix, bias = found
+        product = (weights @ values).transpose(1, 2)
+        projected = product.flatten(2) @ matrix + bias
+
+        def norm(path: str) -> LinearisedNorm:
+            form = norm_of(module.get_submodule(path), like)
+            if form is None:
+                raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
+            return form
+
+        residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
+        site = cls(
+            structure, weights, values, matrix.reshape(structure.heads, structure.d_head, -1), bias, residual, projected, projected,
+            tuple(norm(path) for path in structure.branch), None if structure.output_norm is None else norm(structure.output_norm), {},
+        )  # fmt: skip
+        object.__setattr__(site, "block_output", site.parts().total)
+        errors = {
+            "attention product": difference(product, attention.output.to(like)),
+            "output projection": _seen(projected, internals, Witness(structure.output_projection, "out")),
+            "block output": _block_error(site, layer, internals),
+        }
+        object.__setattr__(site, "errors", errors)
+        for part, error in errors.items():
+            if not error <= ROUNDING[dtype]:
+                raise UnsupportedModel(
+                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} (relative; {ROUNDING[dtype]:.0e} "
+                    "would be rounding). No numbers are given for this model; please report its architecture."
+                )
+        return site
+
+
+def _seen(rebuilt: Tensor, internals: Internals, witness: Witness) -> float:
+    return difference(rebuilt, internals.seen[witness].reshape(rebuilt.shape))
+
+
+def _block_error(site: Site, layer: LayerStructure, internals: Internals) -> float:
+    """How far y is from the tensor in which the running layer had it."""
+    structure, rebuilt = site.structure, site.block_output
+    output = internals.layer_output.to(rebuilt)
+    if structure.witness is None:
+        return difference(rebuilt, output)
+    seen = internals.seen[structure.witness].to(rebuilt).reshape(rebuilt.shape)
+    if not structure.parallel:
+        return difference(rebuilt, seen)
+    assert layer.feed_forward is not None
+    factor = layer.feed_forward.branch_scale
+    return difference(rebuilt + seen * (factor.to(seen) if isinstance(factor, Tensor) else factor), output)
+
+
+def _require_plain_shapes(weights: Tensor, values: Tensor, attention: AttentionCall, stream: Tensor, where: str) -> None:
+    batch, heads, targets, sources = weights.shape
+    ok = batch == stream.shape[0] and targets == stream.shape[1] and heads % values.shape[1] == 0
+    ok = ok and values.shape[0] == batch and values.shape[2] == sources
+    if not ok or tuple(attention.output.shape) != (batch, targets, heads, values.shape[-1]):
+        raise UnsupportedModel(
+            f"{where}: attention works on pieces of the sequence (weights {tuple(weights.shape)} for hidden states "
+            f"{tuple(stream.shape)}), as window, block and sparse attention do. These are not supported."
+        )
