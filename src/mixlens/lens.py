@@ -14,6 +14,7 @@ from mixlens.recording.calls import Inputs, batch_size
 from mixlens.recording.inputs import Prepared, Text, prepared, row_lengths
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.recording import Recording, recorded
+from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
 from mixlens.tokens import TokenRow
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 BUNDLED = ("masked", "causal")
-_VERIFIED = "_mixlens_verified"
 
 
 class Lens:
@@ -76,12 +76,19 @@ class Lens:
         """Takes the model apart on this input and compares every part with what the model computes; see `Report`."""
         from mixlens import measures
 
-        recording = self.record(_DEFAULT_TEXT if given is None else given)
+        recording = self.record(self._default_input() if given is None else given)
         refusals = {}
         for name in measures.names():
             reasons = [measures.refusal(name, recording.structure, site) for site in recording.sites]
             refusals[name] = None if None in reasons else reasons[0]
         return report(recording, refusals)
+
+    def _default_input(self) -> Any:
+        takes_text = getattr(self.model, "main_input_name", "input_ids") == "input_ids"
+        if self.tokenizer is None or not takes_text or hasattr(self.model.config, "vision_config"):
+            return stand_in_inputs(self.model)
+        translated = getattr(self.model.config, "is_encoder_decoder", False)
+        return (_DEFAULT_TEXT, _DEFAULT_TARGET) if translated else _DEFAULT_TEXT
 
     def _require_eval(self) -> None:
         if any(module.training for module in self.model.modules()):
@@ -122,6 +129,7 @@ class Lens:
         return [found] if several and not isinstance(found, list) else found
 
 
+_DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched them since."
 
 

@@ -250,9 +250,16 @@ def _check_lengths(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         limit = _positions(model, inner if inner is not None and hasattr(inner, "max_position_embeddings") else config, prefix)
         if limit is not None and ids.shape[1] > limit:
             raise InputTooLong(f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten the text")
-        vocabulary = getattr(model.get_input_embeddings(), "num_embeddings", None) if not prefix and inner is None else None
+        vocabulary = _vocabulary(model) if not prefix and inner is None else None
         if vocabulary and not ids.is_floating_point() and int(ids.max()) >= vocabulary:
             raise InvalidInput(f"token id {int(ids.max())} is outside the model's vocabulary of {vocabulary}")
+
+
+def _vocabulary(model: nn.Module) -> int | None:
+    try:
+        return getattr(model.get_input_embeddings(), "num_embeddings", None)
+    except NotImplementedError:  # models of several towers
+        return getattr(getattr(model.config, "text_config", None), "vocab_size", None)
 
 
 def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:

@@ -165,13 +165,14 @@ def _layer_structure(call: LayerCall, more: LayerCall, backend: str, rows: int) 
             f"layer `{call.path}`: hidden states have shape {tuple(hidden.shape)} for {rows} rows; mixlens needs [batch, tokens, d_model]"
         )
     for attention in call.attention:
-        if attention.weights.dim() != 4 or attention.weights.shape[0] != rows or attention.weights.shape[2] != hidden.shape[1]:
+        weights, values = attention.weights, attention.values
+        whole = weights.dim() == 4 and weights.shape[0] == rows and weights.shape[2] == hidden.shape[1]
+        if not whole or values.shape[2] != weights.shape[3]:
             raise UnsupportedModel(
                 f"layer `{call.path}`: attention works on pieces of the sequence (weights {tuple(attention.weights.shape)} for hidden "
                 f"states {tuple(hidden.shape)}), as window, block and sparse attention do. These are not supported."
             )
-        repeats = attention.weights.shape[1] // attention.values.shape[1]
-        product = (attention.weights @ attention.values.repeat_interleave(repeats, 1)).transpose(1, 2)
+        product = (weights @ values.repeat_interleave(weights.shape[1] // values.shape[1], 1)).transpose(1, 2)
         error = difference(product, attention.output)
         if not error <= ROUNDING[hidden.dtype]:
             raise UnsupportedModel(

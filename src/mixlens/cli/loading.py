@@ -1,0 +1,56 @@
+"""Options that every command which loads a model shares."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Hub name or folder. Default: the bundled masked LM.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")]
+DtypeOption = Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for piping.")]
+RemoteCodeOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")]
+
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+
+
+def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: bool = False) -> Lens:
+    """Loads the named model, or the bundled one and says so."""
+    import logging
+    import os
+
+    if dtype not in DTYPES:
+        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+    import torch
+    import transformers
+
+    from mixlens.lens import Lens
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
+    if trust_remote_code:
+        options["trust_remote_code"] = True
+    if model is None:
+        print("no --model given: using the bundled masked language model", file=sys.stderr)
+        lens = Lens.bundled(**options)
+    else:
+        try:
+            lens = Lens.from_pretrained(model, **options)
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            where = "folder" if os.path.exists(model) else "hub name or folder"
+            reason = str(error).strip().splitlines()
+            raise InvalidInput(f"cannot load {model!r} as a {where}: {reason[0] if reason else type(error).__name__}") from error
+    try:
+        lens.model.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInput(f"--device {device}: {str(error).splitlines()[0]}") from error
+    return lens

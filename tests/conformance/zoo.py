@@ -1,0 +1,304 @@
+"""Tiny models of every supported family, each weight, bias and norm random: a forgotten bias must show.
+
+An entry is a kind of input and a function that builds the model. Sizes are small but all different where they can be, so that a
+transposed axis shows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 96, 32, 4, 2, 48
+
+
+@dataclass(frozen=True)
+class Animal:
+    kind: str  # text, translation, whisper, image, audio, towers, captions
+    build: Callable[[], nn.Module]
+    style: str  # block style of the first stack
+    float64_inside: bool = True  # in float64, does it compute in float64, or take its softmax or norms in float32?
+    narrow_block_norm: bool = False  # is a norm inside the attention block among the latter?
+
+
+def _encoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+        "intermediate_size": INNER, "max_position_embeddings": 64, **changes,
+    }  # fmt: skip
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+
+
+def _decoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
+    extra: dict[str, Any] = {
+        "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **changes,
+    }  # fmt: skip
+    return _encoder(name, **extra)
+
+
+def _translator(name: str, **changes: Any) -> Callable[[], nn.Module]:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY, "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
+        "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER,
+        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2, **changes,
+    }  # fmt: skip
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+
+
+def _t5(name: str) -> Callable[[], nn.Module]:
+    settings = {
+        "vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 6, "d_ff": INNER, "num_layers": LAYERS, "num_heads": HEADS,
+        "decoder_start_token_id": 0,
+    }  # fmt: skip
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+
+
+def _vision(name: str, **changes: Any) -> Callable[[], nn.Module]:
+    settings: dict[str, Any] = {
+        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
+        "image_size": 8, "patch_size": 4, "num_channels": 3, **changes,
+    }  # fmt: skip
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+
+
+def _audio(name: str, **changes: Any) -> Callable[[], nn.Module]:
+    settings: dict[str, Any] = {
+        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "conv_dim": (8, 8),
+        "conv_stride": (4, 4), "conv_kernel": (8, 4), "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+        "num_conv_pos_embedding_groups": 2, **changes,
+    }  # fmt: skip
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+
+
+def _opt(before: bool) -> Callable[[], nn.Module]:
+    return _encoder(
+        "OPT", ffn_dim=INNER, word_embed_proj_dim=WIDTH, pad_token_id=1, do_layer_norm_before=before, intermediate_size=INNER
+    )
+
+
+def _clip() -> nn.Module:
+    text = {
+        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "bos_token_id": 1,
+        "intermediate_size": INNER, "max_position_embeddings": 64, "eos_token_id": 2, "pad_token_id": 0,
+    }  # fmt: skip
+    vision = {
+        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "image_size": 8,
+        "patch_size": 4,
+    }  # fmt: skip
+    return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
+
+
+def _pair_of_berts() -> nn.Module:
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+        "intermediate_size": INNER, "max_position_embeddings": 64,
+    }  # fmt: skip
+    decoder = hf.BertConfig(**settings, is_decoder=True, add_cross_attention=True)
+    config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(hf.BertConfig(**settings), decoder)
+    config.decoder_start_token_id, config.pad_token_id = 1, 0
+    return hf.EncoderDecoderModel(config)
+
+
+def _captioner() -> nn.Module:
+    vision = hf.ViTConfig(
+        hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER, image_size=8, patch_size=4
+    )
+    text = hf.GPT2Config(
+        vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=64, is_decoder=True, add_cross_attention=True
+    )
+    config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(vision, text)
+    config.decoder_start_token_id, config.pad_token_id = 1, 0
+    return hf.VisionEncoderDecoderModel(config)
+
+
+_GPT = {"vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64}
+_NARROW: dict[str, Any] = {"float64_inside": False}  # norms or softmax are taken in float32 whatever the dtype
+
+ZOO: dict[str, Animal] = {
+    "bert": Animal("text", _encoder("Bert"), "post"),
+    "roberta": Animal("text", _encoder("Roberta", pad_token_id=1), "post"),
+    "xlm-roberta": Animal("text", _encoder("XLMRoberta", pad_token_id=1), "post"),
+    "distilbert": Animal(
+        "text", _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER), "post"
+    ),
+    "electra": Animal("text", _encoder("Electra", embedding_size=24), "post"),
+    "albert": Animal("text", _encoder("Albert", embedding_size=24), "post"),
+    "deberta": Animal("text", _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]), "post", narrow_block_norm=True),
+    "deberta-v2": Animal(
+        "text", _encoder("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8), "post"
+    ),
+    "mpnet": Animal("text", _encoder("MPNet"), "post"),
+    "modernbert": Animal(
+        "text",
+        _encoder(
+            "ModernBert", pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2, local_attention=4,
+            global_attn_every_n_layers=2, norm_bias=True, attention_bias=True, mlp_bias=True,
+        ),
+        "bare", **_NARROW,
+    ),  # fmt: skip
+    "roformer": Animal("text", _encoder("RoFormer", embedding_size=WIDTH), "post"),
+    "gpt2": Animal("text", lambda: hf.GPT2Model(hf.GPT2Config(**_GPT)), "pre"),
+    "gpt-neo": Animal(
+        "text",
+        lambda: hf.GPTNeoModel(
+            hf.GPTNeoConfig(
+                vocab_size=VOCABULARY, hidden_size=WIDTH, num_layers=LAYERS, num_heads=HEADS, max_position_embeddings=64,
+                attention_types=[[["global", "local"], 1]], window_size=3,
+            )
+        ),
+        "pre", **_NARROW,
+    ),  # fmt: skip
+    "gpt-neox": Animal("text", _encoder("GPTNeoX"), "parallel", **_NARROW),
+    "gpt-neox-sequential": Animal("text", _encoder("GPTNeoX", use_parallel_residual=False), "pre", **_NARROW),
+    "gpt-j": Animal("text", lambda: hf.GPTJModel(hf.GPTJConfig(**_GPT, rotary_dim=4)), "parallel", **_NARROW),
+    "opt": Animal("text", _opt(True), "pre", **_NARROW),
+    "opt-post": Animal("text", _opt(False), "post", **_NARROW),
+    "bloom": Animal(
+        "text", lambda: hf.BloomModel(hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)),
+        "pre", **_NARROW,
+    ),  # fmt: skip
+    "falcon": Animal("text", _encoder("Falcon", alibi=False), "parallel", **_NARROW),
+    "falcon-alibi": Animal("text", _encoder("Falcon", alibi=True, parallel_attn=False), "pre", **_NARROW),
+    "mpt": Animal(
+        "text", lambda: hf.MptModel(hf.MptConfig(vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=64)),
+        "pre", **_NARROW,
+    ),  # fmt: skip
+    "llama": Animal("text", _decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **_NARROW),
+    "mistral": Animal("text", _decoder("Mistral", sliding_window=3), "pre", **_NARROW),
+    "qwen2": Animal("text", _decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1), "pre", **_NARROW),
+    "qwen3": Animal("text", _decoder("Qwen3", head_dim=12), "pre", **_NARROW),
+    "gemma": Animal("text", _decoder("Gemma", head_dim=12), "pre", **_NARROW),
+    "gemma2": Animal(
+        "text", _decoder("Gemma2", head_dim=12, sliding_window=3, query_pre_attn_scalar=8, attn_logit_softcapping=2.0), "sandwich",
+        **_NARROW, narrow_block_norm=True,
+    ),  # fmt: skip
+    "gemma3": Animal(
+        "text",
+        lambda: hf.Gemma3TextModel(
+            hf.Gemma3TextConfig(
+                vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=2,
+                intermediate_size=INNER, max_position_embeddings=64, head_dim=12, sliding_window=3, query_pre_attn_scalar=8,
+                layer_types=["sliding_attention", "full_attention"], pad_token_id=0, bos_token_id=1, eos_token_id=2,
+            )
+        ),
+        "sandwich", **_NARROW, narrow_block_norm=True,
+    ),  # fmt: skip
+    "phi3": Animal("text", _decoder("Phi3"), "pre", **_NARROW),
+    "olmo2": Animal("text", _decoder("Olmo2"), "branch", **_NARROW, narrow_block_norm=True),
+    "granite": Animal("text", _decoder("Granite", residual_multiplier=0.3), "pre", **_NARROW),
+    "cohere": Animal("text", _decoder("Cohere"), "parallel", **_NARROW),
+    "mixtral": Animal("text", _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), "pre", **_NARROW),
+    "qwen3-moe": Animal(
+        "text",
+        _decoder(
+            "Qwen3Moe", head_dim=12, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, decoder_sparse_step=1,
+            norm_topk_prob=True,
+        ),
+        "pre", **_NARROW,
+    ),  # fmt: skip
+    "gpt-oss": Animal(
+        "text", _decoder("GptOss", head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=3), "pre", **_NARROW
+    ),
+    "bart": Animal("translation", _translator("Bart"), "post"),
+    "mbart": Animal("translation", _translator("MBart"), "pre"),
+    "marian": Animal("translation", _translator("Marian"), "post"),
+    "m2m100": Animal("translation", _translator("M2M100"), "pre"),
+    "pegasus": Animal("translation", _translator("Pegasus"), "pre"),
+    "t5": Animal("translation", _t5("T5"), "pre", **_NARROW),
+    "mt5": Animal("translation", _t5("MT5"), "pre", **_NARROW),
+    "whisper": Animal("whisper", _translator("Whisper", num_mel_bins=8, max_source_positions=6, max_target_positions=32), "pre"),
+    "vit": Animal("image", _vision("ViT"), "pre", **_NARROW),
+    "deit": Animal("image", _vision("DeiT"), "pre", **_NARROW),
+    "dinov2": Animal("image", _vision("Dinov2", layerscale_value=0.7), "pre", **_NARROW),
+    "beit": Animal("image", _vision("Beit", use_relative_position_bias=True), "pre", **_NARROW),
+    "clip": Animal("towers", _clip, "pre", **_NARROW),
+    "clip-text": Animal("text", _encoder("CLIPText", eos_token_id=2, bos_token_id=1, pad_token_id=0), "pre", **_NARROW),
+    "clip-vision": Animal("image", _vision("CLIPVision"), "pre", **_NARROW),
+    "wav2vec2": Animal("audio", _audio("Wav2Vec2"), "post"),
+    "wav2vec2-stable": Animal("audio", _audio("Wav2Vec2", do_stable_layer_norm=True, feat_extract_norm="layer"), "pre"),
+    "hubert": Animal("audio", _audio("Hubert"), "post"),
+    "encoder-decoder": Animal("translation", _pair_of_berts, "post"),
+    "vision-encoder-decoder": Animal("captions", _captioner, "pre", **_NARROW),
+}
+
+REFUSED: dict[str, Animal] = {
+    "swin": Animal(
+        "image", lambda: hf.SwinModel(hf.SwinConfig(image_size=8, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 4], window_size=2)),
+        "",
+    ),  # fmt: skip
+    "longformer": Animal("text", _encoder("Longformer", attention_window=4, pad_token_id=1), ""),
+    "nystromformer": Animal("text", _encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""),
+    "fnet": Animal("text", _encoder("FNet"), ""),
+    "mamba": Animal(
+        "text", lambda: hf.MambaModel(hf.MambaConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=4)), ""
+    ),  # fmt: skip
+    "funnel": Animal(
+        "text",
+        lambda: hf.FunnelBaseModel(
+            hf.FunnelConfig(vocab_size=VOCABULARY, d_model=WIDTH, block_sizes=[1, 1], n_head=HEADS, d_head=8, d_inner=INNER)
+        ),
+        "",
+    ),
+    "prophetnet": Animal(
+        "translation",
+        lambda: hf.ProphetNetModel(
+            hf.ProphetNetConfig(
+                vocab_size=VOCABULARY, hidden_size=WIDTH, num_encoder_layers=LAYERS, num_decoder_layers=LAYERS,
+                num_encoder_attention_heads=HEADS, num_decoder_attention_heads=HEADS, encoder_ffn_dim=INNER, decoder_ffn_dim=INNER,
+                max_position_embeddings=64, ngram=2,
+            )
+        ),
+        "",
+    ),  # fmt: skip
+    "squeezebert": Animal(
+        "text",
+        _encoder(
+            "SqueezeBert", embedding_size=WIDTH, q_groups=1, k_groups=1, v_groups=1, post_attention_groups=1, intermediate_groups=1,
+            output_groups=1,
+        ),
+        "",
+    ),  # fmt: skip
+}
+
+
+def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
+    """Every parameter drawn; norm gains around one, all else around zero."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator) * 0.25
+            is_gain = parameter.dim() == 1 and name.endswith("weight")
+            parameter.copy_(noise + 1 if is_gain else noise)
+    return model
+
+
+def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None = None) -> nn.Module:
+    torch.manual_seed(0)
+    animal = ZOO.get(name) or REFUSED[name]
+    model = randomised(animal.build()).to(dtype).eval()
+    if attention is not None:
+        model.set_attn_implementation(attention)
+    return model
+
+
+def inputs(name: str, dtype: torch.dtype = torch.float32, rows: int = 2, tokens: int = 9, seed: int = 1) -> dict[str, Tensor]:
+    """A batch without padding."""
+    animal = ZOO.get(name) or REFUSED[name]
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(5, VOCABULARY, (rows, tokens), generator=generator)
+    if "clip" in name:
+        ids[:, -1] = 2
+    text = {"input_ids": ids} if name in ("fnet", "nystromformer") else {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    prefix = {"decoder_input_ids": torch.randint(5, VOCABULARY, (rows, tokens - 2), generator=generator)}
+    image = {"pixel_values": torch.randn(rows, 3, 8, 8, generator=generator).to(dtype)}
+    sound = {"input_values": torch.randn(rows, 130, generator=generator).to(dtype)}
+    features = {"input_features": torch.randn(rows, 8, 12, generator=generator).to(dtype)}
+    return {
+        "text": text, "translation": text | prefix, "whisper": features | prefix, "image": image, "audio": sound,
+        "towers": text | image, "captions": image | prefix,
+    }[animal.kind]  # fmt: skip

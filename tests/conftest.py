@@ -1,0 +1,27 @@
+"""Shapes in signatures are checked while the tests run, and only then."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+install_import_hook("mixlens", "beartype.beartype")
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1)
+
+SHARED = Path(os.environ.get("MIXLENS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real text and weights that do not belong to the repository."""
+    if not SHARED.exists():
+        pytest.skip(f"NOT RUN: needs the folder {SHARED} (or MIXLENS_SHARED) with real models and data")
+    return SHARED
