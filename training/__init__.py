@@ -1,0 +1,1 @@
+"""How the two models that ship with mixlens are made: text, grammar, training, evaluation, model cards."""

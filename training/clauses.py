@@ -1,0 +1,202 @@
+"""Subjects with attractors between head and verb, and the clauses around them."""
+
+from __future__ import annotations
+
+from random import Random
+
+from .lexicon import Lexicon
+from .noun_phrases import MARK, PRONOUNS, NounPhrase, NounPhrases
+from .verb_phrases import VerbPhrases
+
+LINKS = [
+    ("to",),
+    ("for",),
+    ("in",),
+    ("on",),
+    ("from",),
+    ("with",),
+    ("at",),
+    ("about",),
+    ("against",),
+    ("near",),
+]
+SINGULAR_PARTITIVES = ["one", "each", "neither", "either", "one"]
+PLURAL_PARTITIVES = ["many", "some", "most", "several", "all", "both", "few", "two", "three"]
+
+
+class Clauses:
+    """Whole clauses, from a subject and a predicate that agrees with it."""
+
+    def __init__(self, random: Random, lexicon: Lexicon):
+        self.nouns = NounPhrases(random, lexicon)
+        self.verbs = VerbPhrases(self.nouns)
+        self.random, self.lexicon = random, lexicon
+        self.pick, self.chance = self.nouns.pick, self.nouns.chance
+
+    def of_phrase(self, plural: bool, person: bool = False) -> NounPhrase:
+        """A relational head with «of» and an attractor of either number."""
+        draw = self.random.random()
+        if person or draw < 0.33:
+            head = self.nouns.determine(self.pick(self.lexicon.kin), plural)
+            return head.then("of", *self.nouns.plain("person").words)
+        if draw < 0.66:
+            head = self.nouns.determine(self.pick(self.lexicon.representations), plural)
+            return head.then("of", *self.nouns.plain("any").words)
+        if draw < 0.8:
+            head = self.nouns.determine(self.pick(self.lexicon.parts), plural)
+            return head.then("of", *self.nouns.plain("thing").words)
+        if draw < 0.88:
+            word = self.pick(PLURAL_PARTITIVES if plural else SINGULAR_PARTITIVES)
+            inner = self.nouns.determine(
+                self.nouns.noun("any"), True, self.pick([("the",), ("^these",), ("^those",)])
+            )
+            return NounPhrase((word, "of", *inner.words), plural, inner.gender)
+        head = self.nouns.determine(self.nouns.noun("thing"), plural)
+        return head.then("of", *self.nouns.plain("any").words)
+
+    def relative_clause(self, head: NounPhrase) -> NounPhrase:
+        """«who likes the dogs», «that those boys see»: the verb inside agrees with its own subject."""
+        pronoun = self.pick(["who", "who", "that"] if head.gender != "t" else ["that", "that", "which"])
+        if self.chance(0.5):
+            return head.then(pronoun, *self.verbs.any(head))
+        subject = self.nouns.plain("person")
+        pool = self.lexicon.verbs["social" if head.gender != "t" else "object"]
+        link = (pronoun,) if self.chance(0.8) else ()
+        return head.then(*link, *subject.words, *self.verbs.finite(subject, self.pick(pool)))
+
+    def chain(self, head: NounPhrase, depth: int) -> NounPhrase:
+        """Prepositional phrases one behind the other, each with its own number."""
+        for _ in range(depth):
+            link = self.pick(LINKS) if self.chance(0.5) else self.pick(self.lexicon.prepositions)
+            head = head.then(*(link if self.chance(0.6) else ("of",)), *self.nouns.plain("any").words)
+        return head
+
+    def reduced_relative(self, head: NounPhrase) -> NounPhrase:
+        """«written by the teachers», «standing near a lake»."""
+        if head.gender == "t" or self.chance(0.3):
+            entry = self.pick(self.lexicon.verbs["object" if head.gender == "t" else "social"])
+            return head.then(entry.forms.participle, *entry.particle, "by", *self.nouns.plain("person").words)
+        entry = self.pick(self.lexicon.verbs["intransitive_animate"])
+        return head.then(entry.forms.ing, *self.verbs.place())
+
+    def subject(self, kind: str = "any", plain: float = 0.38) -> NounPhrase:
+        """A subject; more than half of them have an attractor or more behind the head."""
+        plural, draw = self.chance(0.5), self.random.random()
+        if draw < 0.05:
+            return self.pick(PRONOUNS)
+        if draw < plain:
+            return self.nouns.plain(kind, plural)
+        draw = self.random.random()
+        if draw < 0.38:
+            phrase = self.of_phrase(plural, kind == "person")
+            return phrase if self.chance(0.88) else self.chain(phrase, 1)
+        head = self.nouns.determine(self.nouns.noun(kind), plural)
+        if draw < 0.60:
+            return self.chain(head, 1 if self.chance(0.65) else 2 if self.chance(0.7) else 3)
+        if draw < 0.80:
+            return self.relative_clause(head)
+        if draw < 0.87:
+            return self.reduced_relative(head)
+        if draw < 0.91:
+            other = self.nouns.plain(kind)
+            return NounPhrase(
+                (*head.words, "and", *other.words), True, "n" if kind == "person" else head.gender
+            )
+        if draw < 0.95:
+            return head.then(",", *self.nouns.plain("any", self.chance(0.5)).words, ",")
+        return self.relative_clause(self.chain(head, 1))
+
+    def statement(self) -> tuple[str, ...]:
+        """Subject and predicate."""
+        subject = self.subject()
+        return (*subject.words, *self.verbs.any(subject))
+
+    def short_statement(self) -> tuple[str, ...]:
+        subject = self.nouns.plain("any")
+        return (*subject.words, *self.verbs.any(subject))
+
+    def reflexive(self) -> tuple[str, ...]:
+        """A clause that ends in a reflexive."""
+        subject = self.subject("person" if self.chance(0.88) else "thing", plain=0.72)
+        tail = self.verbs.place() if self.chance(0.15) else ()
+        return (*subject.words, *self.verbs.reflexive(subject), *tail)
+
+    def demonstrative(self) -> tuple[str, ...]:
+        """A short clause whose object has a demonstrative."""
+        subject = self.nouns.plain("person")
+        kind = self.pick(["person", "thing", "thing"])
+        pool = {"person": "social", "thing": "object"}[kind]
+        pool = "derived" if self.chance(0.12) else pool
+        verb = self.verbs.finite(subject, self.pick(self.lexicon.verbs[pool]))
+        target = self.nouns.demonstrated(kind, self.chance(0.5), self.chance(0.55))
+        tail = self.verbs.place() if self.chance(0.15) else ()
+        return (*subject.words, *verb, *target.words, *tail)
+
+    def coordinated(self) -> tuple[str, ...]:
+        """One subject, two predicates that agree with it."""
+        subject = self.subject()
+        return (
+            *subject.words,
+            *self.verbs.any(subject),
+            self.pick(["and", "but", "or"]),
+            *self.verbs.any(subject),
+        )
+
+    def existential(self) -> tuple[str, ...]:
+        """«there are many lakes near the town»."""
+        plural = self.chance(0.5)
+        noun = self.nouns.determine(
+            self.nouns.noun("any"),
+            plural,
+            self.pick(
+                [("many",), ("some",), ("two",), ("several",), ("no",)]
+                if plural
+                else [("a",), ("another",), ("no",), ("one",), ("a",)]
+            ),
+        )
+        return (
+            "there",
+            *self.verbs.with_auxiliary(self.pick(["present", "past"]), noun),
+            *noun.words,
+            *self.verbs.place(),
+        )
+
+    def question(self) -> tuple[str, ...]:
+        """Yes–no and which-questions: the auxiliary stands before its subject."""
+        subject = self.subject("any", plain=0.6)
+        if self.chance(0.25):
+            plural = self.chance(0.5)
+            noun = self.nouns.noun("any")
+            which = NounPhrase(
+                (self.pick(["which", "what"]), *(noun.plural if plural else noun.singular)),
+                plural,
+                noun.gender,
+            )
+            return (*which.words, *self.verbs.any(which))
+        entry = self.pick(self.lexicon.verbs["social" if subject.gender != "t" else "psych"])
+        which_form = self.pick(
+            [
+                ("present", entry.forms.ing),
+                ("past", entry.forms.ing),
+                ("do", entry.forms.base),
+                ("perfect", entry.forms.participle),
+            ]
+        )
+        lead = (self.pick(["why", "when", "where"]),) if self.chance(0.25) else ()
+        word = MARK + self.verbs.auxiliary(which_form[0], subject)
+        return (
+            *lead,
+            word,
+            *subject.words,
+            which_form[1],
+            *entry.particle,
+            *self.verbs.object_phrase("person"),
+        )
+
+    def embedded(self) -> tuple[str, ...]:
+        """«Mary thinks that …»."""
+        speaker = self.nouns.plain("person")
+        verb = self.verbs.finite(speaker, self.pick(self.lexicon.verbs["clausal"]))
+        link = ("that",) if self.chance(0.7) else ()
+        inner = self.reflexive() if self.chance(0.2) else self.statement()
+        return (*speaker.words, *verb, *link, *inner)
