@@ -103,7 +103,7 @@ class Lens:
             budget = free_memory(next(self.model.parameters()).device) // 4
         recording = recorded(self.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget)
         rows = _token_rows(recording, ready)
-        recording.tokens = rows
+        recording.tokens, recording.tokenizer = rows, self.tokenizer
         recording.lengths = {name: [len(row) for row in found] for name, found in rows.items()}
         return recording
 

@@ -78,6 +78,7 @@ class Request:
     layers: tuple[int, ...]
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
+    layers_named: bool = False  # did someone ask for these layers, or are they all there are?
 
     @classmethod
     def resolved(
@@ -101,7 +102,7 @@ class Request:
                 rows = tuple(tuple(resolved(list(targets), length)) for length in recording.lengths[stack.name])
             except IndexError as error:
                 raise InvalidInput(f"targets {list(targets)}: {error}") from error
-        return cls(name, kind, chosen, rows, per_head)
+        return cls(name, kind, chosen, rows, per_head, layers is not None)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
         """The requested layers, each with the requested attention site, one at a time."""

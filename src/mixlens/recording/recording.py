@@ -26,7 +26,7 @@ from mixlens.recording.capture import AttentionCall
 from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import Internals, Site, watch, watching
-from mixlens.recording.structure import LayerStructure
+from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.tokens import TokenRow
 
 
@@ -80,6 +80,15 @@ class Layer:
             if site.structure.kind == kind:
                 return site
         raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
+
+    def seen(self, witness: Witness) -> Float[Tensor, "batch target d_model"]:
+        """A tensor that the layer really had: at once where the recording kept it, else by one more run of the layer."""
+        kept = self._internals[0].seen if self._internals else {}
+        if witness not in kept:
+            call, backend = self._call, self._recording.structure.backend
+            with torch.no_grad(), watching(call.module, frozenset({witness})) as kept:
+                run_layer(call.module, backend, call.args, call.kwargs, batch=int(call.hidden_in.shape[0]))
+        return self._wide(kept[witness]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         call = self._call
@@ -141,6 +150,7 @@ class Recording:
     lengths: Mapping[str, Sequence[int]]  # stack name -> real tokens of each row
     tokens: Mapping[str, Sequence[TokenRow]]  # stack name -> the tokens of each row
     memory_budget: int
+    tokenizer: Any = None  # for words that name an output to explain
 
     def __post_init__(self) -> None:
         self._layers: dict[str, list[Layer]] = {}
