@@ -10,7 +10,9 @@ from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-install_import_hook("mixlens", "beartype.beartype")
+install_import_hook(
+    [f"mixlens.{part}" for part in ("recording", "kernels", "measures", "identifiability", "aggregation")], "beartype.beartype"
+)
 
 import torch  # noqa: E402
 

@@ -11,7 +11,7 @@ import torch
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.recording.calls import Inputs, batch_size
-from mixlens.recording.inputs import Prepared, Text, prepared, row_lengths
+from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, row_lengths
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.stand_in import stand_in_inputs
@@ -56,13 +56,11 @@ class Lens:
             raise InvalidInput(f"there is no bundled model {name!r}; choose one of: {', '.join(BUNDLED)}")
         folder = resources.files("mixlens") / "bundled" / name
         options.setdefault("dtype", torch.float32)
-        return cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload, no-any-return]
+        return cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
 
     # ------------------------------------------------------------------------------------------- recording
 
-    def record(
-        self, given: Text | Sequence[Text] | Mapping[str, Any], *, memory_budget: int | None = None
-    ) -> Recording:
+    def record(self, given: Text | Sequence[Text] | Mapping[str, Any], *, memory_budget: int | None = None) -> Recording:
         """One verified forward pass of a text, a list of texts, or a dict of input tensors.
 
         `memory_budget` (bytes; default: a quarter of what is free) bounds what is kept beside the layers' inputs and outputs.
@@ -92,7 +90,9 @@ class Lens:
 
     def _require_eval(self) -> None:
         if any(module.training for module in self.model.modules()):
-            raise UnsupportedModel("the model is in training mode, where dropout makes every run different: call model.eval() first")
+            raise UnsupportedModel(
+                "the model is in training mode, where dropout makes every run different: call model.eval() first"
+            )
 
     def _structure(self, tensors: Inputs) -> ModelStructure:
         return model_structure(self.model, tensors)
@@ -125,16 +125,12 @@ class Lens:
 
         chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets, "per_head": per_head, **options}
         found = measures.measure(name, self.record(given), **chosen)
-        several = not (isinstance(given, (str, Mapping)) or hasattr(given, "data") or _is_single_pair(given))
+        several = not (isinstance(given, (str, Mapping)) or hasattr(given, "data") or is_pair(given))
         return [found] if several and not isinstance(found, list) else found
 
 
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched them since."
-
-
-def _is_single_pair(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given)
 
 
 def free_memory(device: torch.device) -> int:

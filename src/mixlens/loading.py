@@ -9,7 +9,9 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
     """The model in eval mode, and its tokenizer (None where it has none)."""
     import transformers
 
-    shared = {key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code") if key in options}
+    shared = {
+        key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code") if key in options
+    }
     config = transformers.AutoConfig.from_pretrained(name, **shared)
     cls = transformers.AutoModel
     for architecture in getattr(config, "architectures", None) or []:
@@ -22,6 +24,13 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
         except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
             tokenizer = None  # a folder without tokenizer files: inputs are then tensors, and a text says so
+        if tokenizer is not None and not _knows_words(tokenizer):
+            tokenizer = None
     elif isinstance(tokenizer, str):
         tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
     return model, tokenizer
+
+
+def _knows_words(tokenizer: Any) -> bool:
+    """transformers makes an empty tokenizer for a folder that has none: it knows its special tokens and nothing else."""
+    return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1

@@ -106,10 +106,21 @@ def _pair_of_berts() -> nn.Module:
 
 def _captioner() -> nn.Module:
     vision = hf.ViTConfig(
-        hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER, image_size=8, patch_size=4
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=INNER,
+        image_size=8,
+        patch_size=4,
     )
     text = hf.GPT2Config(
-        vocab_size=VOCABULARY, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS, n_positions=64, is_decoder=True, add_cross_attention=True
+        vocab_size=VOCABULARY,
+        n_embd=WIDTH,
+        n_layer=LAYERS,
+        n_head=HEADS,
+        n_positions=64,
+        is_decoder=True,
+        add_cross_attention=True,
     )
     config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(vision, text)
     config.decoder_start_token_id, config.pad_token_id = 1, 0
@@ -123,12 +134,12 @@ ZOO: dict[str, Animal] = {
     "bert": Animal("text", _encoder("Bert"), "post"),
     "roberta": Animal("text", _encoder("Roberta", pad_token_id=1), "post"),
     "xlm-roberta": Animal("text", _encoder("XLMRoberta", pad_token_id=1), "post"),
-    "distilbert": Animal(
-        "text", _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER), "post"
-    ),
+    "distilbert": Animal("text", _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER), "post"),
     "electra": Animal("text", _encoder("Electra", embedding_size=24), "post"),
     "albert": Animal("text", _encoder("Albert", embedding_size=24), "post"),
-    "deberta": Animal("text", _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]), "post", narrow_block_norm=True),
+    "deberta": Animal(
+        "text", _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]), "post", narrow_block_norm=True
+    ),
     "deberta-v2": Animal(
         "text", _encoder("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8), "post"
     ),
@@ -136,58 +147,94 @@ ZOO: dict[str, Animal] = {
     "modernbert": Animal(
         "text",
         _encoder(
-            "ModernBert", pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2, local_attention=4,
-            global_attn_every_n_layers=2, norm_bias=True, attention_bias=True, mlp_bias=True,
+            "ModernBert",
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            cls_token_id=1,
+            sep_token_id=2,
+            local_attention=4,
+            global_attn_every_n_layers=2,
+            norm_bias=True,
+            attention_bias=True,
+            mlp_bias=True,
         ),
-        "bare", **_NARROW,
-    ),  # fmt: skip
+        "bare",
+        **_NARROW,
+    ),
     "roformer": Animal("text", _encoder("RoFormer", embedding_size=WIDTH), "post"),
     "gpt2": Animal("text", lambda: hf.GPT2Model(hf.GPT2Config(**_GPT)), "pre"),
     "gpt-neo": Animal(
         "text",
         lambda: hf.GPTNeoModel(
             hf.GPTNeoConfig(
-                vocab_size=VOCABULARY, hidden_size=WIDTH, num_layers=LAYERS, num_heads=HEADS, max_position_embeddings=64,
-                attention_types=[[["global", "local"], 1]], window_size=3,
+                vocab_size=VOCABULARY,
+                hidden_size=WIDTH,
+                num_layers=LAYERS,
+                num_heads=HEADS,
+                max_position_embeddings=64,
+                attention_types=[[["global", "local"], 1]],
+                window_size=3,
             )
         ),
-        "pre", **_NARROW,
-    ),  # fmt: skip
+        "pre",
+        **_NARROW,
+    ),
     "gpt-neox": Animal("text", _encoder("GPTNeoX"), "parallel", **_NARROW),
     "gpt-neox-sequential": Animal("text", _encoder("GPTNeoX", use_parallel_residual=False), "pre", **_NARROW),
     "gpt-j": Animal("text", lambda: hf.GPTJModel(hf.GPTJConfig(**_GPT, rotary_dim=4)), "parallel", **_NARROW),
     "opt": Animal("text", _opt(True), "pre", **_NARROW),
     "opt-post": Animal("text", _opt(False), "post", **_NARROW),
     "bloom": Animal(
-        "text", lambda: hf.BloomModel(hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)),
-        "pre", **_NARROW,
-    ),  # fmt: skip
+        "text",
+        lambda: hf.BloomModel(hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)),
+        "pre",
+        **_NARROW,
+    ),
     "falcon": Animal("text", _encoder("Falcon", alibi=False), "parallel", **_NARROW),
     "falcon-alibi": Animal("text", _encoder("Falcon", alibi=True, parallel_attn=False), "pre", **_NARROW),
     "mpt": Animal(
-        "text", lambda: hf.MptModel(hf.MptConfig(vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=64)),
-        "pre", **_NARROW,
-    ),  # fmt: skip
+        "text",
+        lambda: hf.MptModel(hf.MptConfig(vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=64)),
+        "pre",
+        **_NARROW,
+    ),
     "llama": Animal("text", _decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **_NARROW),
     "mistral": Animal("text", _decoder("Mistral", sliding_window=3), "pre", **_NARROW),
     "qwen2": Animal("text", _decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1), "pre", **_NARROW),
     "qwen3": Animal("text", _decoder("Qwen3", head_dim=12), "pre", **_NARROW),
     "gemma": Animal("text", _decoder("Gemma", head_dim=12), "pre", **_NARROW),
     "gemma2": Animal(
-        "text", _decoder("Gemma2", head_dim=12, sliding_window=3, query_pre_attn_scalar=8, attn_logit_softcapping=2.0), "sandwich",
-        **_NARROW, narrow_block_norm=True,
-    ),  # fmt: skip
+        "text",
+        _decoder("Gemma2", head_dim=12, sliding_window=3, query_pre_attn_scalar=8, attn_logit_softcapping=2.0),
+        "sandwich",
+        **_NARROW,
+        narrow_block_norm=True,
+    ),
     "gemma3": Animal(
         "text",
         lambda: hf.Gemma3TextModel(
             hf.Gemma3TextConfig(
-                vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, num_key_value_heads=2,
-                intermediate_size=INNER, max_position_embeddings=64, head_dim=12, sliding_window=3, query_pre_attn_scalar=8,
-                layer_types=["sliding_attention", "full_attention"], pad_token_id=0, bos_token_id=1, eos_token_id=2,
+                vocab_size=VOCABULARY,
+                hidden_size=WIDTH,
+                num_hidden_layers=LAYERS,
+                num_attention_heads=HEADS,
+                num_key_value_heads=2,
+                intermediate_size=INNER,
+                max_position_embeddings=64,
+                head_dim=12,
+                sliding_window=3,
+                query_pre_attn_scalar=8,
+                layer_types=["sliding_attention", "full_attention"],
+                pad_token_id=0,
+                bos_token_id=1,
+                eos_token_id=2,
             )
         ),
-        "sandwich", **_NARROW, narrow_block_norm=True,
-    ),  # fmt: skip
+        "sandwich",
+        **_NARROW,
+        narrow_block_norm=True,
+    ),
     "phi3": Animal("text", _decoder("Phi3"), "pre", **_NARROW),
     "olmo2": Animal("text", _decoder("Olmo2"), "branch", **_NARROW, narrow_block_norm=True),
     "granite": Animal("text", _decoder("Granite", residual_multiplier=0.3), "pre", **_NARROW),
@@ -196,11 +243,17 @@ ZOO: dict[str, Animal] = {
     "qwen3-moe": Animal(
         "text",
         _decoder(
-            "Qwen3Moe", head_dim=12, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, decoder_sparse_step=1,
+            "Qwen3Moe",
+            head_dim=12,
+            num_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=8,
+            decoder_sparse_step=1,
             norm_topk_prob=True,
         ),
-        "pre", **_NARROW,
-    ),  # fmt: skip
+        "pre",
+        **_NARROW,
+    ),
     "gpt-oss": Animal(
         "text", _decoder("GptOss", head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=3), "pre", **_NARROW
     ),
@@ -228,15 +281,20 @@ ZOO: dict[str, Animal] = {
 
 REFUSED: dict[str, Animal] = {
     "swin": Animal(
-        "image", lambda: hf.SwinModel(hf.SwinConfig(image_size=8, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 4], window_size=2)),
+        "image",
+        lambda: hf.SwinModel(
+            hf.SwinConfig(image_size=8, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 4], window_size=2)
+        ),
         "",
-    ),  # fmt: skip
+    ),
     "longformer": Animal("text", _encoder("Longformer", attention_window=4, pad_token_id=1), ""),
     "nystromformer": Animal("text", _encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""),
     "fnet": Animal("text", _encoder("FNet"), ""),
     "mamba": Animal(
-        "text", lambda: hf.MambaModel(hf.MambaConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=4)), ""
-    ),  # fmt: skip
+        "text",
+        lambda: hf.MambaModel(hf.MambaConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=4)),
+        "",
+    ),
     "funnel": Animal(
         "text",
         lambda: hf.FunnelBaseModel(
@@ -248,21 +306,34 @@ REFUSED: dict[str, Animal] = {
         "translation",
         lambda: hf.ProphetNetModel(
             hf.ProphetNetConfig(
-                vocab_size=VOCABULARY, hidden_size=WIDTH, num_encoder_layers=LAYERS, num_decoder_layers=LAYERS,
-                num_encoder_attention_heads=HEADS, num_decoder_attention_heads=HEADS, encoder_ffn_dim=INNER, decoder_ffn_dim=INNER,
-                max_position_embeddings=64, ngram=2,
+                vocab_size=VOCABULARY,
+                hidden_size=WIDTH,
+                num_encoder_layers=LAYERS,
+                num_decoder_layers=LAYERS,
+                num_encoder_attention_heads=HEADS,
+                num_decoder_attention_heads=HEADS,
+                encoder_ffn_dim=INNER,
+                decoder_ffn_dim=INNER,
+                max_position_embeddings=64,
+                ngram=2,
             )
         ),
         "",
-    ),  # fmt: skip
+    ),
     "squeezebert": Animal(
         "text",
         _encoder(
-            "SqueezeBert", embedding_size=WIDTH, q_groups=1, k_groups=1, v_groups=1, post_attention_groups=1, intermediate_groups=1,
+            "SqueezeBert",
+            embedding_size=WIDTH,
+            q_groups=1,
+            k_groups=1,
+            v_groups=1,
+            post_attention_groups=1,
+            intermediate_groups=1,
             output_groups=1,
         ),
         "",
-    ),  # fmt: skip
+    ),
 }
 
 

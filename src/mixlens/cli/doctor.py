@@ -42,31 +42,30 @@ def doctor(
 
 def _show(report: Report) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
-    console.print(
-        f"[bold]{report.model}[/bold]  {report.dtype} on {report.device}, loaded with {report.attention_implementation} attention, "
-        f"overheard through the {report.backend} back end, {report.tokens} tokens",
-        highlight=False,
-    )
-    table = Table("stack", "layers", "block", "heads", "KV heads", "d_head", "d_model", "causal", "cross", "largest error")
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{report.model}[/bold]  {report.dtype} on {report.device}, {report.tokens} tokens")
+    console.print(f"attention    loaded as {report.attention_implementation}, overheard through the {report.backend} back end")
     for stack in report.stacks:
-        table.add_row(
-            stack.name, str(stack.layers), stack.style, str(stack.heads), str(stack.kv_heads), str(stack.d_head), str(stack.d_model),
-            "yes" if stack.causal else "no", "yes" if stack.cross_attention else "no", f"{max(stack.errors):.1e}",
-        )  # fmt: skip
-    console.print(table)
+        groups = "" if stack.kv_heads == stack.heads else f" on {stack.kv_heads} KV heads"
+        traits = [f"{stack.style}-norm blocks" if stack.style in ("pre", "post") else f"{stack.style} blocks"]
+        traits += ["causal"] * stack.causal + ["cross-attention"] * stack.cross_attention
+        console.print(
+            f"{stack.name:12} {stack.layers} layers, d_model {stack.d_model}, {stack.heads} heads of {stack.d_head}{groups}; "
+            + ", ".join(traits)
+        )
     for stack in report.stacks:
-        errors = "  ".join(f"{number}: {error:.1e}" for number, error in enumerate(stack.errors))
-        console.print(f"reconstruction error by layer, {stack.name}: {errors}", highlight=False)
+        console.print(f"{stack.name}: reconstruction error of each layer (relative)", style="dim")
+        for start in range(0, len(stack.errors), 8):
+            numbered = enumerate(stack.errors[start : start + 8], start)
+            console.print("  " + "  ".join(f"{number:2d} {error:.0e}" for number, error in numbered))
     console.print(
-        f"native output: largest difference of a layer {report.native_error:.1e} (rounding in {report.dtype}: up to {report.tolerance:.0e})",
-        highlight=False,
+        f"native output differs by {report.native_error:.0e} at most (rounding in {report.dtype}: up to {report.tolerance:.0e})"
     )
     applies = [name for name, reason in report.measures.items() if reason is None]
-    console.print(f"measures that apply (sites: {', '.join(report.sites)}): {', '.join(applies)}", highlight=False)
+    console.print(f"sites        {', '.join(report.sites)}")
+    console.print(f"measures     {', '.join(applies)}")
     for name, reason in report.measures.items():
         if reason is not None:
-            console.print(f"  not {name}: {reason}", highlight=False, markup=False)
-    console.print("[green]verified[/green]: the parts add up to what the model computes")
+            console.print(f"  not {name}: {reason}", markup=False)
+    console.print("[green]verified[/green]     the parts add up to what the model computes")

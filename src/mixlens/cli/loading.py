@@ -33,8 +33,9 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
 
     from mixlens.lens import Lens
 
-    transformers.utils.logging.disable_progress_bar()
-    transformers.utils.logging.set_verbosity_error()
+    quiet: Any = transformers.utils.logging
+    quiet.disable_progress_bar()
+    quiet.set_verbosity_error()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
     if trust_remote_code:

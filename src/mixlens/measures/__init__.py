@@ -53,9 +53,7 @@ def _spec(name: str) -> Spec:
 
 def _options(module: ModuleType) -> tuple[Option, ...]:
     parameters = inspect.signature(module.scores).parameters.values()
-    return tuple(
-        Option(p.name, p.default, str(p.annotation)) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
-    )
+    return tuple(Option(p.name, p.default, str(p.annotation)) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:

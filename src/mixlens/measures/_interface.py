@@ -65,7 +65,9 @@ class Scores:
     # its name says so in `extra_dims`.
     extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     layers: Sequence[int] | None = None  # where they are not the requested ones (0 = the input of the first layer, for gradients)
-    target_labels: Sequence[str] | None = None  # where the targets are not tokens of the site (one explained output per row of the batch)
+    target_labels: Sequence[str] | None = (
+        None  # where the targets are not tokens of the site (one explained output per row of the batch)
+    )
     facts: Facts | None = None  # where options change them
 
 

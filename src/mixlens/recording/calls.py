@@ -61,9 +61,7 @@ def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     raise TypeError("the layer was called without hidden states")
 
 
-def with_hidden_argument(
-    args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_hidden_argument(args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same call with other hidden states."""
     old = hidden_argument(args, kwargs)
     for position, value in enumerate(args):
@@ -199,9 +197,7 @@ def layer_paths(model: nn.Module, inputs: Inputs, backend: str) -> list[str]:
     return found
 
 
-def _layer_of(
-    chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]
-) -> tuple[str, int]:
+def _layer_of(chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]) -> tuple[str, int]:
     """The outermost item, or the one below it where an item is a group of like layers (ALBERT's groups)."""
     for depth, item in enumerate(chain):
         below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}

@@ -100,9 +100,7 @@ def _attention(
     try:
         if listener is not None:
             value = listener.values(value)
-        output, weights = _eager_function(module)(
-            module, query, key, value, _additive(attention_mask, query), *args, **kwargs
-        )
+        output, weights = _eager_function(module)(module, query, key, value, _additive(attention_mask, query), *args, **kwargs)
     finally:
         _in_interface.reset(token)
     if listener is not None and weights is not None:
@@ -191,9 +189,7 @@ class _SoftmaxTrace(TorchFunctionMode):
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         listener = _listener.get()
         if listener is None or _in_interface.get():

@@ -101,9 +101,7 @@ class _Explainer:
 
     # --------------------------------------------------------------------------------------------- the layer
 
-    def explanations(
-        self, index: int, stream: Tensor
-    ) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
+    def explanations(self, index: int, stream: Tensor) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
         if index == len(self.trace.cores):
             for feed_forward in self.feed_forwards(stream):
                 yield [], feed_forward
@@ -115,9 +113,7 @@ class _Explainer:
             for rest, feed_forward in self.explanations(index + 1, after):
                 yield [site, *rest], feed_forward
 
-    def sites(
-        self, index: int, stream: Tensor
-    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
+    def sites(self, index: int, stream: Tensor) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
         """Ways to read one attention site: its structure, the stream after it, and the feed-forward part where it is parallel."""
         core = self.trace.cores[index]
         projection = self.projection(core)

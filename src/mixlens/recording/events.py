@@ -109,9 +109,7 @@ def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
         output = run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call)
     events.sort(key=lambda event: event.start)
     moved = _values_after_change(call, backend, batch)
-    depends = tuple(
-        index >= len(moved) or not torch.equal(core.call.values, moved[index]) for index, core in enumerate(cores)
-    )
+    depends = tuple(index >= len(moved) or not torch.equal(core.call.values, moved[index]) for index, core in enumerate(cores))
     return LayerTrace(module, hidden, output, tuple(events), tuple(cores), depends)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,19 +32,19 @@ class Prepared:
 
 def prepared(model: nn.Module, tokenizer: Any, given: Text | Sequence[Text] | Mapping[str, Any]) -> Prepared:
     if isinstance(given, Mapping) or hasattr(given, "data"):
-        return _from_tensors(model, tokenizer, dict(given))
-    texts = [given] if isinstance(given, str) or _is_pair(given) else list(given)
+        return _from_tensors(model, tokenizer, {**cast(Mapping[str, Any], given)})
+    texts = cast(list[Text], [given] if isinstance(given, str) or is_pair(given) else list(given))
     if not texts:
         raise EmptyInput("no text was given")
     for text in texts:
-        if not isinstance(text, str) and not _is_pair(text):
+        if not isinstance(text, str) and not is_pair(text):
             raise InvalidInput(f"a text is a string or a pair of strings, not {type(text).__name__}")
     if tokenizer is None:
         raise MissingTokenizer("a text needs a tokenizer: use Lens(model, tokenizer), or pass a dict of input tensors")
     return _from_texts(model, tokenizer, texts)
 
 
-def _is_pair(text: Any) -> bool:
+def is_pair(text: Any) -> bool:
     return isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text)
 
 
@@ -63,7 +63,7 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
     seconds = [pair for pair in pairs if pair is not None]
     rows = _encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
-    tensors = _padded(rows, tokenizer, {name for name in accepted})
+    tensors = _padded(rows, tokenizer, set(accepted))
     decoder_rows = None
     if translated:
         starts = _start_token(model)
@@ -219,7 +219,11 @@ def _checked(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     accepted = inspect.signature(model.forward).parameters
     for name in tensors:
         if name not in accepted:
-            takes = [key for key, p in accepted.items() if p.kind is not p.VAR_KEYWORD and key.endswith(("ids", "mask", "values", "features"))]
+            takes = [
+                key
+                for key, p in accepted.items()
+                if p.kind is not p.VAR_KEYWORD and key.endswith(("ids", "mask", "values", "features"))
+            ]
             raise WrongKeys(f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}")
     main = getattr(model, "main_input_name", "input_ids")
     embeds = {"inputs_embeds", "encoder_outputs"}
@@ -250,12 +254,13 @@ def _check_lengths(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         limit = _positions(model, inner if inner is not None and hasattr(inner, "max_position_embeddings") else config, prefix)
         if limit is not None and ids.shape[1] > limit:
             raise InputTooLong(f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten the text")
-        vocabulary = _vocabulary(model) if not prefix and inner is None else None
+        vocabulary = vocabulary_size(model) if not prefix and inner is None else None
         if vocabulary and not ids.is_floating_point() and int(ids.max()) >= vocabulary:
             raise InvalidInput(f"token id {int(ids.max())} is outside the model's vocabulary of {vocabulary}")
 
 
-def _vocabulary(model: nn.Module) -> int | None:
+def vocabulary_size(model: Any) -> int | None:
+    """Rows of the input embedding; None where there is none."""
     try:
         return getattr(model.get_input_embeddings(), "num_embeddings", None)
     except NotImplementedError:  # models of several towers

@@ -206,9 +206,7 @@ def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
     """encoder and decoder where that is what they are, else the part of the path that tells the towers apart."""
     crossed = [path for path, group in grouped.items() if any(site.kind == "cross" for site in group[0].sites)]
     if len(grouped) == 1 or (len(grouped) == 2 and len(crossed) == 1):
-        return {
-            path: "decoder" if path in crossed or group[0].sites[0].causal else "encoder" for path, group in grouped.items()
-        }
+        return {path: "decoder" if path in crossed or group[0].sites[0].causal else "encoder" for path, group in grouped.items()}
     parts = {path: path.split(".") for path in grouped}
     shared = 0
     while len({tuple(p[: shared + 1]) for p in parts.values()}) == 1:

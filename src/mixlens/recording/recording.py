@@ -233,9 +233,7 @@ def recorded(
         return [watch(module, witness, into) for witness in by_path[path].watched]
 
     with torch.no_grad():
-        calls, output = layer_calls(
-            model, inputs, set(by_path), structure.backend, on_layer=on_layer, watch=watches
-        )
+        calls, output = layer_calls(model, inputs, set(by_path), structure.backend, on_layer=on_layer, watch=watches)
     if len(calls) != len(order):
         raise UnsupportedModel(f"the model called {len(calls)} layers on this input, {len(order)} on the probe")
     recording = Recording(model, structure, inputs, output, lengths, tokens, memory_budget)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mixlens.recording.inputs import vocabulary_size
+
 _TOKENS = 12
 
 
@@ -45,7 +47,7 @@ def _part(config: Any, *names: str) -> Any:
 
 def _ids(model: nn.Module, generator: torch.Generator, decoder: bool = False) -> Tensor:
     config = _part(model.config, "decoder", "text_config") if decoder else _part(model.config, "encoder", "text_config")
-    vocabulary = int(getattr(config, "vocab_size", 0) or model.get_input_embeddings().num_embeddings)
+    vocabulary = int(getattr(config, "vocab_size", 0) or vocabulary_size(model) or 100)
     limit = getattr(config, "max_position_embeddings", None)
     count = min(_TOKENS, limit - 3) if isinstance(limit, int) and limit > 4 else _TOKENS
     ids = torch.randint(min(10, vocabulary // 4), vocabulary, (1, count), generator=generator)

@@ -97,4 +97,3 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         tokens=int(max(max(lengths) for lengths in recording.lengths.values())), stacks=tuple(stacks), native_error=error,
         tolerance=ROUNDING[dtype], sites=recording.sites, measures=dict(refusals),
     )  # fmt: skip
-

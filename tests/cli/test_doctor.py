@@ -1,0 +1,66 @@
+"""`mixlens doctor` on a folder of every family: the right report, or a clear failure and exit status 1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mixlens.cli import app
+from tests.conformance.zoo import HEADS, LAYERS, REFUSED, ZOO, built
+
+run = CliRunner().invoke
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_report_of_every_family(name: str, tmp_path: Path) -> None:
+    built(name).save_pretrained(tmp_path)
+    result = run(app, ["doctor", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["ok"] is True
+    first = report["stacks"][0]
+    assert (first["layers"], first["heads"], first["styles"][0]) == (LAYERS, HEADS, ZOO[name].style)
+    assert report["native_error"] < 1e-5
+    assert all(error < 1e-5 for stack in report["stacks"] for error in stack["errors"])
+    two_sided = ZOO[name].kind in ("translation", "whisper", "captions")
+    assert report["sites"] == (["encoder", "decoder", "cross"] if two_sided else report["sites"])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_families_exit_with_1(name: str, tmp_path: Path) -> None:
+    built(name).save_pretrained(tmp_path)
+    result = run(app, ["doctor", str(tmp_path), "--json"])
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    assert report["ok"] is False
+    assert report["error"] == "UnsupportedModel"
+
+
+def test_readable_report(tmp_path: Path) -> None:
+    built("llama").save_pretrained(tmp_path)
+    result = run(app, ["doctor", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "4 heads of 8 on 2 KV heads; pre-norm blocks, causal" in result.output
+    assert "verified" in result.output
+
+
+def test_wrong_arguments() -> None:
+    missing = run(app, ["doctor", "/no/such/folder"])
+    assert missing.exit_code == 1
+    assert "cannot load '/no/such/folder'" in missing.output
+    dtype = run(app, ["doctor", "--dtype", "float99"])
+    assert dtype.exit_code == 1
+    assert "choose one of float32" in dtype.output
+
+
+@pytest.mark.parametrize("model", ["stories15M", "opus-mt-en-fr-pruned-fp16"])
+def test_real_models(model: str, shared: Path) -> None:
+    result = run(app, ["doctor", str(shared / "models" / model), "--json", "--text", "The dogs near the river are very old."])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["native_error"] < 1e-5
+    assert all(error < 1e-5 for stack in report["stacks"] for error in stack["errors"])
+    assert [stack["layers"] for stack in report["stacks"]] == [6] * len(report["stacks"])

@@ -1,0 +1,236 @@
+"""What a recording costs and keeps, and what it does not depend on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor
+
+from mixlens import Lens
+from mixlens.recording import model_structure
+from tests.conformance.zoo import HEADS, INNER, LAYERS, VOCABULARY, WIDTH, ZOO, built, inputs, randomised
+
+
+def _same(a: Tensor, b: Tensor, bar: float = 1e-5) -> bool:
+    return float((a - b).abs().max() / b.abs().max()) <= bar
+
+
+def test_after_the_first_use_a_recording_is_one_forward_pass() -> None:
+    model = built("bert")
+    lens = Lens(model)
+    lens.record(inputs("bert"))
+    calls = []
+    handles = [part.register_forward_hook(lambda module, *_: calls.append(module)) for part in model.encoder.layer]
+    recording = lens.record(inputs("bert", seed=5))
+    for layer in recording.layers():
+        layer.sites()
+    assert len(calls) == LAYERS, "each layer once, discovery and internals included"
+    for handle in handles:
+        handle.remove()
+
+
+def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = built("beit")  # its layer scales are bare parameters, found by a fit
+    lens = Lens(model)
+    lens.record(inputs("beit"))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lambda" in name:
+                parameter.mul_(-2)
+    for layer in lens.record(inputs("beit")).layers():
+        layer.sites()
+    found = []
+    monkeypatch.setattr(model_structure, "discovered", lambda *args: found.append(args))
+    lens.record(inputs("beit"))
+    assert not found, "unchanged weights need no second discovery"
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "bart", "gemma2", "falcon", "gpt2"])
+def test_nothing_kept_gives_the_same_numbers(name: str) -> None:
+    lens = Lens(built(name))
+    kept, dropped = lens.record(inputs(name)), lens.record(inputs(name), memory_budget=0)
+    for stack in kept.structure.stacks:
+        for one, other in zip(kept.layers(stack.name), dropped.layers(stack.name), strict=True):
+            assert one._internals is not None
+            assert other._internals is None
+            for a, b in zip(one.sites(), other.sites(), strict=True):
+                assert _same(b.weights, a.weights)
+                assert _same(b.block_output, a.block_output)
+
+
+def test_a_budget_for_one_layer_keeps_one_layer() -> None:
+    lens = Lens(built("bert"))
+    size = sum(part.nbytes for part in lens.record(inputs("bert")).layers()[0]._internals or [])
+    recording = lens.record(inputs("bert"), memory_budget=int(1.5 * size))
+    assert [layer._internals is not None for layer in recording.layers()] == [True, False]
+
+
+MEMORY_PROGRAM = """
+import resource, sys, torch, transformers as hf
+from mixlens import Lens
+torch.set_num_threads(1)
+layers, tokens = int(sys.argv[1]), 768
+model = hf.BertModel(hf.BertConfig(vocab_size=96, hidden_size=32, num_hidden_layers=layers, num_attention_heads=8,
+                                   intermediate_size=32, max_position_embeddings=tokens)).eval()
+lens = Lens(model)
+lens.record({"input_ids": torch.ones(1, 8, dtype=torch.long)})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+recording = lens.record({"input_ids": torch.ones(1, tokens, dtype=torch.long)}, memory_budget=0)
+for layer in recording.layers():
+    layer.site().weights.sum()
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_peak_memory_does_not_grow_with_layers_times_n_squared() -> None:
+    """One layer's weights are 18 MB here: 24 layers of them would be 430 MB."""
+
+    def peak(layers: int) -> float:
+        done = subprocess.run(
+            [sys.executable, "-c", MEMORY_PROGRAM, str(layers)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=Path(__file__).parents[2],
+        )
+        return float(done.stdout)
+
+    few, many = peak(2), peak(24)
+    assert many - few < 90, (few, many)
+
+
+@pytest.mark.parametrize("name", list(ZOO))
+def test_attention_implementation_changes_nothing(name: str) -> None:
+    """Loaded as eager or as sdpa: the same numbers, where a model offers both."""
+    try:
+        models = [built(name, attention=kind) for kind in ("eager", "sdpa")]
+    except ValueError as error:
+        pytest.skip(f"{name} has one implementation only: {str(error)[:60]}")
+    if name == "falcon-alibi":
+        pytest.skip("its own eager and sdpa paths differ by 0.4: each is recorded as it is")
+    one, other = (Lens(model).record(inputs(name)) for model in models)
+    for stack in one.structure.stacks:
+        for a, b in zip(one.layers(stack.name), other.layers(stack.name), strict=True):
+            assert _same(a.output, b.output)
+            assert _same(a.sites()[0].weights, b.sites()[0].weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "bart", "gpt-neox", "vit", "mixtral", "deberta-v2"])
+def test_half_precision_is_close(name: str, dtype: torch.dtype) -> None:
+    wide = Lens(built(name)).record(inputs(name))
+    half = Lens(built(name, dtype)).record(inputs(name, dtype))
+    for stack in wide.structure.stacks:
+        assert [layer.style for layer in half.structure.stacks[0].layers] == [
+            layer.style for layer in wide.structure.stacks[0].layers
+        ]
+        for a, b in zip(wide.layers(stack.name), half.layers(stack.name), strict=True):
+            for x, y in zip(a.sites(), b.sites(), strict=True):
+                assert y.weights.dtype == y.block_output.dtype == torch.float32
+                assert (x.weights - y.weights).abs().mean() < 0.02
+            assert b.rerun(0, copies=1).dtype == torch.float32
+
+
+def test_grouped_heads_are_resolved() -> None:
+    site = Lens(built("llama")).record(inputs("llama")).layers()[0].site()
+    assert site.structure.kv_heads == 2
+    assert site.head_groups.tolist() == [0, 0, 1, 1]
+    assert torch.equal(site.values[:, 0], site.values[:, 1])
+    assert not torch.equal(site.values[:, 1], site.values[:, 2])
+    assert site.output_weight.shape == (HEADS, WIDTH // HEADS, WIDTH)
+
+
+def test_gradients_flow_through_a_rerun() -> None:
+    layer = Lens(built("bert", torch.float64)).record(inputs("bert")).layers()[0]
+    hidden = layer.input[:1].clone().requires_grad_()
+    output = layer.rerun(0, hidden=hidden, grad=True)
+    (slope,) = torch.autograd.grad(output[0, 2, 3], hidden)
+    step = torch.zeros_like(hidden)
+    step[0, 4, 5] = 1e-6
+    finite = (layer.rerun(0, hidden=hidden.detach() + step) - layer.rerun(0, hidden=hidden.detach() - step))[0, 2, 3] / 2e-6
+    assert abs(float(slope[0, 4, 5] - finite)) < 1e-7
+    assert not layer.rerun(0, hidden=hidden).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("head", "extra"),
+    [
+        ("BertForMaskedLM", {}), ("BertForSequenceClassification", {"num_labels": 3}), ("BertForTokenClassification", {}),
+        ("BertForQuestionAnswering", {}), ("BertLMHeadModel", {"is_decoder": True}),
+    ],
+)  # fmt: skip
+def test_task_heads(head: str, extra: dict[str, object]) -> None:
+    config = hf.BertConfig(
+        vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER,
+        max_position_embeddings=64, **extra,
+    )  # fmt: skip
+    model = randomised(getattr(hf, head)(config)).eval()
+    recording = Lens(model).record(inputs("bert"))
+    assert len(recording.layers()) == LAYERS
+    assert recording.sites == (("decoder",) if extra.get("is_decoder") else ("encoder",))
+
+
+def test_a_boolean_4d_mask_of_the_user() -> None:
+    model, ids = built("llama", attention="sdpa"), inputs("llama")["input_ids"]
+    mask = torch.ones(9, 9, dtype=torch.bool).tril()
+    mask[5:, 2] = False
+    given = {"input_ids": ids, "attention_mask": mask.expand(2, 1, 9, 9)}
+    recording = Lens(model).record(given)
+    assert not recording.layers()[0].site().weights[..., 5:, 2].any()
+    with torch.no_grad():
+        native = model(**given).last_hidden_state
+    assert _same(model.norm(recording.layers()[-1].output), native)
+
+
+def test_two_threads_record_two_models() -> None:
+    names = ["bert", "llama", "gpt-j", "deberta-v2"]
+    alone = {name: Lens(built(name)).record(inputs(name)).layers()[-1].output for name in names}
+    found: dict[str, list[Tensor]] = {name: [] for name in names}
+    problems: list[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            lens = Lens(built(name))
+            for _ in range(5):
+                recording = lens.record(inputs(name))
+                recording.layers()[0].sites()
+                found[name].append(recording.layers()[-1].output)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert all(torch.equal(output, alone[name]) for name in names for output in found[name])
+
+
+def test_batches_of_one_and_of_many_rows_agree() -> None:
+    lens = Lens(built("falcon-alibi"))
+    given = inputs("falcon-alibi", rows=4)
+    many = lens.record(given).layers()
+    for row in range(4):
+        one = lens.record({key: value[row : row + 1] for key, value in given.items()}).layers()
+        assert _same(many[-1].output[row], one[-1].output[0])
+        assert _same(many[1].rerun(row, copies=2)[1], one[1].output[0])
+
+
+def test_report_of_a_verified_model() -> None:
+    report = Lens(built("bart")).verify(inputs("bart"))
+    assert [(stack.name, stack.layers, stack.heads, stack.style) for stack in report.stacks] == [
+        ("encoder", LAYERS, HEADS, "post"),
+        ("decoder", LAYERS, HEADS, "post"),
+    ]
+    assert report.sites == ("encoder", "decoder", "cross")
+    assert report.stacks[1].cross_attention
+    assert report.stacks[1].causal
+    assert report.native_error < 1e-5
+    assert max(report.stacks[0].errors) < 1e-5
