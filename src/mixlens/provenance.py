@@ -1,0 +1,48 @@
+"""Where numbers come from: measure, options, citation, model, versions. Plain JSON values, ready to be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import transformers
+
+import mixlens
+from mixlens.measures._interface import Request, Spec
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+def provenance_of(name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that were not given are told with their defaults."""
+    model = recording.model
+    config = getattr(model, "config", None)
+    return {
+        "measure": name,
+        "options": plain({**{option.name: option.default for option in spec.options}, **options}),
+        "citation": spec.citation,
+        "site": request.site,
+        "kind": request.kind,
+        "model": type(model).__name__,
+        "name": getattr(config, "_name_or_path", None) or None,
+        "revision": getattr(config, "_commit_hash", None),
+        "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+        "versions": {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__},
+        "steps": [],
+    }
+
+
+def plain(value: Any) -> Any:
+    """The nearest JSON value: what is saved is what was there before."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
+        return value.tolist()
+    return str(value)

@@ -1,0 +1,139 @@
+"""Maps in one file: the numbers as safetensors, everything else as a JSON text in its header. Nothing in it is ever executed.
+
+A file is written under another name and then moved into place, so that a reader never meets half of one. Safetensors notices a
+file that was cut off; a checksum of the numbers notices one that was changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as packed
+
+from mixlens.errors import InvalidInput
+from mixlens.maps import Extra, MixingMaps
+from mixlens.measures._interface import Facts
+from mixlens.provenance import plain
+from mixlens.tokens import TokenRow
+
+FORMAT = 1
+_KIND = "mixing maps"
+_VERSION, _CONTENT = "mixlens_format", "mixlens_content"
+
+
+def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
+    write(path, _KIND, arrays(maps), description(maps))
+
+
+def load(path: str | os.PathLike[str]) -> MixingMaps:
+    found, about = read(path, _KIND)
+    try:
+        residual, normalized = about["rollout"]
+        extras = {name: Extra(tuple(dims), found[f"extra.{name}"]) for name, dims in about["extras"].items()}
+        targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
+        layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
+        facts = Facts(**about["facts"])
+        return MixingMaps(
+            found["scores"], layers, targets, sources, positions, facts, about["provenance"], residual, normalized, extras
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidInput(f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})") from error
+
+
+def arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
+    """The numbers of maps, by name."""
+    return {"scores": maps.scores, **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)}}
+
+
+def description(maps: MixingMaps) -> dict[str, Any]:
+    """All that maps hold beside numbers, as JSON values."""
+    found: dict[str, Any] = plain(
+        {
+            "layers": maps.layers,
+            "targets": asdict(maps.target_row),
+            "sources": asdict(maps.source_row),
+            "target_positions": maps.target_positions,
+            "facts": asdict(maps.facts),
+            "provenance": maps.provenance,
+            "rollout": [maps.rollout_residual, maps.rollout_normalized],
+            "extras": {name: extra.dims for name, extra in maps.measured.items()},
+        }
+    )
+    return found
+
+
+def _token_row(saved: Mapping[str, Any]) -> TokenRow:
+    offsets = None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
+    special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
+    return TokenRow(tuple(saved["labels"]), saved["text"], offsets, special)
+
+
+# -------------------------------------------------------------------------------------------------- the file
+
+
+def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], content: Mapping[str, Any]) -> None:
+    """Writes arrays and a JSON-able description. An existing file is replaced."""
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise InvalidInput(f"cannot write {place}: there is no folder {place.parent}")
+    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    text = json.dumps({"kind": kind, "checksum": _checksum(contiguous), **content})
+    data = packed(contiguous, metadata={_VERSION: str(FORMAT), _CONTENT: text})
+    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    try:
+        with open(draft, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, place)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """What `write` wrote; raises `InvalidInput` for anything else, naming the file and the reason."""
+    place = Path(path)
+    if not place.is_file():
+        raise InvalidInput(f"cannot read {place}: there is no such file")
+    try:
+        with safe_open(place, framework="np") as file:
+            header: dict[str, str] = file.metadata() or {}
+            content = _content(place, header, kind)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the handle is not a dict)
+    except (SafetensorError, OSError) as error:
+        raise InvalidInput(f"cannot read {place}: it is cut off, or not a file that mixlens wrote ({error})") from error
+    if content.pop("checksum", None) != _checksum(arrays):
+        raise InvalidInput(f"cannot read {place}: its numbers were changed after it was written (the checksum differs)")
+    return arrays, content
+
+
+def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any]:
+    version = header.get(_VERSION)
+    if version is None or _CONTENT not in header:
+        raise InvalidInput(f"cannot read {place}: it is a safetensors file, but not one that mixlens wrote")
+    if not version.isdecimal() or int(version) > FORMAT:
+        raise InvalidInput(
+            f"cannot read {place}: it has format {version}, this mixlens reads up to {FORMAT}. Install a newer mixlens."
+        )
+    try:
+        content = json.loads(header[_CONTENT])
+    except ValueError as error:
+        raise InvalidInput(f"cannot read {place}: its description is damaged ({error})") from error
+    if not isinstance(content, dict) or content.pop("kind", None) != kind:
+        raise InvalidInput(f"cannot read {place}: it does not hold {kind}")
+    return content
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+    found = 0
+    for name in sorted(arrays):
+        found = zlib.crc32(arrays[name].tobytes(), zlib.crc32(name.encode(), found))
+    return found
