@@ -1,0 +1,239 @@
+"""The output that a gradient or an erasure explains: one number per text, such as the probability of a class or of a word.
+
+* A classifier: the class `label` (name or number), against a class `foil` where one is named.
+* A masked language model: the `word` at a `position`, against a word `foil`.
+* A causal or encoder-decoder language model: the next `word` after `position` (default: after the last token).
+
+What is not named is the model's own prediction: the most probable class, the most probable word at the one mask token, or after the last
+token. `of="probability"` is the softmax probability, with a foil that of the two alone; `of="logit"` is the logit, with a foil the
+difference of the two. A list gives each text of a batch its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.recording.intervention import token_input
+from mixlens.tokens import resolved
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+Named = str | int | None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One output of the model for each text."""
+
+    chosen: Int[Tensor, " batch"]
+    foils: Int[Tensor, " batch"] | None
+    positions: Int[Tensor, " batch"] | None  # None: the model gives one row of logits per text
+    of: str
+    names: tuple[str, ...]
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """The explained number in a model's output for copies of the named texts."""
+        logits = logits_of(output)
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        rows = rows.to(logits.device)
+        if self.positions is not None:
+            logits = logits[torch.arange(len(rows), device=rows.device), self.positions[rows]]
+        if self.foils is not None:
+            logits = logits.gather(1, torch.stack([self.chosen[rows], self.foils[rows]], 1))
+            if self.of == "logit":
+                return logits[:, 0] - logits[:, 1]
+            return torch.softmax(logits, -1)[:, 0]
+        if self.of == "probability":
+            logits = torch.softmax(logits, -1)
+        return logits.gather(1, self.chosen[rows][:, None])[:, 0]
+
+
+def logits_of(output: Any) -> Tensor:
+    logits = getattr(output, "logits", None)
+    if not isinstance(logits, Tensor):
+        raise InvalidInput(
+            "this model gives no logits, so there is no prediction to explain: load it with a head, for example by "
+            "AutoModelForSequenceClassification, AutoModelForMaskedLM or AutoModelForCausalLM"
+        )
+    return logits
+
+
+def explained(
+    recording: Recording,
+    *,
+    label: Named = None,
+    word: Named = None,
+    foil: Named = None,
+    position: int | None = None,
+    of: str = "probability",
+) -> Explained:
+    """What the options name, or the model's own prediction."""
+    if of not in ("probability", "logit"):
+        raise InvalidInput(f"of={of!r}: choose probability or logit")
+    logits = logits_of(recording.output)
+    if logits.shape[-1] == 1 and of == "probability":
+        raise InvalidInput("this model gives one number, not probabilities (a regression): use of='logit'")
+    if logits.dim() == 2:
+        return _of_class(recording, logits, label, word, foil, position, of)
+    if logits.dim() == 3:
+        return _of_token(recording, logits, label, word, foil, position, of)
+    raise InvalidInput(f"logits of shape {tuple(logits.shape)} are neither classes of a text nor of its tokens")
+
+
+def _of_class(
+    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: int | None, of: str
+) -> Explained:
+    if word is not None or position is not None:
+        raise InvalidInput("this model predicts a class of the whole text: name it by label=, not by word= or position=")
+    chosen = _ids(recording, label, logits, _label_id)
+    foils = None if foil is None else _ids(recording, foil, logits, _label_id)
+    names = [_label_name(recording, int(i)) for i in chosen]
+    if foils is not None:
+        names = [f"{name} vs {_label_name(recording, int(i))}" for name, i in zip(names, foils, strict=True)]
+    return Explained(chosen, foils, None, of, tuple(names))
+
+
+def _of_token(
+    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: int | None, of: str
+) -> Explained:
+    places = _positions(recording, logits, position)
+    rows = torch.arange(recording.batch, device=logits.device)
+    at_place = logits[rows, places]
+    tagged = _tags(recording, logits)
+    if label is not None and not tagged:
+        raise InvalidInput("this model predicts words, not classes: name one by word= (and foil=), not by label=")
+    if word is not None and tagged:
+        raise InvalidInput("this model predicts a class for each token: name it by label=, not by word=")
+    find, name = (_label_id, _label_name) if tagged else (_word_id, _word_name)
+    chosen = _ids(recording, label if tagged else word, at_place, find)
+    foils = None if foil is None else _ids(recording, foil, at_place, find)
+    names = []
+    for row in range(recording.batch):
+        against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
+        names.append(f"{name(recording, int(chosen[row]))}{against} at {int(places[row])}")
+    return Explained(chosen, foils, places, of, tuple(names))
+
+
+# ------------------------------------------------------------------------------------------------ positions
+
+
+def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
+    stack = recording.structure.calls[-1][0]
+    lengths = recording.lengths[stack.name]
+    shift = int(logits.shape[1]) - int(recording._layers[stack.name][0]._call.hidden_in.shape[1])
+    if shift:
+        raise InvalidInput(
+            f"the logits have {int(logits.shape[1])} positions, the last layer has {int(logits.shape[1]) - shift} tokens"
+        )
+    if position is not None:
+        given = _per_row(position, recording.batch)
+        try:
+            found = [resolved([int(p)], length)[0] for p, length in zip(given, lengths, strict=True)]
+        except IndexError as error:
+            raise InvalidInput(f"position: {error}") from error
+    elif stack.layers[0].sites[0].causal:
+        found = [length - 1 for length in lengths]
+    elif _tags(recording, logits):
+        raise InvalidInput("this model predicts a class for each token: say which one by position=")
+    else:
+        found = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
+    return torch.tensor(found, device=logits.device)
+
+
+def _mask_position(recording: Recording, row: int, length: int) -> int:
+    mask = special_id(recording, "mask")
+    if mask is None:
+        raise InvalidInput("no tokenizer names the mask token: say which position is explained by position=")
+    stack = recording.structure.calls[-1][0]
+    site = next(name for name, (found, kind) in recording.structure.sites.items() if found is stack and kind == "self")
+    ids = token_input(recording, site)[1][row, :length]
+    places = (ids == mask).nonzero()[:, 0].tolist()
+    if len(places) != 1:
+        raise InvalidInput(f"text {row} has {len(places)} mask tokens, not one: say which position is explained by position=")
+    return int(places[0])
+
+
+def special_id(recording: Recording, name: str) -> int | None:
+    """The id of the "mask", "unk" or "pad" token, from the tokenizer or the model's config."""
+    for holder in (recording.tokenizer, recording.model.config):
+        found = getattr(holder, f"{name}_token_id", None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
+# ----------------------------------------------------------------------------------------- words and labels
+
+
+def _per_row(given: Any, batch: int) -> list[Any]:
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        if len(given) != batch:
+            raise InvalidInput(f"{len(given)} values were given for {batch} texts")
+        return list(given)
+    return [given] * batch
+
+
+def _ids(recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any) -> Int[Tensor, " batch"]:
+    predicted = logits.argmax(-1)
+    found = [
+        int(predicted[row]) if name is None else find(recording, name, int(logits.shape[-1]))
+        for row, name in enumerate(_per_row(given, recording.batch))
+    ]
+    return torch.tensor(found, device=logits.device)
+
+
+def _tags(recording: Recording, logits: Tensor) -> bool:
+    """Does the model give each token a class, rather than a word?"""
+    config, outputs = recording.model.config, int(logits.shape[-1])
+    vocabulary = getattr(config, "vocab_size", None)
+    return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
+
+
+def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
+    known: dict[str, int] = getattr(recording.model.config, "label2id", None) or {}
+    if isinstance(name, str):
+        if name in known:
+            return int(known[name])
+        if not name.isdigit():
+            raise InvalidInput(f"there is no class {name!r}; the model has: {', '.join(known)}")
+    if not 0 <= int(name) < outputs:
+        raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
+    return int(name)
+
+
+def _label_name(recording: Recording, number: int) -> str:
+    names = getattr(recording.model.config, "id2label", None) or {}
+    return str(names.get(number, number))
+
+
+def _word_id(recording: Recording, word: str | int, outputs: int) -> int:
+    """The one token that a word is. Inside a text a word follows a space, so that spelling is tried first."""
+    if isinstance(word, int):
+        if not 0 <= word < outputs:
+            raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
+        return word
+    tokenizer = recording.tokenizer
+    if tokenizer is None:
+        raise MissingTokenizer(f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id")
+    unknown = getattr(tokenizer, "unk_token_id", None)
+    tries = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" " + word, word)]
+    tries.append([tokenizer.convert_tokens_to_ids(word)])
+    for ids in tries:
+        if len(ids) == 1 and ids[0] is not None and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None)):
+            return int(ids[0])
+    pieces = " ".join(tokenizer.convert_ids_to_tokens(tries[1]))
+    raise InvalidInput(f"{word!r} is not one token of this model's vocabulary (it is split into: {pieces}); choose another word")
+
+
+def _word_name(recording: Recording, number: int) -> str:
+    if recording.tokenizer is None:
+        return str(number)
+    return str(recording.tokenizer.decode([number])).strip() or str(recording.tokenizer.convert_ids_to_tokens(number))

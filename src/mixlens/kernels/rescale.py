@@ -1,0 +1,212 @@
+"""DeepLIFT's multipliers for transformers: every operation passes on the *difference* between the input and a baseline, exactly.
+
+Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation Differences", ICML 2017. Linear operations keep
+their gradient. A nonlinear function of one number gets the slope of its secant (the Rescale rule). Products of two tensors that both
+differ from the baseline share the difference evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, the rule that SHAP's deep explainer uses.
+Softmax has its own secant form, and norms keep their sigma. Attributions then add up to f(x) - f(baseline), which is checked: an
+operation that is not known here would break that sum, and no numbers are given.
+
+Input and baseline run as the two halves of one batch; a `TorchFunctionMode` exchanges the operations while the model's own code runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+_CURVES = {
+    F.gelu, F.relu, F.silu, F.relu6, F.elu, F.leaky_relu, F.softplus, F.hardtanh, F.mish, F.hardswish, F.logsigmoid,
+    torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.log, torch.erf, torch.sqrt, torch.rsqrt, torch.square, torch.pow, torch.abs,
+    torch.clamp, torch.reciprocal,
+    Tensor.relu, Tensor.tanh, Tensor.sigmoid, Tensor.exp, Tensor.log, Tensor.erf, Tensor.sqrt, Tensor.rsqrt, Tensor.square, Tensor.pow,
+    Tensor.__pow__, Tensor.abs, Tensor.clamp, Tensor.clamp_min, Tensor.clamp_max, Tensor.reciprocal,
+}  # fmt: skip
+_PRODUCTS = {
+    torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__,
+    torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__, Tensor.__rmatmul__,
+}  # fmt: skip
+_QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.true_divide, Tensor.__truediv__}
+_SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
+
+
+def _varies(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
+    """The value of one and the derivative of the other."""
+    return result.detach() + (linear - linear.detach())
+
+
+def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """An elementwise function with the slope of its secant between the two halves, or its own where they coincide."""
+    result = function(x)
+    if len(x) % 2:
+        return result
+    a, b = x.detach().chunk(2)
+    above, below = result.detach().chunk(2)
+    step = a - b
+    with torch.enable_grad():
+        middle = ((a + b) / 2).requires_grad_()
+        own: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
+    tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5 * (a.abs() + b.abs())
+    slope = torch.where(tiny, own, (above - below) / torch.where(tiny, torch.ones_like(step), step))
+    return _with_slope(result, torch.cat([slope, slope]) * x)
+
+
+def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """A bilinear function whose difference is shared evenly by its two arguments."""
+    if not (_varies(a) and _varies(b)) or len(a) % 2 or len(b) % 2:
+        return function(a, b)
+    return _with_slope(function(a, b), function(a, _mean_of_halves(b)) + function(_mean_of_halves(a), b))
+
+
+def _mean_of_halves(x: Tensor) -> Tensor:
+    a, b = x.detach().chunk(2)
+    mean = (a + b) / 2
+    return torch.cat([mean, mean])
+
+
+def softmax(x: Tensor, dim: int) -> Tensor:
+    """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)), exactly: the secant form of its Jacobian."""
+    x = x.masked_fill(x < -1e9, -1e9)  # masks hold the lowest number or minus infinity, whose differences are not numbers
+    result = F.softmax(x, dim)
+    if len(x) % 2:
+        return result
+    a, b = result.detach().chunk(2)
+    log_a, log_b = F.log_softmax(x.detach(), dim).chunk(2)
+    step = log_a - log_b
+    tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
+    mean = torch.where(tiny, (a + b) / 2, (a - b) / torch.where(tiny, torch.ones_like(step), step))
+    mean = torch.cat([mean, mean])
+    share = mean / mean.sum(dim, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
+    return _with_slope(result, mean * (x - (share * x).sum(dim, keepdim=True)))
+
+
+def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
+    """x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps the value that it has for the input.
+
+    An even share would blow up at a baseline of zeros, where sigma is almost nothing.
+    """
+    if len(x) % 2 or len(inverse) % 2:
+        return x * inverse
+    ours, theirs = inverse.detach().chunk(2)[0], x.detach().chunk(2)[1]
+    return _with_slope(x * inverse, x * torch.cat([ours, ours]) + torch.cat([theirs, theirs]) * inverse)
+
+
+def norm(x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool) -> Tensor:
+    dims = tuple(range(-len(shape), 0))
+    if centred:
+        x = x - x.mean(dims, keepdim=True)
+    spread = curve(torch.square, x).mean(dims, keepdim=True)
+    result = scaled_by_sigma(x, curve(torch.rsqrt, spread + eps))
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
+    logits = product(torch.matmul, query, key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
+    if attn_mask is not None:
+        logits = logits.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else logits + attn_mask
+    return product(torch.matmul, softmax(logits, -1), value)
+
+
+class Rescale(TorchFunctionMode):
+    """While open, operations on a batch of inputs and baselines (first and second half) have DeepLIFT's multipliers as derivatives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._inverses: dict[int, Tensor] = {}  # inverted square roots: the 1 / sigma of norms that are written out by hand
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            return attention(*args, **kwargs)
+        if not args or not any(_varies(arg) for arg in args):
+            return func(*args, **kwargs)
+        x, other = args[0], args[1] if len(args) > 1 else None
+        if func in _CURVES and _varies(x) and not any(_varies(arg) for arg in args[1:]):
+            return self._curve(func, args, {name: value for name, value in kwargs.items() if name != "inplace"})
+        if func in _PRODUCTS and isinstance(x, Tensor) and isinstance(other, Tensor):
+            return self._product(func, x, other)
+        if func in _QUOTIENTS and isinstance(x, Tensor) and isinstance(other, Tensor) and _varies(other):
+            return product(torch.mul, x, curve(torch.reciprocal, other))
+        if func in _SOFTMAX and _varies(x):
+            return softmax(_cast(x, kwargs.get("dtype")), kwargs["dim"] if "dim" in kwargs else args[1])
+        if func is torch.einsum and len(args) == 3 and all(isinstance(arg, Tensor) for arg in args[1:]):
+            return product(lambda a, b: torch.einsum(args[0], a, b), args[1], args[2])
+        if func is F.layer_norm:
+            return norm(*_norm_arguments(*args, **kwargs), centred=True)
+        if func is F.rms_norm:
+            given, shape, weight, eps = _rms_arguments(*args, **kwargs)
+            return norm(given, shape, weight, None, eps, centred=False)
+        return func(*args, **kwargs)
+
+    def _curve(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        result = curve(lambda tensor: func(tensor, *args[1:], **kwargs), args[0])
+        if func in (torch.rsqrt, Tensor.rsqrt):
+            self._inverses[id(result)] = result
+        return result
+
+    def _product(self, func: Any, a: Tensor, b: Tensor) -> Tensor:
+        if _varies(a) and id(b) in self._inverses:
+            return scaled_by_sigma(a, b)
+        if _varies(b) and id(a) in self._inverses:
+            return scaled_by_sigma(b, a)
+        return product(func, a, b)
+
+
+def _cast(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    return x if dtype is None else x.to(dtype)
+
+
+def _norm_arguments(
+    input: Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> tuple[Any, ...]:
+    return input, normalized_shape, weight, bias, eps
+
+
+def _rms_arguments(input: Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> tuple[Any, ...]:
+    return input, normalized_shape, weight, torch.finfo(input.dtype).eps if eps is None else eps
+
+
+@contextlib.contextmanager
+def constants(model: nn.Module) -> Iterator[None]:
+    """Parameters as constants: what requires a gradient is then exactly what depends on the explained representations."""
+    changed = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    try:
+        for parameter in changed:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in changed:
+            parameter.requires_grad_(True)
+
+
+def differences_explained(value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Attributions of value(x) - value(baseline), what they should add up to, and how far each sum is off.
+
+    `value` takes inputs and baselines as one batch and gives one number for each.
+    """
+    with torch.enable_grad(), Rescale():
+        both = torch.cat([x, baseline]).detach().requires_grad_()
+        numbers = value(both)
+        upper, lower = numbers.chunk(2)
+        multipliers = torch.autograd.grad(upper.sum(), both)[0][: len(x)]
+    attributions = multipliers * (x - baseline)
+    wanted = (upper - lower).detach()
+    return attributions, wanted, attributions.flatten(1).sum(1) - wanted

@@ -1,0 +1,104 @@
+"""Blank-out: how much one output of the model changes when a token is replaced.
+
+The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token becomes [MASK], the absolute change of the
+probability over the whole vocabulary (the defaults). Mohebbi et al. 2023: each token becomes [UNK], the signed change of the
+probability among {target, foil}: `replacement="unk", signed=True` with `word` and `foil`.
+A score is f(text) - f(text with token j replaced): positive where the token speaks for the explained output (see `mixlens.explained`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.errors import InvalidInput
+from mixlens.explained import Explained, explained, special_id
+from mixlens.kernels.zeroing import pieces
+from mixlens.measures._attribution import copies_at_once, require_no_targets
+from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.recording.intervention import ModelFrom, model_output, token_input
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+SPEC = Spec(
+    summary="change of one output of the model when each token is replaced by [MASK], by [UNK] or by a zero embedding",
+    citation='Li et al. (2016), "Understanding Neural Networks through Representation Erasure"',
+    use_when="a direct, model-agnostic check of which tokens one prediction needs; blind to tokens that stand in for each other",
+    cost="n forward passes",
+    facts=Facts(),
+    sites=("self",),
+)
+
+REPLACEMENTS = ("mask", "unk", "pad", "zero")
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording,
+    request: Request,
+    *,
+    label: str | int | None = None,
+    word: str | int | None = None,
+    foil: str | int | None = None,
+    position: int | None = None,
+    of: str = "probability",
+    replacement: str | int | None = None,
+    signed: bool = False,
+) -> Scores:
+    """`label`, `word`, `foil`, `position`, `of` name the output; `replacement`: mask, unk, pad, zero or a token id."""
+    require_no_targets(request)
+    output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
+    token = _replacement(recording, replacement)
+    hidden = ModelFrom(recording, request.site).hidden(0)
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    size = copies_at_once(recording, request)
+    values = torch.zeros(hidden.shape[:2], device=hidden.device, dtype=torch.promote_types(hidden.dtype, torch.float32))
+    for row, length in enumerate(lengths):
+        before = output(model_output(recording, torch.tensor([row]), {}), torch.tensor([row]))
+        for places in pieces(torch.arange(length, device=hidden.device), size):
+            values[row, places] = (before - _blanked(recording, request, output, row, places, token)).to(values)
+    values = values if signed else values.abs()
+    return Scores(values[None, :, None], layers=(0,), target_labels=output.names, facts=Facts(signed=signed))
+
+
+def _blanked(
+    recording: Recording, request: Request, output: Explained, row: int, places: Tensor, token: int | None
+) -> Float[Tensor, " place"]:
+    """The explained output with the tokens at these places replaced, one at a time (by zeros where there is no token)."""
+    rows = torch.full_like(places, row)
+    order = torch.arange(len(places), device=places.device)
+    if token is None:
+        model = ModelFrom(recording, request.site)
+        hidden = model.hidden(0)[rows].clone()
+        hidden[order, places] = 0
+        return output(model(0, hidden, rows), rows)
+    name, ids = token_input(recording, request.site)
+    replaced = ids[rows].clone()
+    replaced[order, places] = token
+    return output(model_output(recording, rows, {name: replaced}), rows)
+
+
+def _replacement(recording: Recording, given: Any) -> int | None:
+    """The id that takes a token's place; None: a zero embedding."""
+    if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
+        return int(given)
+    if given is None:
+        for name in ("mask", "unk"):
+            found = special_id(recording, name)
+            if found is not None:
+                return found
+        raise InvalidInput("no tokenizer names a mask or an unknown token: choose replacement='zero', or give a token id")
+    if given not in REPLACEMENTS:
+        raise InvalidInput(f"there is no replacement {given!r}; choose one of: {', '.join(REPLACEMENTS)}, or a token id")
+    if given == "zero":
+        return None
+    found = special_id(recording, str(given))
+    if found is None:
+        raise InvalidInput(
+            f"no tokenizer or config names a token for replacement={given!r}: choose replacement='zero', or give a token id"
+        )
+    return found

@@ -1,0 +1,88 @@
+"""Value Zeroing: how far a token's new representation moves when the value vector of another token is set to zero.
+
+Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transformers", EACL 2023, eq. 10:
+C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay as they are, the whole layer behind them is recomputed.
+
+The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's correlation of the channels.
+`normalized=True` first gives every representation mean zero and variance one over its channels. The paper shows results for normalised
+representations (figure A.1) without a formula, and the published program names the option but leaves out its code.
+With grouped heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it shares with others.
+Scores are not divided by their row sum; the authors' program does that before rollout, as `normalized()` does here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.errors import InvalidInput
+from mixlens.kernels.zeroing import changed, prepared_for, rows_at_once, separation, standardised
+from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.recording.tail import Tail
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Layer, Recording
+
+SPEC = Spec(
+    summary="distance between a token's new representation with and without the value vector of each other token",
+    citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, eq. 10',
+    use_when="the most faithful picture of what a layer mixes: it contains the feed-forward part, the norms and the residual stream",
+    cost="about n/2 forward passes for all targets, n/2 forward passes / n for one",
+    facts=Facts(residual_included=True),
+    per_head=True,
+)
+
+DISTANCES = ("cosine", "euclidean", "spearman")
+
+
+@torch.no_grad()
+def scores(recording: Recording, request: Request, *, distance: str = "cosine", normalized: bool = False) -> Scores:
+    """`distance`: cosine, euclidean or spearman; `normalized`: compare representations of mean zero and variance one."""
+    if distance not in DISTANCES:
+        raise InvalidInput(f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}")
+    layers = recording.layers(request.site)
+    found = [_layer_scores(recording, request, layers[index], distance, normalized) for index in request.layers]
+    stacked = torch.stack(found)
+    return Scores(stacked if request.per_head else stacked[:, :, 0])
+
+
+def _layer_scores(
+    recording: Recording, request: Request, layer: Layer, distance: str, normalized: bool
+) -> Float[Tensor, "batch head target source"]:
+    rows = rows_at_once(_row_bytes(layer), recording.memory_budget)
+    tail = Tail(layer, request.kind, rows=rows)
+    weights = request.take(tail.site.weights, 2)
+    batch, _, count, sources = weights.shape
+    positions = request.target_positions(batch, count, weights.device)
+    real = _real(recording, request, positions, sources)
+    texts = torch.arange(batch, device=weights.device).repeat_interleave(count)
+    prepare = prepared_for(distance)
+
+    def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
+        return prepare(standardised(outputs) if normalized else outputs)
+
+    unedited = ready(tail.unedited(texts, positions.reshape(-1))).reshape(batch, count, -1)
+
+    def compare(text: Tensor, target: Tensor, outputs: Tensor) -> Tensor:
+        return separation(distance, ready(outputs), unedited[text, target])
+
+    return changed(tail, tail.site, weights, positions, real, compare, per_head=request.per_head, rows=rows)
+
+
+def _real(recording: Recording, request: Request, positions: Tensor, sources: int) -> Tensor:
+    """[batch, target, source]: pairs of real tokens."""
+    device = positions.device
+    own = torch.tensor(recording.lengths[recording.structure.stack_of(request.site).name], device=device)
+    others = [len(recording.source_tokens(request.site, row)) for row in range(recording.batch)]
+    columns = torch.arange(sources, device=device) < torch.tensor(others, device=device)[:, None]
+    return (positions < own[:, None])[:, :, None] & columns[:, None, :]
+
+
+def _row_bytes(layer: Layer) -> int:
+    """What one row needs while it goes through the rest of the layer: a few copies of itself and of the widest product."""
+    d_model = int(layer.input.shape[-1])
+    widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)
+    return layer.input.element_size() * (6 * d_model + 4 * widest)
