@@ -135,6 +135,20 @@ def test_marks_of_older_vocabularies() -> None:
     assert words(TokenRow(("un@@", "seen", "thing")))[0] == [(0, 2), (2, 3)]
 
 
+def test_bytes_written_out_by_sentencepiece() -> None:
+    made = TokenRow(("▁a", "<0xE2>", "<0x98>", "<0x83>", "<0x0A>", "b"))
+    assert words(made)[0] == [(0, 4), (4, 5), (5, 6)]
+    assert words(made)[1].labels == ("a☃", "<0x0A>", "b")
+
+
+def test_an_unknown_token_without_offsets_starts_a_word() -> None:
+    made = TokenRow(("▁said", "<unk>", "'", "s", "▁", "<unk>", "▁hat"), special=(False, True, False, False, False, True, False))
+    ranges, found = words(made)
+    assert ranges == [(0, 1), (1, 4), (4, 6), (6, 7)]
+    assert found.labels == ("said", "\ufffd's", "\ufffd", "hat")
+    assert words(TokenRow(("[CLS]", "[UNK]", "[SEP]"), special=(True,) * 3))[1].labels == ("[CLS]", "[UNK]", "[SEP]")
+
+
 def test_half_a_character_is_shown_without_breaking_a_terminal() -> None:
     found = words(TokenRow(("Ġa", "Ġâĺ")))[1]
     assert found.labels == ("a", "\ufffd\ufffd")

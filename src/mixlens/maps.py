@@ -15,18 +15,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
-import xarray as xr
 
 from mixlens import words
 from mixlens.cutting import target_tokens, without_padding
 from mixlens.errors import InvalidInput
+from mixlens.measures import names
 from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.provenance import plain, provenance_of
 from mixlens.row import Row, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    import xarray as xr
+
     from mixlens.recording.recording import Recording
 
 
@@ -36,6 +38,9 @@ class Extra:
 
     dims: tuple[str, ...]
     values: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _frozen(np.array(self.values, order="C")))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,9 +64,8 @@ class MixingMaps:
         expected = (len(self.layers), len(self.target_positions), len(self.source_row))
         if (self.scores.shape[0], *self.scores.shape[-2:]) != expected:
             raise InvalidInput(f"scores of shape {self.scores.shape} do not fit {expected} layers, targets and sources")
-        owned = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
-        owned.flags.writeable = False
-        object.__setattr__(self, "scores", owned)
+        own = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
+        object.__setattr__(self, "scores", _frozen(own))
 
     # ------------------------------------------------------------------------------------------ construction
 
@@ -138,34 +142,22 @@ class MixingMaps:
     @cached_property
     def data(self) -> xr.DataArray:
         """`scores` with their labels; `target` and `source` are positions in the text."""
-        return self._labelled(str(self.provenance.get("measure")), self.dims, self.scores)
+        from mixlens.tables import labelled
+
+        return labelled(self, str(self.provenance.get("measure")), self.dims, self.scores)
 
     @cached_property
     def extras(self) -> dict[str, xr.DataArray]:
         """What was measured beside the scores, by name."""
-        return {name: self._labelled(name, extra.dims, extra.values) for name, extra in self.measured.items()}
+        from mixlens.tables import labelled
 
-    def _labelled(self, name: str, dims: tuple[str, ...], values: np.ndarray) -> xr.DataArray:
-        coords: dict[str, Any] = {"layer": list(self.layers)}
-        if "head" in dims:
-            coords["head"] = np.arange(values.shape[dims.index("head")])
-        if "target" in dims:
-            coords |= {"target": list(self.target_positions), "target_token": ("target", list(self.tokens))}
-        if "source" in dims:
-            coords |= {"source": np.arange(len(self.source_row)), "source_token": ("source", list(self.source_tokens))}
-        return xr.DataArray(values, dims=dims, coords=coords, name=name)
+        return {name: labelled(self, name, extra.dims, extra.values) for name, extra in self.measured.items()}
 
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each score: layer, (head,) target, target_token, source, source_token, score."""
-        index = np.indices(self.scores.shape).reshape(self.scores.ndim, -1)
-        columns: dict[str, Any] = {"layer": np.array(self.layers)[index[0]]}
-        if self.per_head:
-            columns["head"] = index[1]
-        columns["target"] = np.array(self.target_positions, dtype=int)[index[-2]]
-        columns["target_token"] = np.array(self.tokens, dtype=object)[index[-2]]
-        columns["source"] = index[-1]
-        columns["source_token"] = np.array(self.source_tokens, dtype=object)[index[-1]]
-        return pd.DataFrame({**columns, "score": self.scores.reshape(-1)})
+        from mixlens.tables import long_table
+
+        return long_table(self)
 
     def row(self, target: int | str) -> Row:
         """One target, by its position (negative: from the end) or by its label where only one token has it."""
@@ -327,6 +319,11 @@ def load(path: str | os.PathLike[str]) -> MixingMaps:
     return load(path)
 
 
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
 def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
     if tokens is None:
         return TokenRow.numbered(count)
@@ -334,9 +331,7 @@ def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
 
 
 def _known(measure: str) -> Spec | None:
-    from mixlens import measures
-
-    if measure not in measures.names():
+    if measure not in names():
         return None
-    spec: Spec = importlib.import_module(f"{measures.__name__}.{measure}").SPEC
+    spec: Spec = importlib.import_module(f"mixlens.measures.{measure}").SPEC
     return spec

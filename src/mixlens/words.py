@@ -166,32 +166,42 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
 
 
 def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
-    """A text and the place of each token in it, from the marks that tokens carry."""
-    special = [mark and label not in ("[UNK]", "<unk>") for label, mark in zip(row.labels, _special(row), strict=True)]
-    labels = [
-        _UNKNOWN if mark and not other else label for label, mark, other in zip(row.labels, _special(row), special, strict=True)
-    ]
-    plain = [label for label, mark in zip(labels, special, strict=True) if not mark]
-    if any(label.startswith(("Ġ", "Ċ")) for label in plain):
-        return _from_bytes(["" if mark else label for label, mark in zip(labels, special, strict=True)])
-    if any(label.startswith("▁") for label in plain):
-        pieces = [label.replace("▁", " ") for label in labels]
-    elif any(label.startswith("##") for label in plain):
-        pieces = [label[2:] if label.startswith("##") else " " + label for label in labels]
-    elif any(label.endswith("</w>") for label in plain):
-        pieces = [label[:-4] + " " if label.endswith("</w>") else label for label in labels]
-    elif any(label.endswith("@@") for label in plain):
-        pieces = [label[:-2] if label.endswith("@@") else label + " " for label in labels]
-    elif all(a or b for a, b in itertools.pairwise(special)):  # nothing to merge
-        pieces = [" " + label for label in labels]
-    else:
-        raise InvalidInput(
-            "words need to know where each token stands in the text, and these tokens neither come with character offsets nor "
-            "carry a mark (##, ▁, Ġ, </w>, @@). Measure a text with a fast tokenizer, or merge token ranges with `spans`."
-        )
-    pieces = ["" if mark else piece for piece, mark in zip(pieces, special, strict=True)]
-    ends = list(itertools.accumulate(len(piece) for piece in pieces))
-    return "".join(pieces), list(zip([0, *ends[:-1]], ends, strict=True))
+    """A text and the place of each token in it, from the marks that tokens carry.
+
+    An unknown token without offsets may have swallowed the mark of a new word, so it starts one: better two words than two in one.
+    """
+    unknown = [mark and label in ("[UNK]", "<unk>") for label, mark in zip(row.labels, _special(row), strict=True)]
+    special = [mark and not other for mark, other in zip(_special(row), unknown, strict=True)]
+    plain = [label for label, mark in zip(row.labels, _special(row), strict=True) if not mark]
+    spelled = _spelling(plain)
+    if spelled is None:
+        if any(not a and not b for a, b in itertools.pairwise(special)):
+            raise InvalidInput(
+                "words need to know where each token stands in the text, and these tokens neither come with character offsets nor "
+                "carry a mark (##, ▁, Ġ, </w>, @@). Measure a text with a fast tokenizer, or merge token ranges with `spans`."
+            )
+        spelled = iter(label.encode() for label in plain)  # nothing to merge
+    pieces = []
+    for outside, foreign in zip(special, unknown, strict=True):
+        pieces.append(b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(spelled))
+    return _placed(pieces)
+
+
+def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
+    """What each token writes, or None where no token carries a mark."""
+    if any(label.startswith(("Ġ", "Ċ")) for label in labels):
+        alphabet = _byte_alphabet()
+        return (bytes(alphabet[c] for c in label) if set(label) <= alphabet.keys() else label.encode() for label in labels)
+    if any(label.startswith("▁") for label in labels):
+        byte = re.compile("<0x([0-9A-F]{2})>")  # characters outside the vocabulary are written in bytes
+        found = ((byte.fullmatch(label), label) for label in labels)
+        return (bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode() for match, label in found)
+    if any(label.startswith("##") for label in labels):
+        return ((label[2:] if label.startswith("##") else " " + label).encode() for label in labels)
+    for mark, inside, last in (("</w>", "", " "), ("@@", " ", "")):
+        if any(label.endswith(mark) for label in labels):
+            return ((label.removesuffix(mark) + (last if label.endswith(mark) else inside)).encode() for label in labels)
+    return None
 
 
 def _byte_alphabet() -> dict[str, int]:
@@ -201,15 +211,13 @@ def _byte_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
-def _from_bytes(pieces: Sequence[str]) -> tuple[str, list[Span]]:
+def _placed(pieces: Sequence[bytes]) -> tuple[str, list[Span]]:
     """Bytes of one character may lie in several tokens: each of these then stands on the whole character."""
-    alphabet = _byte_alphabet()
-    data = [bytes(alphabet[c] for c in piece) if set(piece) <= alphabet.keys() else piece.encode() for piece in pieces]
-    text = b"".join(data).decode("utf-8", "surrogateescape")
+    text = b"".join(pieces).decode("utf-8", "surrogateescape")
     character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
     places, end = [], 0
-    for part in data:
-        start, end = end, end + len(part)
+    for piece in pieces:
+        start, end = end, end + len(piece)
         at = len(text) if start == len(character) else character[start]
-        places.append((at, character[end - 1] + 1) if part else (at, at))
+        places.append((at, character[end - 1] + 1) if piece else (at, at))
     return text, places

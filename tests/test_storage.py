@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from mixlens import storage
+from mixlens.errors import InvalidInput
+from mixlens.maps import Extra, MixingMaps, load
+from mixlens.measures import Facts
+from mixlens.tokens import TokenRow
+
+TEXT = "naïve 😀\nhat"
+
+
+def example() -> MixingMaps:
+    row = TokenRow(("<s>", "na", "ïve", "Ġ😀", "Ċhat"), TEXT, ((0, 0), (0, 2), (2, 5), (5, 7), (7, 11)), (True, *[False] * 4))
+    maps = MixingMaps.of(
+        np.random.default_rng(0).random((3, 5, 5)).astype(np.float32), tokens=row, measure="mine", facts=Facts(True, False, True),
+        rollout_residual=0.25, rollout_normalized=False, provenance={"options": {"k": (1, 2.5), "none": None}},
+    )  # fmt: skip
+    extras = {"rank": Extra(("layer", "head"), np.arange(6).reshape(3, 2)), "ratio": Extra(("layer", "target"), np.ones((3, 5)))}
+    return replace(maps, measured=extras)
+
+
+def test_all_of_it_comes_back(tmp_path: Path) -> None:
+    maps = example().at(layers=[2, 0], targets=[3, 1])
+    maps.save(tmp_path / "maps")
+    found = load(os.fspath(tmp_path / "maps"))
+    assert found == maps
+    assert found.scores.dtype == np.float32
+    assert found.scores.tobytes() == maps.scores.tobytes()
+    assert (found.target_row, found.source_row, found.target_positions) == (maps.target_row, maps.source_row, (3, 1))
+    assert (found.layers, found.facts, found.provenance) == ((2, 0), maps.facts, maps.provenance)
+    assert (found.rollout_residual, found.rollout_normalized) == (0.25, False)
+    assert found.data.identical(maps.data)
+    assert all(found.extras[name].identical(maps.extras[name]) for name in ("rank", "ratio"))
+    assert found.words() == maps.words()
+    assert os.listdir(tmp_path) == ["maps"]
+
+
+def test_what_differs_is_not_equal() -> None:
+    maps = example()
+    assert maps == example()
+    assert maps != example().normalized(absolute=True)
+    for change in (
+        {"scores": maps.scores.astype(np.float64)},
+        {"scores": np.nextafter(maps.scores, np.float32(1))},
+        {"facts": Facts()},
+        {"measured": {}},
+        {"rollout_residual": None},
+        {"target_row": replace(maps.target_row, text=None)},
+    ):
+        assert replace(maps, **change) != maps
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    labels=st.lists(st.text(max_size=4), min_size=1, max_size=4),
+    heads=st.integers(0, 2),
+    wide=st.booleans(),
+    special=st.sampled_from([0.0, -0.0, np.nan, np.inf, 5e-324, 1 / 3]),
+    options=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()),
+)
+def test_any_maps_come_back(
+    tmp_path_factory: pytest.TempPathFactory, labels: list[str], heads: int, wide: bool, special: float, options: dict[str, Any]
+) -> None:
+    shape = (2, *([heads] if heads else []), len(labels), len(labels))
+    scores = np.full(shape, special, dtype=np.float64 if wide else np.float32)
+    maps = MixingMaps.of(scores, tokens=labels, provenance={"options": options})
+    path = tmp_path_factory.getbasetemp() / "any"
+    maps.save(path)
+    assert load(path) == maps
+    assert load(path).provenance["options"] == options
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "maps"
+    example().save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        example().normalized(absolute=True).save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["maps"]
+    monkeypatch.undo()
+    example().last().save(path)
+    assert load(path) == example().last()
+
+
+def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path: Path) -> None:
+    path = tmp_path / "maps"
+    example().save(path)
+    data = path.read_bytes()
+    for end in (0, 1, 7, 8, 50, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:end])
+        with pytest.raises(InvalidInput, match=f"{path}.*cut off"):
+            load(path)
+
+
+def test_a_changed_number_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "maps"
+    example().save(path)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InvalidInput, match="checksum"):
+        load(path)
+
+
+def test_foreign_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("a,b,c\n" * 100)
+    with pytest.raises(InvalidInput, match="not a file that mixlens wrote"):
+        load(path)
+    save_file({"weight": np.ones(3)}, path)
+    with pytest.raises(InvalidInput, match="not one that mixlens wrote"):
+        load(path)
+    storage.write(path, "something else", {}, {})
+    with pytest.raises(InvalidInput, match="does not hold mixing maps"):
+        load(path)
+    with pytest.raises(InvalidInput, match="no such file"):
+        load(tmp_path / "absent")
+    with pytest.raises(InvalidInput, match="no such file"):
+        load(tmp_path)
+    with pytest.raises(InvalidInput, match="no folder"):
+        example().save(tmp_path / "absent" / "maps")
+
+
+def rewritten(path: Path, version: str, change: dict[str, Any]) -> None:
+    with safe_open(path, framework="np") as file:
+        header = file.metadata()
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    content = {**json.loads(header["mixlens_content"]), **change}
+    save_file(arrays, path, metadata={"mixlens_format": version, "mixlens_content": json.dumps(content)})
+
+
+def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "maps"
+    example().save(path)
+    rewritten(path, "1", {})
+    assert load(path) == example()
+    rewritten(path, "2", {})
+    with pytest.raises(InvalidInput, match="Install a newer mixlens"):
+        load(path)
+    for change in (
+        {"layers": [0]},
+        {"layers": None},
+        {"facts": {"unheard_of": True}},
+        {"extras": {"absent": ["layer"]}},
+        {"targets": {}},
+    ):
+        example().save(path)
+        rewritten(path, "1", change)
+        with pytest.raises(InvalidInput, match="does not fit its numbers"):
+            load(path)
