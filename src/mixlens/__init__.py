@@ -19,31 +19,49 @@ from mixlens.errors import (
     WrongKeys,
 )
 
+# The function takes the name of the folder it lists: loaded here, so that no later import puts the folder back in its place.
+from mixlens.measures import measure, measures
+
 if TYPE_CHECKING:
+    from mixlens.comparison import Comparison
+    from mixlens.identifiability.attention import alternative_attention, attention_bounds
     from mixlens.lens import Lens
+    from mixlens.maps import MixingMaps, load
     from mixlens.recording.recording import Recording
     from mixlens.recording.verification import Report
 
 __version__ = "0.1.0"
 
 _LAZY = {
+    "Comparison": "mixlens.comparison",
     "Lens": "mixlens.lens",
+    "MixingMaps": "mixlens.maps",
     "Recording": "mixlens.recording.recording",
     "Report": "mixlens.recording.verification",
+    "alternative_attention": "mixlens.identifiability.attention",
+    "attention_bounds": "mixlens.identifiability.attention",
+    "load": "mixlens.maps",
 }
 
 __all__ = [
+    "Comparison",
     "EmptyInput",
     "InputTooLong",
     "InvalidInput",
     "Lens",
     "MissingTokenizer",
+    "MixingMaps",
     "MixlensError",
     "NonFiniteActivations",
     "Recording",
     "Report",
     "UnsupportedModel",
     "WrongKeys",
+    "alternative_attention",
+    "attention_bounds",
+    "load",
+    "measure",
+    "measures",
 ]
 
 

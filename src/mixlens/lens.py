@@ -11,7 +11,7 @@ import torch
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.recording.calls import Inputs, batch_size
-from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, row_lengths
+from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, row_lengths, unpadded_row
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.stand_in import stand_in_inputs
@@ -19,8 +19,10 @@ from mixlens.recording.verification import Report, report
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
+    import xarray as xr
     from torch import nn
 
+    from mixlens.comparison import Comparison
     from mixlens.maps import MixingMaps
 
 BUNDLED = ("masked", "causal")
@@ -72,12 +74,12 @@ class Lens:
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
         """Takes the model apart on this input and compares every part with what the model computes; see `Report`."""
-        from mixlens import measures
+        from mixlens.measures import names, refusal
 
         recording = self.record(self._default_input() if given is None else given)
         refusals = {}
-        for name in measures.names():
-            reasons = [measures.refusal(name, recording.structure, site) for site in recording.sites]
+        for name in names():
+            reasons = [refusal(name, recording.structure, site) for site in recording.sites]
             refusals[name] = None if None in reasons else reasons[0]
         return report(recording, refusals)
 
@@ -121,14 +123,74 @@ class Lens:
         **options: Any,
     ) -> MixingMaps | list[MixingMaps]:
         """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them for several."""
-        from mixlens import measures
+        from mixlens.measures import measure
 
         chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets, "per_head": per_head, **options}
-        found = measures.measure(name, self.record(given), **chosen)
-        several = not (isinstance(given, (str, Mapping)) or hasattr(given, "data") or is_pair(given))
-        return [found] if several and not isinstance(found, list) else found
+        if isinstance(given, str) or is_pair(given):
+            return measure(name, self.record(given), **chosen)
+        parts = self._in_parts(given)
+        found: dict[int, MixingMaps] = {}
+        for rows, part in parts:
+            maps = measure(name, self.record(part), **chosen)
+            found.update(zip(rows, maps if isinstance(maps, list) else [maps], strict=True))
+        several = len(found) > 1 or not isinstance(given, Mapping)
+        return [found[row] for row in range(len(found))] if several else found[0]
+
+    def _in_parts(self, given: Any) -> list[tuple[list[int], Any]]:
+        """Batches that are recorded together: texts of like length, tensors as they came, padded audio row by row."""
+        if isinstance(given, Mapping) or hasattr(given, "data"):
+            tensors = dict(given)
+            mask = tensors.get("attention_mask")
+            if mask is None or {"input_ids", "inputs_embeds"} & set(tensors) or bool(mask.bool().all()):
+                return [(list(range(batch_size(tensors))), tensors)]
+            return [([row], unpadded_row(tensors, row)) for row in range(len(mask))]
+        texts = list(given)
+        order = sorted(range(len(texts)), key=lambda i: len(str(texts[i])))
+        parts, start = [], 0
+        while start < len(order):
+            stop = start + 1
+            # Characters bound tokens from above; a batch holds rows x longest of them.
+            while stop < len(order) and (stop + 1 - start) * len(str(texts[order[stop]])) <= _BATCH_CHARACTERS:
+                stop += 1
+            parts.append((order[start:stop], [texts[i] for i in order[start:stop]]))
+            start = stop
+        return parts or [([], texts)]
+
+    def compare(
+        self,
+        given: Text | Mapping[str, Any],
+        target: int | str | None = None,
+        *,
+        aggregate: str | int = "mean",
+        only: Sequence[str] | None = None,
+        words: bool = False,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> Comparison:
+        """Every measure that applies, side by side for one target, from one recording. Default target: the mask, else the last token."""
+        from mixlens.comparison import comparison
+
+        recording = self.record(given)
+        if target is None:
+            labels = recording.target_tokens(None, 0).labels
+            mask = getattr(self.tokenizer, "mask_token", None)
+            target = labels.index(mask) if labels.count(mask) == 1 else len(labels) - 1
+        return comparison(recording, target, aggregate=aggregate, only=only, words=words, options=options)
+
+    def predictions(self, text: Text, *, top: int = 5) -> list[tuple[str, float]]:
+        """The model's likeliest words at the [MASK], or after the last token, with their probabilities."""
+        from mixlens.predictions import predicted_words
+
+        return predicted_words(self.record(text), top)
+
+    def identifiability(self, given: Text | Mapping[str, Any], *, site: str | None = None) -> xr.Dataset:
+        """How far the attention weights of each head are determined by what they do; see `mixlens.identifiability`."""
+        from mixlens.identifiability.attention import identifiability
+
+        return identifiability(self.record(given), site=site)
 
 
+# The longest text of a batch times its rows: about 16,000 tokens of English.
+_BATCH_CHARACTERS = 65_536
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched them since."
 

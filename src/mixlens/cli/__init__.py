@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mixlens import __version__
-from mixlens.cli import doctor
+from mixlens.cli import compare, demo, doctor, map, measures
 from mixlens.errors import MixlensError
 
 app = typer.Typer(
@@ -34,7 +34,14 @@ def _app(
     pass
 
 
-app.command("doctor")(doctor.doctor)
+for name, command in (
+    ("map", map.map_command),
+    ("compare", compare.compare),
+    ("measures", measures.measures_command),
+    ("doctor", doctor.doctor),
+    ("demo", demo.demo),
+):
+    app.command(name)(command)
 
 
 def main() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from mixlens.errors import InvalidInput
 from mixlens.tokens import resolved
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
     from mixlens.recording.recording import Layer, Recording
     from mixlens.recording.site import Site
 
@@ -116,6 +116,8 @@ class Request:
         """The requested targets of a tensor [batch, ...] along its target axis (all of them where none were named)."""
         if self.targets is None:
             return tensor
+        import torch  # not above: listing the measures needs no torch
+
         index = torch.tensor(self.targets, device=tensor.device)
         dim = dim % tensor.dim()
         shape = [1] * tensor.dim()
@@ -126,6 +128,8 @@ class Request:
 
     def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
         """[batch, target]: the position of every requested target."""
+        import torch
+
         if self.targets is None:
             return torch.arange(count, device=device).expand(batch, count)
         return torch.tensor(self.targets, device=device)

@@ -180,6 +180,17 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
     return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
 
 
+def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """One row of a padded batch of sounds, cut to its real samples."""
+    mask = tensors["attention_mask"][row].bool()
+    kept = {name: value[row : row + 1] for name, value in tensors.items() if isinstance(value, Tensor)}
+    return {
+        name: value[..., mask] if value.shape[-1] == len(mask) else value
+        for name, value in kept.items()
+        if name != "attention_mask"
+    }
+
+
 def _real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
     for prefix in ("", "decoder_"):
         mask = tensors.get(prefix + "attention_mask")

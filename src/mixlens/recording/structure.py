@@ -75,4 +75,6 @@ class LayerStructure:
         """What a recording keeps of the layer to prove itself right."""
         found = {Witness(site.output_projection, "out") for site in self.sites}
         found |= {site.witness for site in self.sites if site.witness is not None}
+        if self.feed_forward is not None and self.feed_forward.output_norm is not None:
+            found.add(Witness(self.feed_forward.output_norm, "in"))  # GlobEnc needs the second norm's true input
         return frozenset(found)

@@ -1,0 +1,110 @@
+"""`mixlens compare`: every measure side by side for one target, and how far they agree."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mixlens.comparison import Comparison
+
+
+def compare(
+    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    target: Annotated[
+        str | None, typer.Option(help="The target: a token or its position. Default: the [MASK], else the last.")
+    ] = None,
+    cue: Annotated[str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")] = None,
+    layers: Annotated[str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")] = "mean",
+    words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
+    model: ModelOption = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Put every measure side by side for one target, with their rank agreement."""
+    lens = lens_from(model, device, dtype, trust_remote_code)
+    found = lens.compare(text, _number(target), aggregate=_number(layers) or "mean", words=words)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    show(found, cue)
+
+
+def _number(word: str | None) -> int | str | None:
+    return int(word) if word is not None and word.lstrip("-").isdigit() else word
+
+
+def show(found: Comparison, cue: str | None) -> None:
+    """The table, the agreement, and the cue's rank where one is named."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from mixlens.render import terminal
+
+    console = Console(highlight=False)
+    names = list(found.scores)
+    place = cue_position(found, cue) if cue is not None else None
+    label = terminal.printable(found.target_token)
+    console.print(
+        f"What is inside {label} (token {found.target}): a column for each measure, shaded by its largest score", markup=False
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("", justify="right", style="dim")
+    table.add_column("source", style="bold", no_wrap=True)
+    for number in range(len(names)):
+        table.add_column(chr(ord("a") + number), no_wrap=True)
+    for position, source in enumerate(found.sources):
+        mark = "→" if position == place else "·" if position == found.target else ""
+        cells = []
+        for name in names:
+            others = [abs(v) for i, v in enumerate(found.scores[name]) if i != found.target]
+            largest = max(others, default=0.0)
+            value = float(found.scores[name][position])
+            cells.append("" if position == found.target else terminal.shade(value, largest))
+        table.add_row(f"{mark}{position}", terminal.escaped(terminal.printable(source)), *cells)
+    console.print(table)
+    _show_ranks(console, found, names, place)
+    for name, reason in found.left_out.items():
+        console.print(f"left out: {name}: {reason}", markup=False, style="dim")
+
+
+def cue_position(found: Comparison, cue: str) -> int:
+    number = _number(cue)
+    plain = [source.lstrip("Ġ▁").lower() for source in found.sources]
+    if isinstance(number, int):
+        return number
+    if cue.lower() not in plain:
+        raise InvalidInput(f"--cue {cue}: no token of the text is written so; the tokens are: {' '.join(found.sources)}")
+    return plain.index(cue.lower())
+
+
+def _show_ranks(console: Console, found: Comparison, names: list[str], place: int | None) -> None:
+    from rich.table import Table
+
+    agreement = found.agreement()
+    ranks = found.rank_of(place) if place is not None else {}
+    count = len(found.sources) - 1
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("", "measure", "agrees most with", "least with", *(["rank of the cue"] if place is not None else [])):
+        table.add_column(column, no_wrap=True)
+    letters = {name: chr(ord("a") + number) for number, name in enumerate(names)}
+    for name in names:
+        others = agreement[name].drop(name).dropna()
+        best = f"{letters[str(others.idxmax())]} {others.max():+.2f}" if len(others) else ""
+        worst = f"{letters[str(others.idxmin())]} {others.min():+.2f}" if len(others) else ""
+        row = [letters[name], name, best, worst]
+        if place is not None:
+            row.append(f"{ranks[name]} of {count}" + ("  [green]finds it[/]" if ranks[name] == 1 else ""))
+        table.add_row(*row)
+    console.print()
+    console.print(table)
+    console.print("agreement: Spearman's rank correlation over all sources but the target itself", style="dim")

@@ -1,0 +1,105 @@
+"""`mixlens map`: one measure of one text, as a heat map and a ranked list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.options import measure_options
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+
+
+def map_command(
+    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    measure: Annotated[str, typer.Option(help="See `mixlens measures`.")] = "value_zeroing",
+    target: Annotated[str | None, typer.Option(help="One target: a token such as '[MASK]', or its position.")] = None,
+    layer: Annotated[
+        int | None, typer.Option(help="One layer; negative counts from the last. Default: all, the last ranked.")
+    ] = None,
+    head: Annotated[int | None, typer.Option(help="One head, where the measure is defined per head.")] = None,
+    rollout: Annotated[bool, typer.Option("--rollout", help="Cumulate over layers, as the measure's paper does.")] = False,
+    words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
+    site: Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")] = None,
+    target_text: Annotated[str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")] = None,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, an option of the measure.")] = None,
+    top: Annotated[int, typer.Option(help="How many sources to rank.")] = 5,
+    save: Annotated[Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")] = None,
+    model: ModelOption = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Show how much of each source token is in each target token, by one measure."""
+    options = measure_options(measure, option or [])
+    if save is not None and not save.parent.is_dir():
+        raise InvalidInput(f"--save {save}: there is no folder {save.parent}")
+    lens = lens_from(model, device, dtype, trust_remote_code)
+    given = text if target_text is None else (text, target_text)
+    chosen = None if layer is None or rollout else [layer]
+    maps = lens.measure(measure, given, site=site, per_head=head is not None, layers=chosen, **options)
+    if head is not None:
+        maps = maps.head(head)
+    maps = maps.words() if words else maps
+    maps = maps.rollout() if rollout else maps
+    if layer is not None and rollout:
+        maps = maps.at(layers=[layer])
+    if save is not None:
+        maps.save(save)
+    if target is not None and len(maps.tokens) > 1:
+        maps = maps.at(targets=[_target(target)])
+    if as_json:
+        print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
+        return
+    _show(maps, top)
+    if save is not None:
+        typer.echo(f"saved to {save}", err=True)
+
+
+def _target(target: str) -> int | str:
+    return int(target) if target.lstrip("-").isdigit() else target
+
+
+def _as_dict(maps: MixingMaps) -> dict[str, object]:
+    return {
+        "provenance": maps.provenance,
+        "layers": list(maps.layers),
+        "targets": [{"position": p, "token": t} for p, t in zip(maps.target_positions, maps.tokens, strict=True)],
+        "sources": list(maps.source_tokens),
+        "scores": maps.scores.tolist(),
+    }
+
+
+def _show(maps: MixingMaps, top: int) -> None:
+    from rich.console import Console
+
+    from mixlens.render import terminal
+
+    console = Console(highlight=False)
+    steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
+    if len(maps.target_positions) == 1:
+        console.print(
+            f"What is inside {terminal.printable(maps.tokens[0])}: {steps}, layers across, each shaded by its largest score",
+            markup=False,
+        )
+        console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
+        console.print(f"\nlargest in layer {maps.layers[-1]}")
+        console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
+        return
+    if len(maps.source_tokens) > terminal.WIDEST:
+        raise InvalidInput(
+            f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with --target, or use --json or --save"
+        )
+    console.print(
+        f"{steps}, layer {maps.layers[-1]}: targets down, sources across with the rows' numbers, shaded by row", markup=False
+    )
+    labels = [f"{terminal.printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)]
+    console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
+    console.print(f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers", style="dim")

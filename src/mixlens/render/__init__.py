@@ -1,0 +1,1 @@
+"""Maps for people: the terminal."""
