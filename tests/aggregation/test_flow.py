@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -110,3 +111,9 @@ def test_without_igraph_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(MixlensError, match=r"pip install 'mixlens\[eval\]'"):
         MixingMaps.of(np.eye(2)[None]).flow()
+
+
+def test_against_the_authors_program(shared: Path) -> None:
+    numbers = np.load(shared / "reference" / "bert7.npz")
+    maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean").flow(layers="all")
+    np.testing.assert_allclose(maps.normalized().scores, numbers["abnar.flow_residual"], atol=1e-10)

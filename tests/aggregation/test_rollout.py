@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -128,3 +130,19 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
         MixingMaps.of(np.ones((2, 5, 3, 3))).rollout()
     with pytest.raises(InvalidInput, match="already join layers"):
         maps.rollout().rollout()
+
+
+@pytest.mark.parametrize(
+    ("measure", "key"),
+    [("value_zeroing", "value_zeroing.rollout"), ("alti", "alti.rollout"), ("globenc", "globenc.rollout_unnormalised")],
+)
+def test_against_the_authors_programs(shared: Path, measure: str, key: str) -> None:
+    numbers = np.load(shared / "reference" / "bert7.npz")
+    np.testing.assert_allclose(MixingMaps.of(numbers[measure], measure=measure).rollout().scores, numbers[key], atol=1e-12)
+
+
+def test_attention_against_the_authors_program(shared: Path) -> None:
+    numbers = np.load(shared / "reference" / "bert7.npz")
+    maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean")
+    np.testing.assert_allclose(maps.rollout().scores, numbers["abnar.rollout_residual"], atol=1e-12)
+    np.testing.assert_allclose(maps.rollout(residual=0).scores, numbers["abnar.rollout_nores"], atol=1e-12)
