@@ -124,7 +124,7 @@ def _explained(recording: Recording, target: int | str) -> dict[str, Any]:
 def _one_row(name: str, maps: MixingMaps, target: int | str, aggregate: str | int) -> np.ndarray:
     if name in OUTPUT_MEASURES:
         values = maps.scores[0, 0]
-    elif name == "hidden_token_attribution" and aggregate in AGGREGATES:
+    elif maps.provenance.get("reaches_input") and aggregate in AGGREGATES:
         values = maps.row(target).scores[-1]
     elif aggregate == "rollout":
         values = maps.rollout().row(target).scores[-1]

@@ -348,10 +348,26 @@ def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
     return model
 
 
-def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None = None) -> nn.Module:
+HEADS_OF_TASKS = (
+    "ForConditionalGeneration", "MTModel", "ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForImageClassification", "ForCTC",
+)  # fmt: skip
+
+
+def _with_head(model: nn.Module) -> nn.Module:
+    """The same architecture with an output that can be explained, where it has one."""
+    family = type(model).__name__.removesuffix("TextModel").removesuffix("Model")
+    for suffix in HEADS_OF_TASKS:
+        cls = getattr(hf, family + suffix, None)
+        if cls is not None:
+            return cls(model.config)
+    return model
+
+
+def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None = None, *, head: bool = False) -> nn.Module:
     torch.manual_seed(0)
     animal = ZOO.get(name) or REFUSED[name]
-    model = randomised(animal.build()).to(dtype).eval()
+    model = animal.build()
+    model = randomised(_with_head(model) if head else model).to(dtype).eval()
     if attention is not None:
         model.set_attn_implementation(attention)
     return model

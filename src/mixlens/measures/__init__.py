@@ -100,7 +100,7 @@ def measure(
         raise UnsupportedModel(reason)
     request = Request.resolved(recording, site=site, layers=layers, targets=targets, per_head=per_head)
     scores: Scores = module.scores(recording, request, **options)
-    found = list(_rows(name, module.SPEC, recording, request, scores, options))
+    found = list(_rows(name, _spec(name), recording, request, scores, options))
     return found[0] if recording.batch == 1 else found
 
 

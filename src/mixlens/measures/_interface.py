@@ -46,6 +46,7 @@ class Spec:
     per_head: bool = False
     rollout_residual: float | None = None  # the share of the identity that the paper's own rollout mixes in
     rollout_normalized: bool = True
+    reaches_input: bool = False  # does each layer already speak of the input tokens? Then it is not rolled out
     options: tuple[Option, ...] = ()
 
     def with_options(self, options: tuple[Option, ...]) -> Spec:

@@ -68,15 +68,21 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
     if translated:
         starts = _start_token(model)
         targets = _encoded(tokenizer, seconds, None, as_target=True) if seconds else [{"input_ids": []} for _ in texts]
-        shifted = [{**row, "input_ids": [starts, *row["input_ids"][:-1]]} for row in targets]
+        shifted = [
+            {"input_ids": [starts, *row["input_ids"][:-1]], "offset_mapping": [(0, 0), *row.get("offset_mapping", [])[:-1]]}
+            for row in targets
+        ]
         made = _padded(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = made["input_ids"]
         tensors["decoder_attention_mask"] = made["attention_mask"]
-        decoder_rows = [_labels(tokenizer, row["input_ids"]) for row in shifted]
+        decoder_rows = [
+            _labels(tokenizer, row["input_ids"], text, row["offset_mapping"])
+            for row, text in zip(shifted, seconds or [None] * len(shifted), strict=True)
+        ]
     tensors = _checked(model, tensors)
+    whole = [text if pair is None or translated else f"{text} {pair}" for text, pair in zip(firsts, pairs, strict=True)]
     labelled = [
-        _labels(tokenizer, row["input_ids"], text if pair is None or translated else None, row.get("offset_mapping"))
-        for row, text, pair in zip(rows, firsts, pairs, strict=True)
+        _labels(tokenizer, row["input_ids"], text, row.get("offset_mapping")) for row, text in zip(rows, whole, strict=True)
     ]
     return Prepared(tensors, labelled, decoder_rows)
 
@@ -90,6 +96,12 @@ def _encoded(
         words["text_pair"] = list(pairs)
     made = tokenizer(**words, return_offsets_mapping=True) if fast else tokenizer(**words)
     rows = [{name: list(values[i]) for name, values in made.items()} for i in range(len(texts))]
+    if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
+        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+            row["offset_mapping"] = [
+                (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
+                for (start, stop), segment in zip(row["offset_mapping"], made.sequence_ids(number), strict=True)
+            ]
     for row, text in zip(rows, texts, strict=True):
         if not row["input_ids"]:
             raise EmptyInput(f"the tokenizer makes no token of {text!r}")
@@ -129,7 +141,8 @@ def _labels(tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets
     marks = tuple(i in special for i in ids)
     names = tokenizer.convert_ids_to_tokens(ids)
     labels = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
-    places = None if offsets is None or text is None else tuple((int(a), int(b)) for a, b in offsets)
+    known = offsets is not None and text is not None and len(offsets) == len(ids)
+    places = tuple((int(a), int(b)) for a, b in offsets) if known else None
     return TokenRow(labels, text, places, marks)
 
 
