@@ -1,0 +1,104 @@
+"""ALTI through encoder and decoder: how much of each source token and of each token of the target prefix is in every prediction.
+
+Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation (https://aclanthology.org/2022.emnlp-main.599), section 3.
+In a decoder layer the cross-attention block splits its output between the encoder's tokens (C) and its own residual stream (r), which
+the self-attention block splits between the prefix (S). So a layer passes C to the encoder and diag(r) S to the prefix below it, and
+
+    source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
+
+with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. Rows of [source, prefix] sum to one; they are divided by their
+sum, so that rounding does not build up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.errors import UnsupportedModel
+from mixlens.measures import alti
+from mixlens.measures._interface import Request, Scores
+from mixlens.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True)
+class SourceAndPrefix:
+    """Contributions up to each decoder layer. Columns are the source's tokens, then the target prefix; rows are decoder positions."""
+
+    scores: Float[np.ndarray, "layer target column"]
+    source: TokenRow
+    prefix: TokenRow
+
+    @property
+    def from_source(self) -> Float[np.ndarray, "layer target source"]:
+        return self.scores[..., : len(self.source)]
+
+    @property
+    def from_prefix(self) -> Float[np.ndarray, "layer target prefix"]:
+        return self.scores[..., len(self.source) :]
+
+    @property
+    def source_share(self) -> Float[np.ndarray, "layer target"]:
+        """How much of each position comes from the source as a whole."""
+        share: np.ndarray = self.from_source.sum(-1)
+        return share
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the columns."""
+        return (*self.source.labels, *self.prefix.labels)
+
+
+def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
+    """ALTI from every decoder position to the source and the target prefix, for every row of the recording."""
+    sites = recording.structure.sites
+    if not {"encoder", "decoder", "cross"} <= set(sites):
+        raise UnsupportedModel(
+            "contributions through encoder and decoder need a recorded encoder, decoder and cross-attention; "
+            f"this model has: {', '.join(sites)}"
+        )
+    maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
+    return [_row(recording, maps, row) for row in range(recording.batch)]
+
+
+def _scores(recording: Recording, site: str, variant: str) -> Scores:
+    request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=False)
+    return alti.scores(recording, request, variant=variant)
+
+
+def _row(recording: Recording, maps: dict[str, Scores], row: int) -> SourceAndPrefix:
+    source, prefix = recording.target_tokens("encoder", row), recording.target_tokens("decoder", row)
+    n, m = len(source), len(prefix)
+    encoder = maps["encoder"].values[:, row, :n, :n].double().cpu().numpy()
+    decoder = maps["decoder"].values[:, row, :m, :m].double().cpu().numpy()
+    cross = maps["cross"].values[:, row, :m, :n].double().cpu().numpy()
+    residual = maps["cross"].extras["residual_share"][:, row, :m].double().cpu().numpy()
+    return SourceAndPrefix(through(encoder, decoder, cross, residual), source, prefix)
+
+
+def through(
+    encoder: Float[np.ndarray, "depth source source"],
+    decoder: Float[np.ndarray, "layer target target"],
+    cross: Float[np.ndarray, "layer target source"],
+    residual: Float[np.ndarray, "layer target"],
+) -> Float[np.ndarray, "layer target column"]:
+    """The recursion above, on maps whose rows sum to one (those of `cross` together with `residual`)."""
+    rolled = np.eye(encoder.shape[-1])
+    for layer in encoder:
+        rolled = layer @ rolled
+    sources, targets = cross.shape[2], cross.shape[1]
+    below = np.hstack([np.zeros((targets, sources)), np.eye(targets)])
+    found = []
+    for own, to_encoder, share in zip(decoder, cross, residual, strict=True):
+        here = (share[:, None] * own) @ below
+        here[:, :sources] += to_encoder @ rolled
+        total = here.sum(-1, keepdims=True)
+        below = np.divide(here, total, out=np.zeros_like(here), where=total > 0)
+        found.append(below)
+    return np.stack(found)

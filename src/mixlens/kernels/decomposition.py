@@ -1,0 +1,61 @@
+"""What each source writes into each chosen target, as factors: T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i where j is i itself).
+
+The vectors T_ij themselves, targets x sources x d_model, are never formed; only those on the diagonal are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.recording.site import Parts, Site
+
+
+@runtime_checkable
+class Targets(Protocol):
+    """Which targets are asked for."""
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor: ...
+
+    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """The parts of one block's output for the chosen targets."""
+
+    weights: Float[Tensor, "batch head target source"]
+    vectors: Float[Tensor, "batch head source d_model"]
+    scale: Float[Tensor, "batch target"]
+    own: Float[Tensor, "batch target d_model"]  # the residual stream's part
+    own_is_source: bool  # does it belong to the source at the target's own position? Not in cross-attention
+    constant: Float[Tensor, "batch target d_model"]  # biases and shifts: they belong to nobody
+    total: Float[Tensor, "batch target d_model"]
+    positions: Int[Tensor, "batch target"]  # where each target stands among the sources
+
+    @classmethod
+    def of(cls, site: Site, parts: Parts, targets: Targets) -> Decomposition:
+        batch, _, count, _ = site.weights.shape
+        take = targets.take
+        return cls(
+            take(site.weights, 2), parts.vectors, take(parts.scale, 1), take(parts.own, 1), site.structure.kind == "self",
+            take(parts.constant, 1), take(parts.total, 1), targets.target_positions(batch, count, site.weights.device),
+        )  # fmt: skip
+
+    def diagonal(self) -> Float[Tensor, "batch target d_model"]:
+        """T_ii, each added up as it stands: here the residual may cancel most of what attention writes."""
+        batch, heads, targets, _ = self.weights.shape
+        itself = self.positions[:, None, :, None]
+        weights = self.weights.gather(3, itself.expand(batch, heads, targets, 1))
+        vectors = self.vectors.gather(2, itself.expand(batch, heads, targets, self.vectors.shape[-1]))
+        return (weights * vectors).sum(1) * self.scale[..., None] + self.own
+
+    def with_diagonal(
+        self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target source"]:
+        """Scores with other numbers where a target meets itself."""
+        return scores.scatter(2, self.positions[..., None], values[..., None])

@@ -1,0 +1,135 @@
+"""Effective attention where every target sees other sources: behind a causal mask, inside a window.
+
+Brunner's projector is defined for one value matrix that all targets share. A causal target i sees only the rows j <= i of V, so only
+attention over these rows can be exchanged without changing its output, and its projector is that of the visible rows: future sources keep
+weight zero and the product with V stays. The projection of a row a is the shortest row with the same product z = a C, which is
+z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per target: a running sum of k x k matrices, one
+Cholesky factor and one solve each, for a few targets at a time, and a second solve for the residual, which restores the digits that
+normal equations lose.
+
+While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with rotary positions equal tokens have equal
+values), G_i is singular. C is therefore expressed in a basis of directions ordered by the row that first shows them: for a prefix of
+rows G_i is then zero outside its leading block and takes the identity there. Where all visible rows are independent, A itself is the
+answer. What is still ill-conditioned (it shows in the residual) is done by a singular value decomposition, one target at a time.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.kernels.chunks import pieces, wide
+from mixlens.kernels.projector import tolerance
+from mixlens.kernels.visibility import Visibility
+
+_RESIDUAL = 1e-9  # relative; a solve that reaches it is right
+_GROWTH = 1e5  # how much larger than the row the solution's coefficients may be before rounding shows
+
+
+def visible_projection(
+    weights: Float[Tensor, "batch head target source"],
+    columns: Float[Tensor, "batch head source k"],
+    positions: Int[Tensor, "batch target"],
+    visibility: Visibility,
+    limit: int,
+) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
+    """Each row of attention, projected on what its visible sources can show, and the rank of all real sources together."""
+    least = tolerance(weights.dtype)
+    directions, births = ordered_directions(columns, least)
+    rotated = columns @ directions
+    never = columns.shape[2]
+    result = torch.empty_like(weights)
+    batch, heads, _, sources = weights.shape
+    bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
+    for part in pieces(weights.shape[2], bytes_each, limit):
+        at, rows = positions[:, part], wide(weights[:, :, part])
+        seen = visibility.of(at, sources)
+        rows = rows * seen[:, None]
+        born = births[:, :, None] <= at[:, None, :, None]
+        prefix = seen.sum(-1) == (at + 1).minimum(visibility.lengths[:, None])
+        prefix = prefix & torch.tensor(visibility.causal, device=at.device)
+        born = torch.where(prefix[:, None, :, None], born, births[:, :, None] < never)
+        made, right = _shortest(rows, rotated, seen, born, limit)
+        exact = prefix[:, None] & (born.sum(-1) == seen.sum(-1)[:, None])  # independent rows: nothing to exchange
+        made = torch.where(exact[..., None], rows, made)
+        _repair(made, ~(right | exact), rows, columns, seen, least)
+        result[:, :, part] = made.to(result.dtype)
+    return result, (births < never).sum(-1)
+
+
+def _shortest(
+    rows: Float[Tensor, "batch head target source"],
+    rotated: Float[Tensor, "batch head source k"],
+    seen: Bool[Tensor, "batch target source"],
+    born: Bool[Tensor, "batch head target k"],
+    limit: int,
+) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
+    """The shortest rows with the same product, and where the solve can be trusted."""
+    gram = _visible_grams(rotated, seen, limit) + torch.diag_embed((~born).to(rows.dtype))
+    lower, info = torch.linalg.cholesky_ex(gram)
+    lower = torch.where((info != 0)[..., None, None], torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device), lower)
+    product = rows @ rotated
+    made, coefficients, missing = torch.zeros_like(rows), torch.zeros_like(product), product
+    for _ in range(2):
+        coefficients = coefficients + torch.cholesky_solve(missing[..., None], lower)[..., 0] * born
+        made = (coefficients @ rotated.mT) * seen[:, None]
+        missing = product - made @ rotated
+    size = torch.linalg.vector_norm(rows, dim=-1)
+    near = torch.linalg.vector_norm(missing, dim=-1) <= _RESIDUAL * size
+    calm = torch.linalg.vector_norm(coefficients, dim=-1) <= _GROWTH * size
+    return made, (info == 0) & near & calm
+
+
+def _visible_grams(
+    rotated: Float[Tensor, "batch head source k"], seen: Bool[Tensor, "batch target source"], limit: int
+) -> Float[Tensor, "batch head target k k"]:
+    """For each target the sum of c_j c_j^T over what it sees: one product for what all see, outer products for the rest."""
+    batch, heads, _, k = rotated.shape
+    differing = (seen.any(1) & ~seen.all(1)).any(0)
+    agreed = rotated * (seen.all(1) & ~differing)[:, None, :, None]
+    grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[1], -1, -1).flatten(-2)
+    columns = differing.nonzero()[:, 0]
+    for part in pieces(len(columns), 8 * batch * heads * k * k, limit):
+        some = rotated[:, :, columns[part]]
+        outer = torch.einsum("bhsk,bhsl->bhskl", some, some).flatten(-2)
+        grams = grams + seen[:, None, :, columns[part]].to(some.dtype) @ outer
+    return grams.reshape(batch, heads, -1, k, k)
+
+
+def _repair(made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float) -> None:
+    for row, head, target in wrong.nonzero().tolist():
+        visible = seen[row, target].nonzero()[:, 0]
+        left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
+        left = left * (sizes > least * sizes[0])
+        made[row, head, target] = 0
+        made[row, head, target, visible] = (rows[row, head, target, visible] @ left) @ left.mT
+
+
+def ordered_directions(
+    columns: Float[Tensor, "batch head source k"], least: float
+) -> tuple[Float[Tensor, "batch head k k"], Int[Tensor, "batch head k"]]:
+    """An orthonormal basis of the rows' space in the order in which rows show it, and the row that shows each direction first.
+
+    Gram-Schmidt over the rows, for all heads at once, until every head has all its directions. Directions that no row shows are zero and
+    born at `source`, after the last.
+    """
+    batch, heads, sources, k = columns.shape
+    basis = columns.new_zeros(batch, heads, k, k)
+    births = torch.full((batch, heads, k), sources, device=columns.device)
+    count = torch.zeros(batch, heads, dtype=torch.long, device=columns.device)
+    largest = torch.linalg.vector_norm(columns, dim=-1).cummax(-1).values
+    slots = torch.arange(k, device=columns.device)
+    for source in range(sources):
+        if source >= k and source % 16 == 0 and bool((count == k).all()):
+            break
+        rest = columns[:, :, source, :, None]
+        for _ in range(2):  # twice is enough for orthogonality to the last digit
+            rest = rest - basis @ (basis.mT @ rest)
+        size = torch.linalg.vector_norm(rest, dim=(-2, -1))
+        new = (size > least * largest[:, :, source]) & (count < k)
+        slot = (slots == count[..., None]) & new[..., None]
+        basis = basis + slot[:, :, None] * (rest / size.clamp_min(1e-300)[..., None, None])
+        births = torch.where(slot, source, births)
+        count = count + new
+    return basis, births

@@ -1,0 +1,134 @@
+"""Attention without the part that the values cannot show: A P, P the projector onto the column space of T = V W_O.
+
+T has d_head useful columns, not d_model: where W_O has full row rank, T and V have the same column space, and where it has not, V
+times the directions that W_O keeps has it. So P = Q Q^T with Q a thin QR factor of a (source x d_head) matrix. Q comes from
+Cholesky factors in float64, repeated once for float64 values: matrix products only, for whole batches and all heads at once. Its condition
+number is bounded on the way; heads that are (nearly) rank deficient are done one by one by a singular value decomposition, where singular
+values below `tolerance` times the largest count as zero.
+
+Where targets see different sources (causal masks, windows), each has its own projector: see `prefixes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.kernels.chunks import wide
+
+_SAFE_CONDITION = 1e6  # normal equations in float64 keep their digits below it
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """The relative size below which a singular value is rounding: a few dozen units in the last place of the values."""
+    return 64 * float(torch.finfo(dtype).eps)
+
+
+@dataclass(frozen=True)
+class Inverse:
+    """The inverse of a triangular Cholesky factor, and where it can be trusted."""
+
+    factor: Float[Tensor, "*batch k k"]
+    trusted: Bool[Tensor, "*batch"]
+
+
+def inverse_factor(gram: Float[Tensor, "*batch k k"], least: float) -> Inverse:
+    """L^-1 for gram = L L^T; trusted where every singular value of L exceeds `least` times the largest, for certain."""
+    lower, info = torch.linalg.cholesky_ex(gram)
+    identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
+    lower = torch.where((info != 0)[..., None, None], identity, lower)
+    inverse = torch.linalg.solve_triangular(lower, identity, upper=False)
+    condition = torch.linalg.matrix_norm(lower) * torch.linalg.matrix_norm(inverse)  # Frobenius: never below the true one
+    return Inverse(inverse, (info == 0) & (condition < min(1 / least, _SAFE_CONDITION)))
+
+
+def value_columns(
+    values: Float[Tensor, "batch head source d_head"],
+    output_weight: Float[Tensor, "head d_head d_model"],
+    lengths: Int[Tensor, " batch"],
+) -> Float[Tensor, "batch head source d_head"]:
+    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows of padding zero."""
+    real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
+    columns = wide(values) * real[:, None, :, None]
+    projection = wide(output_weight)
+    least = tolerance(values.dtype)
+    full = inverse_factor(projection @ projection.mT, least).trusted
+    for head in (~full).nonzero()[:, 0].tolist():
+        left, sizes, _ = torch.linalg.svd(projection[head], full_matrices=False)
+        kept = left * (sizes > least * sizes[0])
+        columns[:, head, :, : kept.shape[1]] = columns[:, head] @ kept
+        columns[:, head, :, kept.shape[1] :] = 0
+    size: Tensor = torch.linalg.matrix_norm(columns)[..., None, None]
+    return columns / size.clamp_min(1e-300)
+
+
+def with_ones(
+    columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"]
+) -> Float[Tensor, "batch head source k1"]:
+    """The columns of [T, 1]: rows of attention that also keep their sum."""
+    real = torch.arange(columns.shape[2], device=columns.device) < lengths[:, None]
+    ones = real.to(columns.dtype) / lengths[:, None].sqrt()
+    return torch.cat([columns, ones[:, None, :, None].expand(-1, columns.shape[1], -1, 1)], -1)
+
+
+@dataclass(frozen=True)
+class Projector:
+    """P = Q Q^T for every head; the identity on the real sources where their rows are independent."""
+
+    basis: Float[Tensor, "batch head source k"]
+    whole: Bool[Tensor, "batch head"]
+    lengths: Int[Tensor, " batch"]
+    rank: Int[Tensor, "batch head"]
+
+    def __call__(self, weights: Float[Tensor, "batch head target source"]) -> Float[Tensor, "batch head target source"]:
+        basis = self.basis.to(weights.dtype)
+        if bool(self.whole.all()):
+            return self._real(weights)
+        projected = (weights @ basis) @ basis.mT
+        return torch.where(self.whole[..., None, None], self._real(weights), projected)
+
+    def _real(self, weights: Tensor) -> Tensor:
+        real = torch.arange(weights.shape[-1], device=weights.device) < self.lengths[:, None]
+        return weights * real[:, None, None]
+
+
+def projector(columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], dtype: torch.dtype) -> Projector:
+    """The projector onto the column space of each head's matrix; `dtype` is that of the values it was made from."""
+    least = tolerance(dtype)
+    batch, heads, _, k = columns.shape
+    rank = lengths[:, None].clamp_max(k).expand(batch, heads).clone()
+    short = (lengths <= k)[:, None].expand(batch, heads)
+    whole = short & _independent_rows(columns, lengths, least) if bool(short.any()) else torch.zeros_like(short)
+    basis, trusted = _orthonormal(columns, least, again=dtype == torch.float64)
+    trusted = trusted & ~short
+    basis = basis * trusted[..., None, None]
+    for row, head in (~(whole | trusted)).nonzero().tolist():
+        left, sizes, _ = torch.linalg.svd(columns[row, head, : int(lengths[row])], full_matrices=False)
+        kept = sizes > least * sizes[0]
+        basis[row, head, : left.shape[0], : left.shape[1]] = left * kept
+        rank[row, head] = kept.sum()
+    return Projector(basis, whole, lengths, rank)
+
+
+def _orthonormal(
+    columns: Float[Tensor, "batch head source k"], least: float, again: bool
+) -> tuple[Tensor, Bool[Tensor, "batch head"]]:
+    """An orthonormal basis of each column space, and where it can be trusted."""
+    first = inverse_factor(columns.mT @ columns, least)
+    basis = columns @ first.factor.mT
+    if again:  # the first pass leaves condition^2 units in the last place
+        basis = basis @ inverse_factor(basis.mT @ basis, 0.1).factor.mT
+    return basis, first.trusted
+
+
+def _independent_rows(
+    columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], least: float
+) -> Bool[Tensor, "batch head"]:
+    """Are the rows of the real sources linearly independent, for certain? Then no attention is invisible."""
+    gram = columns @ columns.mT
+    size = gram.diagonal(dim1=-2, dim2=-1).amax(-1, keepdim=True).clamp_min(1e-300)
+    padding = (torch.arange(gram.shape[-1], device=gram.device) >= lengths[:, None])[:, None] * size
+    return inverse_factor(gram + torch.diag_embed(padding), least).trusted

@@ -1,0 +1,66 @@
+"""The shortest row of attention that is still a distribution and gives the same output: a small quadratic programme per row.
+
+min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a' = a0 + N u, a0 the shortest row
+without the signs and N a basis of the left null space of C, this is the least-distance problem min ||u||, N u >= -a0, which Lawson &
+Hanson (Solving Least Squares Problems, chapter 23.4) reduce to one non-negative least-squares problem: exact, in finitely many steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mixlens.errors import MixlensError
+from mixlens.kernels.projector import tolerance
+
+
+def left_null_basis(columns: Float[np.ndarray, "source k"], least: float) -> Float[np.ndarray, "source free"]:
+    """An orthonormal basis of the rows u with u C = 0."""
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=True)
+    rank = int((sizes > least * sizes[0]).sum()) if len(sizes) else 0
+    return left[:, rank:]
+
+
+def shortest_rows(
+    weights: Float[Tensor, "batch head target source"],
+    columns: Float[Tensor, "batch head source k"],
+    seen: Bool[Tensor, "batch target source"],
+) -> Float[Tensor, "batch head target source"]:
+    """The shortest non-negative rows with the same product with `columns`, over the sources that each target sees."""
+    least = tolerance(weights.dtype)
+    result = torch.zeros_like(weights)
+    given, matrices, visible = (tensor.detach().cpu().numpy() for tensor in (weights.double(), columns, seen))
+    for row, head in np.ndindex(*weights.shape[:2]):
+        basis, last = None, None
+        for target in range(weights.shape[2]):
+            sources = np.flatnonzero(visible[row, target])
+            if not len(sources):
+                continue
+            if last is None or not np.array_equal(sources, last):
+                basis, last = left_null_basis(matrices[row, head, sources], least), sources
+            assert basis is not None
+            found = shortest_distribution(given[row, head, target, sources], basis)
+            result[row, head, target, sources.tolist()] = torch.from_numpy(found).to(result)
+    return result
+
+
+def shortest_distribution(
+    weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
+) -> Float[np.ndarray, " source"]:
+    """The shortest row >= 0 that differs from `weights` by a combination of the columns of `null`."""
+    from mixlens.kernels.programs import scipy_optimize
+
+    shortest = weights - null @ (null.T @ weights)
+    if null.shape[1] == 0 or shortest.min() >= 0:
+        return shortest if null.shape[1] else weights
+    system = np.vstack([null.T, -shortest[None]])
+    wanted = np.zeros(len(system))
+    wanted[-1] = 1
+    multipliers, _ = scipy_optimize().nnls(system, wanted, maxiter=50 * len(weights))
+    residual = system @ multipliers - wanted
+    if abs(residual[-1]) < 1e-14:
+        raise MixlensError("no distribution with this output was found; the recorded weights are not one themselves")
+    found: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
+    return found

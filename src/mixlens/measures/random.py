@@ -1,0 +1,49 @@
+"""Uniform noise: the floor that every comparison should show.
+
+The numbers depend on the seed, the layer and the row's own tokens, so that a text has the same noise alone, in a batch, and padded.
+Sources that a causal target cannot see get zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.measures._interface import Facts, Request, Scores, Spec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.recording.recording import Recording
+
+SPEC = Spec(
+    summary="uniform random numbers",
+    citation="none: a baseline, as in Mohebbi et al. 2023, Quantifying Context Mixing in Transformers",
+    use_when="as the floor of a comparison",
+    cost="1 forward pass",
+    facts=Facts(),
+)
+
+
+def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
+    layers = recording.layers(request.site)
+    sources = [recording.source_tokens(request.site, row) for row in range(recording.batch)]
+    targets = [recording.target_tokens(request.site, row) for row in range(recording.batch)]
+    found = []
+    for index in request.layers:
+        like = layers[index].input
+        causal = next(site.causal for site in layers[index].structure.sites if site.kind == request.kind)
+        noise = like.new_zeros(recording.batch, like.shape[1], max(map(len, sources)))
+        for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
+            drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
+            noise[row, : len(rows), : len(columns)] = (drawn.tril() if causal else drawn).to(noise)
+        found.append(request.take(noise, 1))
+    return Scores(torch.stack(found))
+
+
+def _noise(key: object, rows: int, columns: int) -> Tensor:
+    """The same numbers for the same key, on every machine."""
+    seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
+    return torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

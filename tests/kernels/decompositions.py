@@ -1,0 +1,46 @@
+"""Random decompositions, and a watch on the size of what is allocated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mixlens.kernels.decomposition import Decomposition
+
+
+def random_decomposition(
+    count: int, *, seed: int, cross: bool = False, d_model: int = 6, heads: int = 3, batch: int = 2, causal: bool = False
+) -> Decomposition:
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    weights = torch.softmax(normal(batch, heads, count, count), -1)
+    weights = weights.tril() if causal else weights
+    vectors, scale, own, constant = (
+        normal(batch, heads, count, d_model),
+        normal(batch, count),
+        normal(batch, count, d_model),
+        normal(batch, count, d_model),
+    )
+    total = torch.einsum("bhts,bhsd,bt->btd", weights, vectors, scale) + own + constant
+    return Decomposition(weights, vectors, scale, own, not cross, constant, total, torch.arange(count).expand(batch, count))
+
+
+class LargestTensor(TorchDispatchMode):
+    """The most numbers that any tensor had which was made while it is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, Tensor):
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return result

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixlens.kernels.distances import manhattan_gain, manhattan_gains
+from tests.kernels.decompositions import LargestTensor, random_decomposition
+from tests.kernels.test_gram import materialised
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    count=st.integers(1, 8), cross=st.booleans(), causal=st.booleans(), limit=st.sampled_from([1, 700, 2**20]),
+    shift=st.sampled_from([0.0, 1e-2]), seed=st.integers(0, 10**6),
+)  # fmt: skip
+def test_gains_are_those_of_the_materialised_parts(count, cross, causal, limit, shift, seed):
+    parts = random_decomposition(count, seed=seed, cross=cross, causal=causal)
+    y = parts.total
+    made = materialised(parts)
+    expected = y.abs().sum(-1)[..., None] - (made - y[:, :, None] + shift).abs().sum(-1)
+    if causal:
+        expected = expected.tril()
+    torch.testing.assert_close(manhattan_gains(parts, y, limit, causal=causal, shift=shift), expected, atol=1e-12, rtol=0)
+
+
+def test_a_source_without_weight_gains_exactly_nothing():
+    parts = random_decomposition(6, seed=0)
+    parts.weights[:, :, :, 2] = 0
+    gains = manhattan_gains(parts, parts.total, 2**20)
+    assert not gains[:, [0, 1, 3, 4, 5], 2].any()
+    torch.testing.assert_close(gains[:, 2, 2], manhattan_gain(parts.own, parts.total)[:, 2])
+
+
+def test_nothing_as_large_as_targets_by_sources_by_width_is_made():
+    parts = random_decomposition(64, seed=0, d_model=256, heads=4, batch=1)
+    with LargestTensor() as largest:
+        manhattan_gains(parts, parts.total, 2**19)
+    assert largest.numbers <= 64 * 256 * 4

@@ -1,0 +1,154 @@
+"""Projectors, shared by all targets or one for each: what is removed cannot be seen, what is left is as short as can be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from mixlens.kernels.prefixes import ordered_directions, visible_projection
+from mixlens.kernels.projector import projector, value_columns, with_ones
+from mixlens.kernels.visibility import Visibility
+from tests.kernels.decompositions import LargestTensor
+
+shapes = {"batch": st.integers(1, 2), "heads": st.integers(1, 3), "count": st.integers(1, 12), "d_head": st.integers(1, 5)}
+
+
+def case(batch: int, heads: int, count: int, d_head: int, repeats: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights, values of which the first `repeats` come again, and an output projection."""
+    torch.manual_seed(seed)
+    values = torch.randn(batch, heads, count, d_head, dtype=torch.float64)
+    repeats = min(repeats, count // 2)
+    values[:, :, count - repeats :] = values[:, :, :repeats]
+    return (
+        torch.softmax(torch.randn(batch, heads, count, count, dtype=torch.float64), -1),
+        values,
+        torch.randn(heads, d_head, 7, dtype=torch.float64),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(**shapes, repeats=st.integers(0, 3), padding=st.integers(0, 2), ones=st.booleans(), seed=st.integers(0, 10**6))
+def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, seed):
+    weights, values, output = case(batch, heads, count, d_head, repeats, seed)
+    lengths = torch.tensor([count, max(1, count - padding)][:batch])
+    weights = weights * (torch.arange(count) < lengths[:, None])[:, None, None]
+    columns = value_columns(values, output, lengths)
+    columns = with_ones(columns, lengths) if ones else columns
+    found = projector(columns, lengths, torch.float64)
+    effective = found(weights)
+    torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
+    for row, length in enumerate(lengths.tolist()):
+        for head in range(heads):
+            t = values[row, head, :length] @ output[head]
+            t = torch.cat([t, torch.ones(length, 1, dtype=torch.float64)], 1) if ones else t
+            pinv = torch.linalg.pinv(t, rtol=1e-9)
+            torch.testing.assert_close(
+                effective[row, head, :, :length], weights[row, head, :, :length] @ t @ pinv, atol=1e-8, rtol=0
+            )
+            assert int(found.rank[row, head]) == int(torch.linalg.matrix_rank(t, rtol=1e-9))
+            assert not effective[row, head, :, length:].any()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    **shapes,
+    repeats=st.integers(0, 3),
+    window=st.sampled_from([None, 1, 4]),
+    limit=st.sampled_from([1, 2**20]),
+    seed=st.integers(0, 10**6),
+)
+def test_projection_on_what_each_target_sees(batch, heads, count, d_head, repeats, window, limit, seed):
+    weights, values, output = case(batch, heads, count, d_head, repeats, seed)
+    lengths = torch.full((batch,), count)
+    visibility = Visibility(lengths, True, None if window is None else torch.full((batch,), window))
+    positions = torch.arange(count).expand(batch, count)
+    seen = visibility.of(positions, count)
+    weights = weights * seen[:, None]
+    columns = value_columns(values, output, lengths)
+    effective, rank = visible_projection(weights, columns, positions, visibility, limit)
+    torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
+    assert not (effective * ~seen[:, None]).any()
+    for row in range(batch):
+        for head in range(heads):
+            assert int(rank[row, head]) == int(torch.linalg.matrix_rank(values[row, head], rtol=1e-9))
+            for target in range(count):
+                at = seen[row, target].nonzero()[:, 0]
+                t = values[row, head, at]
+                expected = weights[row, head, target, at] @ t @ torch.linalg.pinv(t, rtol=1e-9)
+                torch.testing.assert_close(effective[row, head, target, at], expected, atol=1e-8, rtol=0)
+
+
+def test_bidirectional_windows():
+    weights, values, output = case(1, 2, 12, 3, 0, 5)
+    lengths, positions = torch.tensor([12]), torch.arange(12)[None]
+    distance = (torch.arange(12) - torch.arange(12)[:, None]).abs()
+    weights = weights * (distance <= 2)
+    visibility = Visibility.found(weights, [12], [12], causal=False, self_attention=True)
+    assert visibility.reach is not None
+    assert visibility.reach.tolist() == [2]
+    effective, _ = visible_projection(weights, value_columns(values, output, lengths), positions, visibility, 2**20)
+    assert not effective[:, :, distance > 2].any()
+    torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
+
+
+def test_a_stray_zero_is_no_window():
+    weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
+    weights[:, :, 3, 1] = 0
+    assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
+
+
+def test_nearly_dependent_rows_in_float64_are_handled():
+    """Directions that differ by 1e-9: normal equations alone would lose all their digits."""
+    torch.manual_seed(0)
+    values = torch.randn(1, 1, 10, 4, dtype=torch.float64)
+    values[..., 3] = values[..., 2] + 1e-9 * values[..., 3]
+    output, lengths = torch.randn(1, 4, 7, dtype=torch.float64), torch.tensor([10])
+    weights = torch.softmax(torch.randn(1, 1, 10, 10, dtype=torch.float64), -1).tril()
+    columns = value_columns(values, output, lengths)
+    causal, _ = visible_projection(weights, columns, torch.arange(10)[None], Visibility(lengths, True, None), 2**20)
+    shared = projector(columns, lengths, torch.float64)
+    assert shared.rank.item() == 4
+    left = torch.linalg.svd(values[0, 0], full_matrices=False)[0]
+    torch.testing.assert_close(shared(weights)[0, 0], weights[0, 0] @ left @ left.T, atol=1e-6, rtol=0)
+    torch.testing.assert_close(causal[0, 0, 9], weights[0, 0, 9] @ left @ left.T, atol=1e-6, rtol=0)
+    torch.testing.assert_close(causal @ values, weights @ values, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_float32_is_near_float64(causal):
+    weights, values, output = case(1, 2, 100, 16, 0, 3)
+    weights = weights.tril() if causal else weights
+    lengths, positions = torch.tensor([100]), torch.arange(100)[None]
+    made = []
+    for dtype in (torch.float32, torch.float64):
+        a, v, w = (tensor.float().to(dtype) for tensor in (weights, values, output))
+        columns = value_columns(v, w, lengths)
+        made.append(
+            visible_projection(a, columns, positions, Visibility(lengths, True, None), 2**20)[0]
+            if causal
+            else projector(columns, lengths, dtype)(a)
+        )
+    assert made[0].dtype == torch.float32
+    assert ((made[0] - made[1]).abs().amax(-1) / made[1].abs().amax(-1)).max() < 1e-5
+
+
+def test_directions_are_ordered_by_the_row_that_shows_them_first():
+    rows = torch.tensor([[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 3, 0], [0, 0, 5]], dtype=torch.float64)
+    basis, births = ordered_directions(rows[None, None], 1e-12)
+    assert births.tolist() == [[[0, 2, 4]]]
+    torch.testing.assert_close(basis.mT @ basis, torch.eye(3, dtype=torch.float64)[None, None])
+    basis, births = ordered_directions(rows[None, None, :4], 1e-12)
+    assert births.tolist() == [[[0, 2, 4]]]  # 4: never
+    assert not basis[..., 2].any()
+
+
+def test_no_projector_per_target_is_kept():
+    weights, values, output = case(1, 4, 128, 16, 0, 0)
+    lengths, positions = torch.tensor([128]), torch.arange(128)[None]
+    columns = value_columns(values, output, lengths)
+    with LargestTensor() as largest:
+        visible_projection(weights.tril(), columns, positions, Visibility(lengths, True, None), 2**20)
+    assert largest.numbers <= 2**20  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128
