@@ -26,7 +26,8 @@ from mixlens.tokens import resolved
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
-Named = str | int | None
+Named = str | int | list[str | int] | None
+Place = int | list[int] | None
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def explained(
     label: Named = None,
     word: Named = None,
     foil: Named = None,
-    position: int | None = None,
+    position: Place = None,
     of: str = "probability",
 ) -> Explained:
     """What the options name, or the model's own prediction."""
@@ -89,7 +90,7 @@ def explained(
 
 
 def _of_class(
-    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: int | None, of: str
+    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: Place, of: str
 ) -> Explained:
     if word is not None or position is not None:
         raise InvalidInput("this model predicts a class of the whole text: name it by label=, not by word= or position=")
@@ -102,7 +103,7 @@ def _of_class(
 
 
 def _of_token(
-    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: int | None, of: str
+    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: Place, of: str
 ) -> Explained:
     places = _positions(recording, logits, position)
     rows = torch.arange(recording.batch, device=logits.device)
@@ -198,7 +199,8 @@ def _tags(recording: Recording, logits: Tensor) -> bool:
 
 
 def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
-    known: dict[str, int] = getattr(recording.model.config, "label2id", None) or {}
+    config = recording.model.config
+    known: dict[str, int] = {label: number for number, label in (getattr(config, "id2label", None) or {}).items()}
     if isinstance(name, str):
         if name in known:
             return int(known[name])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.autograd.forward_ad as forward_ad
@@ -26,6 +26,7 @@ Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}  # some models take a softmax in float32 whatever their dtype
 
 
+@runtime_checkable
 class Step(Protocol):
     """One layer at the point where it was recorded: a function of copies of its hidden states, and of the states it attends to."""
 

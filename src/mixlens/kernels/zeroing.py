@@ -79,7 +79,7 @@ def changed(
     *,
     per_head: bool,
     rows: int,
-) -> Float[Tensor, "batch head target source"]:
+) -> Float[Tensor, "batch heads_or_one target source"]:
     """`compare(texts, columns, outputs)` for every pair that attention connects, zero elsewhere; one head stands for all of them.
 
     `weights` are those of the wanted targets, whose `positions` in the sequence are given.

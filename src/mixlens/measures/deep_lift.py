@@ -36,18 +36,19 @@ SPEC = Spec(
     sites=("self",),
 )
 
-# What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all attributions without their signs.
-_TOLERANCE = {torch.float64: (1e-5, 1e-9), torch.float32: (1e-2, 1e-5), torch.bfloat16: (0.2, 1e-2), torch.float16: (0.1, 1e-3)}
+# What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all attributions without their signs. Some models
+# compute norms and softmax in float32 whatever their dtype. A missing rule is off by percents.
+_TOLERANCE = {torch.float64: (1e-3, 1e-6), torch.float32: (1e-2, 1e-5), torch.bfloat16: (0.2, 1e-2), torch.float16: (0.1, 1e-3)}
 
 
 def scores(
     recording: Recording,
     request: Request,
     *,
-    label: str | int | None = None,
-    word: str | int | None = None,
-    foil: str | int | None = None,
-    position: int | None = None,
+    label: str | int | list[str | int] | None = None,
+    word: str | int | list[str | int] | None = None,
+    foil: str | int | list[str | int] | None = None,
+    position: int | list[int] | None = None,
     of: str = "probability",
     reduction: str = "sum",
     baseline: str = "zero",

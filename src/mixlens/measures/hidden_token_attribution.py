@@ -34,6 +34,7 @@ SPEC = Spec(
     use_when="contributions through the whole stack at once, without adding up layers; local: what an infinitesimal change would do",
     cost="n * d_model tangents, each about one forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
+    reaches_input=True,
 )
 
 

@@ -1,0 +1,270 @@
+"""Gradient measures against plain autograd loops, Captum, and the axioms that they must satisfy."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+import transformers as hf
+from torch import nn
+
+from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.kernels.rescale import curve, differences_explained, softmax
+from mixlens.measures import Facts
+from tests.measures import models
+from tests.measures import oracles_intervention as oracles
+
+HEADS = {
+    "classifier": lambda: hf.BertForSequenceClassification(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3, id2label={0: "bad", 1: "fair", 2: "good"})
+    ),
+    "masked": lambda: hf.BertForMaskedLM(hf.BertConfig(**models._SIZES, max_position_embeddings=40)),
+    "causal": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)),
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**models._CAUSAL)),
+    "gemma2": lambda: hf.Gemma2ForCausalLM(hf.Gemma2Config(**models._CAUSAL, head_dim=4, query_pre_attn_scalar=4)),
+    "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**models._SIZES, max_position_embeddings=40)),
+    "translator": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**models._BART)),
+}
+LAYERS = {
+    "classifier": lambda m: m.bert.encoder.layer, "masked": lambda m: m.bert.encoder.layer, "causal": lambda m: m.transformer.h,
+    "llama": lambda m: m.model.layers, "gemma2": lambda m: m.model.layers, "gpt_neox": lambda m: m.gpt_neox.layers,
+    "translator": lambda m: m.model.encoder.layers,
+}  # fmt: skip
+
+
+@functools.cache
+def build(name: str) -> nn.Module:
+    return models.randomised(HEADS[name]())
+
+
+def inputs(name: str, length: int = 6, seed: int = 0) -> dict:
+    return models.inputs("bart" if name == "translator" else name, length, seed=seed)
+
+
+def options(name: str) -> dict:
+    return {"classifier": {"label": "good"}, "masked": {"position": 2, "word": 7}}.get(name, {"word": 7})
+
+
+def number(name: str, of: str):
+    def of_output(output):
+        logits = output.logits[0]
+        if name != "classifier":
+            logits = logits[2 if name == "masked" else -1]
+        chosen = 2 if name == "classifier" else 7
+        return (logits.softmax(-1) if of == "probability" else logits)[chosen]
+
+    return of_output
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("of", ["probability", "logit"])
+@pytest.mark.parametrize("name", HEADS)
+def test_gradients_equal_autograd(name, of, layer):
+    model, given = build(name), inputs(name)
+    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[layer], given, number(name, of))
+    recorded = Lens(model).record(given)
+    slope = oracles.gradient(run, hidden)
+    norm = models.scores("gradient_norm", recorded, layers=[layer], of=of, **options(name))
+    assert norm.layers == (layer,)
+    assert norm.values.shape == (1, 1, 1, 6)
+    tolerance = {"atol": 1e-6 if name == "llama" else 1e-10, "rtol": 1e-6}  # Llama takes its softmax in float32
+    torch.testing.assert_close(norm.values[0, 0, 0], (slope**2).sum(-1) ** 0.5, **tolerance)
+    product = models.scores("gradient_x_input", recorded, layers=[layer], of=of, **options(name))
+    torch.testing.assert_close(product.values[0, 0, 0], (slope * hidden[0]).sum(-1), **tolerance)
+    assert product.facts == Facts(signed=True)
+    size = models.scores("gradient_x_input", recorded, layers=[layer], of=of, reduction="l1", **options(name))
+    torch.testing.assert_close(size.values[0, 0, 0], (slope * hidden[0]).abs().sum(-1), **tolerance)
+    assert size.facts == Facts(signed=False)
+
+
+@pytest.mark.parametrize("name", ["classifier", "masked", "causal", "translator"])
+def test_integrated_gradients_equal_the_quadrature(name):
+    model, given = build(name), inputs(name)
+    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], given, number(name, "logit"))
+    expected = oracles.integrated_gradients(run, hidden, steps=8).sum(-1)
+    made = models.scores("integrated_gradients", Lens(model).record(given), layers=[1], of="logit", steps=8, **options(name))
+    torch.testing.assert_close(made.values[0, 0, 0], expected, atol=1e-7, rtol=0)  # Captum keeps its steps in float32
+
+
+def test_integrated_gradients_add_up():
+    recorded = Lens(build("masked")).record(inputs("masked"))
+    made = models.scores("integrated_gradients", recorded, steps=100, **options("masked"))
+    change = made.values.sum() - made.extras["completeness_error"].sum()
+    assert change.abs() > 1e-4
+    assert made.extras["completeness_error"].abs().max() < 1e-6 * change.abs()
+
+
+@pytest.mark.parametrize("baseline", ["zero", "pad"])
+@pytest.mark.parametrize("name", HEADS)
+def test_deep_lift_adds_up_on_every_block(name, baseline):
+    model, given = build(name), inputs(name)
+    recorded = Lens(model).record(given)
+    recorded.model.config.pad_token_id = 0
+    made = models.scores("deep_lift", recorded, layers=[1], of="logit", baseline=baseline, **options(name))
+    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], given, number(name, "logit"))
+    base = torch.zeros_like(hidden)
+    if baseline == "pad":
+        empty = {**given, "input_ids": torch.zeros_like(given["input_ids"])}
+        base = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], empty, number(name, "logit"))[1]
+    with torch.no_grad():
+        change = run(hidden) - run(base)
+    torch.testing.assert_close(
+        made.values.sum(), change, atol=1e-5 if name == "gemma2" else 1e-6, rtol=1e-3 if name == "gemma2" else 1e-6
+    )
+
+
+def test_deep_lift_equals_captum_where_captum_has_the_rules():
+    from captum.attr import DeepLift
+
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 4), nn.Sigmoid(), nn.Linear(4, 1)
+    ).double()
+    x, base = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 6, dtype=torch.float64)
+    made, wanted, off = differences_explained(lambda both: network(both)[:, 0], x, base)
+    torch.testing.assert_close(made, DeepLift(network).attribute(x, base).detach(), atol=1e-10, rtol=0)
+    assert off.abs().max() < 1e-12
+    assert wanted.abs().max() > 1e-3
+
+
+def test_deep_lift_rules_pass_on_exact_differences():
+    torch.manual_seed(0)
+    both = torch.randn(4, 5, dtype=torch.float64) * 3
+    both[2, 0] = both[0, 0]  # no difference at all in one place
+    both[:, 4] = float("-inf")
+    leaf = both.clone().requires_grad_()
+    made = softmax(leaf, -1)
+    weights = torch.randn(5, dtype=torch.float64)
+    slope = torch.autograd.grad((made[:2] * weights).sum(), leaf)[0][:2, :4]
+    difference = ((made[:2] - made[2:]) * weights).sum()
+    torch.testing.assert_close((slope * (both[:2] - both[2:])[:, :4]).sum(), difference.detach(), atol=1e-12, rtol=0)
+    leaf = both[:, :4].clone().requires_grad_()
+    bent = curve(torch.tanh, leaf)
+    slope = torch.autograd.grad(bent[:2].sum(), leaf)[0][:2]
+    torch.testing.assert_close(slope * (leaf[:2] - leaf[2:]), bent[:2] - bent[2:], atol=1e-12, rtol=0)
+
+
+def test_deep_lift_refuses_what_does_not_add_up():
+    model = models.randomised(hf.BloomForCausalLM(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)))
+    with pytest.raises(UnsupportedModel, match="integrated_gradients"):
+        models.scores("deep_lift", Lens(model).record(inputs("causal")))
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_smoothing_is_the_mean_over_noisy_copies():
+    recorded = Lens(build("classifier")).record(inputs("classifier"))
+    plain = models.scores("gradient_norm", recorded).values
+    quiet = models.scores("gradient_norm", recorded, smooth=3, noise=0.0).values
+    torch.testing.assert_close(quiet, plain, atol=1e-12, rtol=0)
+    noisy = models.scores("gradient_norm", recorded, smooth=4, noise=0.2).values
+    assert (noisy - plain).abs().max() > 1e-4
+    assert torch.equal(noisy, models.scores("gradient_norm", recorded, smooth=4, noise=0.2).values)
+    assert not torch.equal(noisy, models.scores("gradient_norm", recorded, smooth=4, noise=0.2, seed=1).values)
+
+
+@pytest.mark.parametrize(
+    ("measure", "extra"),
+    [
+        ("gradient_norm", {}),
+        ("gradient_norm", {"smooth": 3}),
+        ("gradient_x_input", {}),
+        ("integrated_gradients", {"steps": 5}),
+        ("deep_lift", {}),
+    ],
+)
+@pytest.mark.parametrize("name", ["classifier", "masked", "causal"])
+def test_padding_and_batching_change_nothing(name, measure, extra):
+    lengths = [5, 8]
+    given = models.padded_inputs(name, lengths)
+    together = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
+    assert len(together.target_labels) == 2
+    for row, length in enumerate(lengths):
+        alone = models.scores(measure, Lens(build(name)).record(inputs(name, length, seed=row)), **options(name), **extra)
+        torch.testing.assert_close(together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=1e-8)
+
+
+def test_the_model_is_left_as_it_was():
+    model = build("masked")
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
+    for measure in ("gradient_norm", "integrated_gradients", "deep_lift", "blank_out"):
+        extra = {"replacement": "zero"} if measure == "blank_out" else {}
+        models.scores(measure, Lens(model).record(inputs("masked")), **options("masked"), **extra)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, before[name])
+        assert parameter.grad is None
+        assert parameter.requires_grad
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+# ------------------------------------------------------------------------------------------ what is explained
+
+
+def tokenizer() -> hf.PreTrainedTokenizerFast:
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers.models import WordLevel
+
+    words = ["[PAD]", "[UNK]", "[MASK]", "the", "keys", "are", "is", "here", "."] + [f"w{i}" for i in range(41)]
+    plain = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return hf.PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]", pad_token="[PAD]", mask_token="[MASK]")
+
+
+def test_the_models_own_prediction_is_the_default():
+    recorded = Lens(build("masked"), tokenizer()).record("the keys [MASK] here .")
+    predicted = int(recorded.output.logits[0, 2].argmax())
+    made = models.scores("gradient_norm", recorded)
+    named = models.scores("gradient_norm", recorded, word=predicted, position=2)
+    assert torch.equal(made.values, named.values)
+    assert made.layers == (0,)
+    recorded = Lens(build("classifier")).record(inputs("classifier"))
+    best = int(recorded.output.logits[0].argmax())
+    assert models.scores("gradient_norm", recorded).target_labels == (["bad", "fair", "good"][best],)
+
+
+def test_words_and_foils():
+    recorded = Lens(build("masked"), tokenizer()).record("the keys [MASK] here .")
+    made = models.scores("gradient_x_input", recorded, word="are", foil="is", of="logit")
+    assert made.target_labels == ("are vs is at 2",)
+    are, without = (models.scores("gradient_x_input", recorded, word=word, of="logit").values for word in ("are", "is"))
+    torch.testing.assert_close(made.values, are - without, atol=1e-12, rtol=0)
+    paired = models.scores("gradient_norm", recorded, word="are", foil="is")
+    assert (paired.values - models.scores("gradient_norm", recorded, word="are").values).abs().max() > 1e-6
+
+
+def test_each_text_may_have_its_own_word():
+    texts = ["the keys [MASK] here .", "the [MASK] ."]
+    together = models.scores("gradient_norm", Lens(build("masked"), tokenizer()).record(texts), word=["are", "keys"])
+    assert together.target_labels == ("are at 2", "keys at 1")
+    alone = models.scores("gradient_norm", Lens(build("masked"), tokenizer()).record(texts[1]), word="keys")
+    torch.testing.assert_close(together.values[:, 1, :, :3], alone.values[:, 0], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "given", "message"),
+    [
+        ("masked", "the keys are here .", {}, "0 mask tokens"),
+        ("masked", "the [MASK] [MASK] .", {}, "2 mask tokens"),
+        ("masked", "the [MASK] .", {"label": 1}, "not by label"),
+        ("masked", "the [MASK] .", {"word": "elephants"}, "not one token"),
+        ("masked", "the [MASK] .", {"word": 999}, "outside"),
+        ("masked", "the [MASK] .", {"position": 7}, "outside a row"),
+        ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
+        ("classifier", "the keys .", {"label": 5}, "3 classes"),
+        ("classifier", "the keys .", {"word": "are"}, "not by word"),
+        ("classifier", "the keys .", {"of": "entropy"}, "probability or logit"),
+    ],
+)
+def test_what_cannot_be_explained_says_why(name, text, given, message):
+    recorded = Lens(build(name), tokenizer()).record(text)
+    with pytest.raises(InvalidInput, match=message):
+        models.scores("gradient_norm", recorded, **given)
+
+
+def test_models_without_a_head_and_requests_for_targets_are_refused():
+    with pytest.raises(InvalidInput, match="AutoModelForMaskedLM"):
+        models.scores("gradient_norm", models.recording("bert", 4))
+    with pytest.raises(InvalidInput, match="not by targets"):
+        models.scores("gradient_norm", Lens(build("classifier")).record(inputs("classifier")), targets=[1])
+    with pytest.raises(InvalidInput, match="l2 or l1"):
+        models.scores("gradient_norm", Lens(build("classifier")).record(inputs("classifier")), reduction="sum")

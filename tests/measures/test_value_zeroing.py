@@ -1,0 +1,216 @@
+"""Value Zeroing against a loop of layer calls, and by two independent routes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as hf
+
+from mixlens import InvalidInput, Lens
+from mixlens.recording.tail import Tail
+from tests.measures import models
+from tests.measures import oracles_intervention as oracles
+
+# A float64 Gemma or Llama still takes its softmax in float32; the oracle runs the same code, so nothing of that shows here.
+TOLERANCE = 1e-10
+
+
+@pytest.mark.parametrize("length", models.LENGTHS)
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_equals_the_loop_over_zeroed_values(name, site, length):
+    expected = oracles.value_zeroing(name, site, models.build(name), models.inputs(name, length))
+    made = models.scores("value_zeroing", models.recording(name, length), site=site).values[:, 0]
+    assert made.abs().max() > 1e-6
+    torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_per_head_equals_the_loop_over_query_heads(name, site):
+    expected = oracles.value_zeroing_per_head(name, site, models.build(name), models.inputs(name, 6))
+    made = models.scores("value_zeroing", models.recording(name, 6), site=site, per_head=True).values[:, 0]
+    assert made.shape[1] == 4
+    torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean", "spearman"])
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_distances(name, distance, normalized):
+    site = models.recording(name, 7).sites[0]
+    expected = oracles.value_zeroing(name, site, models.build(name), models.inputs(name, 7), distance, normalized)
+    made = models.scores("value_zeroing", models.recording(name, 7), distance=distance, normalized=normalized).values[:, 0]
+    torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
+
+
+def test_cosine_keeps_its_digits_in_float32():
+    model = models.randomised(models.BUILDERS["bert"]()).float()
+    ids = models.inputs("bert", 9)
+    with torch.no_grad():  # values of almost nothing: the true distances lie around 1e-10
+        for layer in model.encoder.layer:
+            layer.attention.self.value.weight *= 2e-4
+            layer.attention.self.value.bias *= 2e-4
+    made = models.scores("value_zeroing", Lens(model).record(ids)).values[:, 0].double()
+    exact = models.scores("value_zeroing", Lens(model.double()).record(ids)).values[:, 0]
+    assert exact.max() < 1e-8
+    assert ((made - exact).abs() <= 0.05 * exact + 1e-13).all()
+
+
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_two_routes_agree(name, site):
+    """Values edited inside the attention function, and c_ij subtracted from its output."""
+    recorded = models.recording(name, 8)
+    made = models.scores("value_zeroing", recorded, site=site).values[:, 0]
+    kind = "cross" if site == "cross" else "self"
+    for index, layer in enumerate(recorded.layers(site)):
+        found = layer.site(kind)
+        groups = found.structure.heads // found.structure.kv_heads
+        values = found.values[:, ::groups].expand(found.weights.shape[-1], -1, -1, -1).clone()
+        sources = torch.arange(len(values))
+        values[sources, :, sources] = 0
+        after, before = layer.rerun(values=values, kind=kind), layer.rerun(copies=1)
+        distance = 1 - torch.cosine_similarity(after, before, -1)
+        torch.testing.assert_close(made[index], distance.T, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_fast_rows_equal_whole_sequences(name, site):
+    recorded = models.recording(name, 8)
+    kind = "cross" if site == "cross" else "self"
+    for layer in recorded.layers(site):
+        tail = Tail(layer, kind)
+        targets = torch.tensor([0, 2, 2, 3, 4, 2])
+        texts = torch.zeros_like(targets)
+        edited = tail.site.projected[texts, targets] * torch.linspace(0.5, 2, 6, dtype=torch.float64)[:, None]
+        fast = tail(texts, targets, edited)
+        torch.testing.assert_close(fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0)
+        tail.rows = 8  # one copy at a time
+        torch.testing.assert_close(fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0)
+
+
+def test_which_layers_take_the_fast_way():
+    def modes(name: str, site: str, kind: str = "self") -> set[str]:
+        return {Tail(layer, kind).mode for layer in models.recording(name, 8).layers(site)}
+
+    assert (
+        modes("bert", "encoder")
+        == modes("gpt2", "decoder")
+        == modes("llama", "decoder")
+        == modes("gemma2", "decoder")
+        == {"shortcut"}
+    )
+    assert modes("bart", "cross", "cross") == {"shortcut"}
+    assert modes("gpt_neox", "decoder") == {"sum"}
+    assert modes("bart", "decoder") == {"copies"}  # cross-attention follows
+
+
+def test_a_wrong_shortcut_is_not_used():
+    recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
+    tail = Tail(recorded.layers()[0], "self")
+    tail.layer._call.output = tail.layer._call.output + 0.1  # as if the shortcut missed what the layer returned
+    tail.unedited(torch.tensor([0]), torch.tensor([2]))
+    assert tail.mode == "copies"
+
+
+def test_shortcuts_are_undone_after_an_exception():
+    model = models.build("bert")
+    recorded = Lens(model).record(models.inputs("bert", 6))
+    tail = Tail(recorded.layers()[0], "self")
+
+    def fail(*given: object) -> None:
+        raise ArithmeticError
+
+    rest = model.encoder.layer[0].intermediate.register_forward_hook(fail)
+    with pytest.raises(ArithmeticError):
+        tail(torch.tensor([0]), torch.tensor([1]), torch.zeros(1, 16, dtype=torch.float64))
+    rest.remove()
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_a_token_that_nobody_attends_to_has_no_effect():
+    """A mask with a hole: no target reads token 2, so zeroing it changes nothing at all."""
+    ids = models.inputs("bert", 7)
+    ids["attention_mask"][0, 2] = 0
+    made = models.scores("value_zeroing", Lens(models.build("bert")).record(ids)).values[:, 0]
+    assert (made[..., 2] == 0).all()
+    assert (made[..., [0, 1, 3, 4, 5, 6]] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "gpt_neox"])
+def test_the_future_has_no_effect(name):
+    made = models.scores("value_zeroing", models.recording(name, 8)).values[:, 0]
+    assert (made.triu(1) == 0).all()
+    assert (made.diagonal(dim1=-2, dim2=-1) > 0).all()
+
+
+def test_a_sliding_window_leaves_out_what_it_hides():
+    config = hf.MistralConfig(**models._CAUSAL, sliding_window=3)
+    model = models.randomised(hf.MistralModel(config))
+    made = models.scores("value_zeroing", Lens(model).record(models.inputs("llama", 8))).values[:, 0]
+    far = torch.ones(8, 8, dtype=torch.bool).tril(-3)
+    assert (made[:, far] == 0).all()
+    assert (made[:, ~far & torch.ones(8, 8, dtype=torch.bool).tril()] > 0).all()
+
+
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_padding_and_batching_change_nothing(name, site):
+    lengths = [5, 9, 7]
+    together = models.scores(
+        "value_zeroing", Lens(models.build(name)).record(models.padded_inputs(name, lengths)), site=site
+    ).values
+    for row, length in enumerate(lengths):
+        alone = models.scores("value_zeroing", models.recording(name, length, seed=row), site=site).values[:, 0]
+        torch.testing.assert_close(
+            together[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-7 if name == "llama" else 1e-10, rtol=0
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("llama", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder"), ("bart", "cross")]
+)
+def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
+    recorded = models.recording(name, 8)
+    whole = models.scores("value_zeroing", recorded, site=site).values
+    part = models.scores("value_zeroing", recorded, site=site, layers=[1], targets=[-1, 2]).values
+    last = whole.shape[2] - 1
+    torch.testing.assert_close(part, whole[1:, :, [last, 2]], atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])
+def test_small_chunks_give_the_same(name, monkeypatch):
+    recorded = models.recording(name, 8)
+    whole = models.scores("value_zeroing", recorded, per_head=True).values
+    monkeypatch.setattr("mixlens.kernels.zeroing.CHUNK_BYTES", 5000)
+    torch.testing.assert_close(models.scores("value_zeroing", recorded, per_head=True).values, whole, atol=1e-12, rtol=0)
+
+
+def test_mixtures_of_experts_and_attention_inside_the_residual_module():
+    sizes = {**models._CAUSAL, "num_local_experts": 4}
+    built = [
+        hf.MixtralModel(hf.MixtralConfig(**sizes)),
+        hf.AlbertModel(hf.AlbertConfig(**models._SIZES, embedding_size=8)),
+        hf.BloomModel(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)),
+    ]
+    for model in built:
+        recorded = Lens(models.randomised(model)).record(models.inputs("llama", 6))
+        made = models.scores("value_zeroing", recorded).values[:, 0]
+        for index, layer in enumerate(recorded.layers()):
+            assert Tail(layer, "self").mode == "shortcut"
+            site = layer.site()
+            values = site.values[:, :: site.structure.heads // site.structure.kv_heads].expand(6, -1, -1, -1).clone()
+            values[torch.arange(6), :, torch.arange(6)] = 0
+            distance = 1 - torch.cosine_similarity(layer.rerun(values=values), layer.rerun(copies=1), -1)
+            torch.testing.assert_close(made[index], distance.T, atol=1e-7, rtol=0)
+
+
+def test_bfloat16_is_close_to_float32():
+    model = hf.LlamaModel(hf.LlamaConfig(**models._CAUSAL)).eval()
+    ids = models.inputs("llama", 8)
+    wide = models.scores("value_zeroing", Lens(model).record(ids)).values
+    half = models.scores("value_zeroing", Lens(model.to(torch.bfloat16)).record(ids)).values
+    assert half.dtype == torch.float32
+    assert (half - wide).abs().max() < 0.05 * wide.max()
+
+
+def test_unknown_distance_is_refused():
+    with pytest.raises(InvalidInput, match="cosine, euclidean, spearman"):
+        models.scores("value_zeroing", models.recording("bert", 3), distance="manhattan")
