@@ -100,6 +100,8 @@ def _visible_grams(
 def _repair(made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float) -> None:
     for row, head, target in wrong.nonzero().tolist():
         visible = seen[row, target].nonzero()[:, 0]
+        if not len(visible):  # a row of padding behind a window sees nobody
+            continue
         left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
         left = left * (sizes > least * sizes[0])
         made[row, head, target] = 0

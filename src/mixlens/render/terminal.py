@@ -52,7 +52,7 @@ def ranked(found: Sequence[tuple[str, int, float]]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
     largest = max((abs(score) for _, _, score in found), default=0.0)
     for place, (label, position, score) in enumerate(found, 1):
-        bar = "█" * int(round(24 * abs(score) / largest)) if largest > 0 else ""
+        bar = "█" * round(24 * abs(score) / largest) if largest > 0 else ""
         table.add_row(f"{place}.", f"[bold]{escaped(printable(label))}[/bold]", f"[dim]{position}[/dim]", number(score), bar)
     return table
 
