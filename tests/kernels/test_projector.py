@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from mixlens.kernels import prefixes
 from mixlens.kernels.prefixes import ordered_directions, visible_projection
 from mixlens.kernels.projector import projector, value_columns, with_ones
 from mixlens.kernels.visibility import Visibility
@@ -81,6 +82,28 @@ def test_projection_on_what_each_target_sees(batch, heads, count, d_head, repeat
                 torch.testing.assert_close(effective[row, head, target, at], expected, atol=1e-8, rtol=0)
 
 
+def test_ordinary_rows_need_no_singular_values(monkeypatch):
+    """Repeated tokens, rows of different lengths, more rows than directions: the fast path alone must do, in one pass and in several."""
+    monkeypatch.setattr(prefixes, "_repair", lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None)
+    weights, values, output = case(2, 2, 24, 4, 3, 0)
+    values[:, :, 1] = values[:, :, 0]
+    values[:, :, :, 3] *= 1e-4
+    lengths, positions = torch.tensor([24, 17]), torch.arange(24).expand(2, 24)
+    visibility = Visibility(lengths, True, None)
+    weights = weights * visibility.of(positions, 24)[:, None]
+    for limit in (1, 2**15, 2**24):
+        effective, _ = visible_projection(weights, value_columns(values, output, lengths), positions, visibility, limit)
+        torch.testing.assert_close(effective @ values, weights @ values, atol=1e-10, rtol=0)
+
+
+def test_a_badly_conditioned_basis_is_still_orthonormal():
+    torch.manual_seed(0)
+    values = torch.randn(1, 1, 30, 4, dtype=torch.float64)
+    values[..., 3] = values[..., 2] + 1e-5 * values[..., 3]
+    found = projector(values / values.norm(), torch.tensor([30]), torch.float64)
+    torch.testing.assert_close(found.basis.mT @ found.basis, torch.eye(4, dtype=torch.float64)[None, None], atol=1e-14, rtol=0)
+
+
 def test_bidirectional_windows():
     weights, values, output = case(1, 2, 12, 3, 0, 5)
     lengths, positions = torch.tensor([12]), torch.arange(12)[None]
@@ -97,6 +120,12 @@ def test_bidirectional_windows():
 def test_a_stray_zero_is_no_window():
     weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
     weights[:, :, 3, 1] = 0
+    assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
+
+
+def test_one_head_is_enough_to_see_far():
+    weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
+    weights[:, 0] = torch.eye(6)
     assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
 
 
@@ -143,6 +172,13 @@ def test_directions_are_ordered_by_the_row_that_shows_them_first():
     basis, births = ordered_directions(rows[None, None, :4], 1e-12)
     assert births.tolist() == [[[0, 2, 4]]]  # 4: never
     assert not basis[..., 2].any()
+
+
+def test_directions_are_orthogonal_also_where_rows_are_nearly_parallel():
+    torch.manual_seed(0)
+    rows = torch.randn(1, 1, 1, 6, dtype=torch.float64) + 1e-9 * torch.randn(1, 1, 6, 6, dtype=torch.float64)
+    basis, _ = ordered_directions(rows, 1e-14)
+    torch.testing.assert_close(basis.mT @ basis, torch.eye(6, dtype=torch.float64)[None, None], atol=1e-13, rtol=0)
 
 
 def test_no_projector_per_target_is_kept():

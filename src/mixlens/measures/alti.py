@@ -20,7 +20,7 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.distances import manhattan_gain, manhattan_gains
+from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.measures._interface import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixlens.kernels.distances import manhattan_gain, manhattan_gains
+from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 from tests.kernels.test_gram import materialised
 
