@@ -116,8 +116,10 @@ def test_padding_changes_nothing(name: str, side: str) -> None:
     lens = Lens(model)
     single = {(m, s): rows for m, s, rows in measured(lens.record(alone))}
     several = {(m, s): rows for m, s, rows in measured(lens.record(batch))}
-    assert single.keys() == several.keys()
-    for key, rows in single.items():
+    # DeepLIFT is refused for a whole batch where it is not complete for one of its texts.
+    assert {key for key in single.keys() ^ several.keys() if key[0] != "deep_lift"} == set()
+    for key in single.keys() & several.keys():
+        rows = single[key]
         assert largest_difference(rows[0], several[key][0]) <= 1e-5, key
 
 

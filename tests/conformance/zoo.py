@@ -353,10 +353,12 @@ HEADS_OF_TASKS = (
 )  # fmt: skip
 
 
-def _with_head(model: nn.Module) -> nn.Module:
+def _with_head(model: nn.Module, kind: str) -> nn.Module:
     """The same architecture with an output that can be explained, where it has one."""
+    if kind == "towers":
+        return model
     family = type(model).__name__.removesuffix("TextModel").removesuffix("Model")
-    for suffix in HEADS_OF_TASKS:
+    for suffix in HEADS_OF_TASKS[2 if kind == "text" else 0 :]:
         cls = getattr(hf, family + suffix, None)
         if cls is not None:
             return cls(model.config)
@@ -367,7 +369,7 @@ def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None =
     torch.manual_seed(0)
     animal = ZOO.get(name) or REFUSED[name]
     model = animal.build()
-    model = randomised(_with_head(model) if head else model).to(dtype).eval()
+    model = randomised(_with_head(model, animal.kind) if head else model).to(dtype).eval()
     if attention is not None:
         model.set_attn_implementation(attention)
     return model

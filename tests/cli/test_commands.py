@@ -1,0 +1,122 @@
+"""map, compare, measures and demo, as a person runs them: on the bundled model, with right and with wrong arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import mixlens
+from mixlens.cli import app
+
+TEXT = "The pictures of some hat [MASK] scaring Marcus."
+run = CliRunner().invoke
+
+
+def test_map_of_one_target() -> None:
+    result = run(app, ["map", TEXT, "--measure", "value_zeroing", "--target", "[MASK]"])
+    assert result.exit_code == 0, result.output
+    assert "using the bundled masked language model" in result.output
+    assert "What is inside [MASK]" in result.stdout
+    assert "pictures" in result.stdout
+    assert "largest in layer" in result.stdout
+
+
+def test_map_as_json_agrees_with_the_library(tmp_path: Path) -> None:
+    saved = tmp_path / "maps.safetensors"
+    command = ["map", TEXT, "--measure", "attention_norm", "--target", "[MASK]", "--layer", "-1", "--json", "--save", str(saved)]
+    result = run(app, command)
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    maps = mixlens.Lens.bundled().measure("attention_norm", TEXT)
+    target = maps.tokens.index("[MASK]")
+    assert printed["targets"] == [{"position": target, "token": "[MASK]"}]
+    assert np.allclose(np.array(printed["scores"])[0, 0], maps.scores[-1, target], atol=1e-6)
+    assert np.allclose(mixlens.load(saved).scores[0], maps.scores[-1], atol=1e-6)
+
+
+def test_map_of_heads_words_rollout_and_options() -> None:
+    for extra in (["--head", "3", "--measure", "attention"], ["--words"], ["--rollout", "--measure", "alti"], ["-o", "distance=euclidean"]):
+        result = run(app, ["map", TEXT, "--target", "[MASK]", *extra])
+        assert result.exit_code == 0, (extra, result.output)
+    whole = run(app, ["map", TEXT, "--measure", "attention"])
+    assert whole.exit_code == 0
+    assert "targets down, sources across" in whole.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["map", TEXT, "--measure", "attenshun"], "there is no measure 'attenshun'"),
+        (["map", TEXT, "--layer", "99"], "has 6 layers"),
+        (["map", TEXT, "--target", "giraffe"], "giraffe"),
+        (["map", TEXT, "-o", "distance"], "write name=value"),
+        (["map", TEXT, "-o", "colour=red"], "has no option 'colour'"),
+        (["map", TEXT, "-o", "distance=far"], "there is no distance 'far'"),
+        (["map", TEXT, "--measure", "alti", "--head", "0"], "whole layers only"),
+        (["map", TEXT, "--save", "/no/such/folder/x"], "there is no folder"),
+        (["map", "", "--measure", "attention"], "empty"),
+        (["map", TEXT, "--site", "cross"], "no site 'cross'"),
+        (["map", TEXT, "--device", "quantum"], "--device quantum"),
+        (["map", TEXT, "--model", "/no/such/model"], "cannot load '/no/such/model'"),
+        (["compare", TEXT, "--layers", "sideways"], "choose one of mean, rollout, last"),
+        (["compare", TEXT, "--cue", "zebra"], "no token of the text"),
+        (["measures", "nonsense"], "there is no measure 'nonsense'"),
+    ],
+)
+def test_wrong_arguments_get_one_clear_line(arguments: list[str], words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mixlens", *arguments], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_compare_puts_every_measure_side_by_side() -> None:
+    result = run(app, ["compare", TEXT, "--cue", "pictures"])
+    assert result.exit_code == 0, result.output
+    for name in mixlens.measures():
+        assert name in result.stdout, name
+    assert "rank of the cue" in result.stdout
+
+
+def test_compare_as_json() -> None:
+    result = run(app, ["compare", TEXT, "--json"])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert printed["target_token"] == "[MASK]"
+    assert set(printed["scores"]) == set(mixlens.measures())
+    assert printed["agreement"]["attention"]["attention"] == pytest.approx(1)
+    for values in printed["scores"].values():
+        assert sum(abs(value) for value in values) == pytest.approx(1, abs=1e-4)
+
+
+def test_measures_are_listed_with_citations() -> None:
+    result = run(app, ["measures"])
+    assert result.exit_code == 0
+    for name, spec in mixlens.measures().items():
+        assert name in result.stdout
+        assert spec.citation.split()[0] in result.stdout
+    assert set(json.loads(run(app, ["measures", "--json"]).stdout)) == set(mixlens.measures())
+
+
+def test_demo_tells_the_story() -> None:
+    result = run(app, ["demo"])
+    assert result.exit_code == 0, result.output
+    assert "the model fills in: " in result.stdout
+    assert "rank «pictures» first:" in result.stdout
+
+
+def test_version_and_help_need_no_torch() -> None:
+    program = "import sys; from mixlens.cli import app; app(['--help'], standalone_mode=False); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    for command in ("map", "compare", "measures", "doctor", "demo"):
+        assert command in done.stdout
+    assert run(app, ["--version"]).stdout.strip() == mixlens.__version__
