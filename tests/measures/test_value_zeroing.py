@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
+from mixlens.kernels.zeroing import ByProducts, ByRows, fastest_rest, sources_of
 from mixlens.recording.tail import Tail
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
@@ -103,11 +106,48 @@ def test_which_layers_take_the_fast_way():
     assert modes("bart", "decoder") == {"copies"}  # cross-attention follows
 
 
+def rest_of(name: str, site: str, index: int = 1):
+    recorded = models.recording(name, 9)
+    if name == "llama":  # its norms compute in float32, so the two ways agree to that only
+        recorded = Lens(copy.deepcopy(models.build(name)).float()).record(models.inputs(name, 9))
+    kind = "cross" if site == "cross" else "self"
+    tail = Tail(recorded.layers(site)[index], kind)
+    weights = tail.site.weights
+    positions = torch.arange(weights.shape[2])[None]
+    real = torch.ones(1, *weights.shape[2:], dtype=torch.bool)
+    return fastest_rest(tail, weights, real, positions, per_head=False), ByRows(tail, positions), weights, real
+
+
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("bart", "encoder"), ("bart", "cross")]
+)
+def test_the_first_product_taken_early_gives_the_same_rows(name, site):
+    fast, slow, weights, real = rest_of(name, site)
+    assert isinstance(fast, ByProducts)
+    linked = (weights[0] != 0).any(0) & real[0]
+    few = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(0, 4))
+    tolerance = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
+    torch.testing.assert_close(fast(few), slow(few), **tolerance)
+    one_head = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(2, 3))
+    torch.testing.assert_close(fast(one_head), slow(one_head), **tolerance)
+
+
+@pytest.mark.parametrize(("name", "site"), [("gemma2", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder")])
+def test_layers_without_such_a_product_go_by_rows(name, site):
+    assert isinstance(rest_of(name, site)[0], ByRows)
+
+
+def test_a_product_that_does_not_fit_is_not_used(monkeypatch):
+    right = ByProducts.outputs
+    monkeypatch.setattr(ByProducts, "outputs", lambda self, sources: right(self, sources) * 1.001)
+    assert isinstance(rest_of("bert", "encoder")[0], ByRows)
+
+
 def test_a_wrong_shortcut_is_not_used():
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
     tail.layer._call.output = tail.layer._call.output + 0.1  # as if the shortcut missed what the layer returned
-    tail.unedited(torch.tensor([0]), torch.tensor([2]))
+    tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
     assert tail.mode == "copies"
 
 

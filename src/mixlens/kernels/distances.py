@@ -1,43 +1,46 @@
-"""How much nearer each source brings a target to its output, in the L1 norm: ||y_i||_1 - ||y_i - T_ij||_1.
-
-The L1 norm has no Gram form. A few sources at a time, T_j is the product of a (target x head) and a (head x d_model) matrix, so that
-targets x sources x d_model numbers never exist; when causal, targets before the first of these sources are left out.
-"""
+"""Distances between rows that keep their digits when the rows are almost equal."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import pieces
-from mixlens.kernels.decomposition import Decomposition
+Rows = Float[Tensor, "row d_model"]
+DISTANCES = ("cosine", "euclidean", "spearman")
 
 
-def manhattan_gains(
-    parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, *, causal: bool = False, shift: float = 0.0
-) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 where a target gives a source no weight at all.
-
-    `causal` promises that targets are all positions in order and see only what is before them. `limit` bounds a block in bytes.
-    """
-    batch, _, targets, sources = parts.weights.shape
-    shifted = y if shift == 0.0 else y - shift
-    size = y.abs().sum(-1)
-    gains = y.new_zeros(batch, targets, sources)
-    for part in pieces(sources, batch * targets * y.shape[-1] * y.element_size(), limit):
-        first = min(part.start, targets) if causal else 0
-        weights = parts.weights[:, :, first:, part] * parts.scale[:, None, first:, None]
-        block = weights.permute(0, 3, 2, 1) @ parts.vectors[:, :, part].transpose(1, 2)
-        distance = block.sub_(shifted[:, None, first:]).abs_().sum(-1)  # in place: one block in memory
-        gains[:, first:, part] = size[:, first:, None] - distance.mT
-    gains = gains * (parts.weights != 0).any(1)
-    if not parts.own_is_source:
-        return gains
-    return parts.with_diagonal(gains, manhattan_gain(parts.diagonal(), y, shift))
+def standardised(rows: Rows) -> Rows:
+    """Rows with mean zero and variance one."""
+    centred = rows - rows.mean(-1, keepdim=True)
+    return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
 
 
-def manhattan_gain(
-    part: Float[Tensor, "batch target d_model"], y: Float[Tensor, "batch target d_model"], shift: float = 0.0
-) -> Float[Tensor, "batch target"]:
-    """The same for one part of each target's output."""
-    return y.abs().sum(-1) - (part - y + shift).abs().sum(-1)
+def unit(rows: Rows) -> Rows:
+    lengths: Tensor = rows.norm(dim=-1, keepdim=True)
+    return rows / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
+
+
+def ranks(rows: Rows) -> Rows:
+    """Rank of every number in its row; equal numbers share the mean of their ranks."""
+    ordered = rows.sort(-1).values.contiguous()
+    below = torch.searchsorted(ordered, rows.contiguous())
+    up_to = torch.searchsorted(ordered, rows.contiguous(), right=True)
+    return (below + up_to - 1).to(rows.dtype) / 2
+
+
+def prepared_for(distance: str) -> Callable[[Rows], Rows]:
+    """What is done to each representation before the two are compared: done once for the unedited ones."""
+    if distance == "cosine":
+        return unit
+    if distance == "spearman":
+        return lambda rows: unit(standardised(ranks(rows)))
+    return lambda rows: rows
+
+
+def separation(distance: str, a: Rows, b: Rows) -> Float[Tensor, " row"]:
+    """The distance of prepared rows. On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left."""
+    squares = (a - b).square_().sum(-1)
+    return squares.sqrt() if distance == "euclidean" else squares / 2

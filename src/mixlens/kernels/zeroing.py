@@ -1,24 +1,27 @@
 """What happens to every target when one source's value is set to zero: exact, without running whole sequences again.
 
 With v_j = 0 the attention output of target i loses c_ij = sum_h A^h_ij f^h_j and nothing else changes before the rest of the layer, which
-works on rows. So the layer's output for every pair (i, j) is the tail of the layer on the rows o_i - c_ij. Pairs with no attention between
+works on rows. So the layer's output for every pair (i, j) is the rest of the layer on the rows o_i - c_ij. Pairs with no attention between
 them (the future, padding, outside a window) are left out: their distance is exactly zero. Pairs are taken a few sources at a time, so that
 target x source x d_model numbers never exist at once.
+
+`ByRows` runs the layer's own code. `ByProducts` is for feed-forward parts that are perceptrons: their first product is linear in c_ij, so
+W_1 c_ij = sum_h A^h_ij (W_1 f^h_j) costs heads x d_ff operations for each pair instead of d_model x d_ff.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.recording.site import Site
-
-Rows = Float[Tensor, "row d_model"]
-Run = Callable[[Int[Tensor, " row"], Int[Tensor, " row"], Rows], Rows]
-"""The rest of a layer: texts, targets and attention outputs -> layer outputs."""
+from mixlens.kernels.distances import Rows
+from mixlens.recording.perceptron import Perceptron, perceptron
+from mixlens.recording.site import Site, difference
+from mixlens.recording.tail import SAME, Tail
 
 CHUNK_BYTES = 256 * 2**20
 
@@ -28,94 +31,161 @@ def rows_at_once(row_bytes: int, budget: int) -> int:
     return max(1, min(budget, CHUNK_BYTES) // max(1, row_bytes))
 
 
-# ------------------------------------------------------------------------------------------------ distances
-
-
-def standardised(rows: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-    """Rows with mean zero and variance one."""
-    centred = rows - rows.mean(-1, keepdim=True)
-    return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
-
-
-def unit(rows: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-    lengths: Tensor = rows.norm(dim=-1, keepdim=True)
-    return rows / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
-
-
-def ranks(rows: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-    """Rank of every number in its row; equal numbers share the mean of their ranks."""
-    ordered = rows.sort(-1).values.contiguous()
-    below = torch.searchsorted(ordered, rows.contiguous())
-    up_to = torch.searchsorted(ordered, rows.contiguous(), right=True)
-    return (below + up_to - 1).to(rows.dtype) / 2
-
-
-def prepared_for(distance: str) -> Callable[[Rows], Rows]:
-    """What is done to each representation before the two are compared: done once for the unedited ones."""
-    if distance == "cosine":
-        return unit
-    if distance == "spearman":
-        return lambda rows: unit(standardised(ranks(rows)))
-    return lambda rows: rows
-
-
-def separation(distance: str, a: Rows, b: Rows) -> Float[Tensor, " row"]:
-    """The distance of prepared rows. On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left."""
-    if distance == "euclidean":
-        return (a - b).square().sum(-1).sqrt()
-    return (a - b).square().sum(-1) / 2
-
-
-# --------------------------------------------------------------------------------------------------- pairs
-
-
-def changed(
-    run: Run,
-    site: Site,
-    weights: Float[Tensor, "batch head target source"],
-    positions: Int[Tensor, "batch target"],
-    real: Bool[Tensor, "batch target source"],
-    compare: Callable[[Int[Tensor, " row"], Int[Tensor, " row"], Rows], Float[Tensor, " row"]],
-    *,
-    per_head: bool,
-    rows: int,
-) -> Float[Tensor, "batch heads_or_one target source"]:
-    """`compare(texts, columns, outputs)` for every pair that attention connects, zero elsewhere; one head stands for all of them.
-
-    `weights` are those of the wanted targets, whose `positions` in the sequence are given.
-    """
-    batch, heads, count, sources = weights.shape
-    scores = weights.new_zeros(batch, heads if per_head else 1, count, sources)
-    for texts, columns in _source_chunks(real, max(1, rows // (count * (heads if per_head else 1)))):
-        taken = weights[texts, :, :, columns].transpose(1, 2)  # [chunk, target, head]
-        vectors = torch.einsum("khe,hed->khd", site.values[texts, :, columns], site.output_weight)
-        linked = (taken != 0) & real[texts, :, columns][..., None]
-        if not per_head:
-            linked = linked.any(-1, keepdim=True)
-        for part in pieces(linked.nonzero(), rows):
-            k, target, head = part.unbind(1)
-            text, place = texts[k], positions[texts[k], target]
-            lost = _lost(taken, vectors, k, target, head if per_head else None)
-            outputs = run(text, place, site.projected[text, place] - lost)
-            scores[text, head, target, columns[k]] = compare(text, target, outputs)
-    return scores
-
-
-def _lost(taken: Tensor, vectors: Tensor, k: Tensor, target: Tensor, head: Tensor | None) -> Rows:
-    """c_ij of the chosen pairs, or one head's share of it."""
-    if head is not None:
-        return taken[k, target, head, None] * vectors[k, head]
-    return torch.bmm(taken, vectors)[k, target]
-
-
-def _source_chunks(real: Bool[Tensor, "batch target source"], size: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Texts and source columns with at least one real pair, a few at a time."""
-    pairs = real.any(1).nonzero()
-    for part in pieces(pairs, size):
-        yield part[:, 0], part[:, 1]
-
-
 def pieces(tensor: Tensor, size: int) -> Iterator[Tensor]:
     """Consecutive parts along the first axis, none longer than `size`."""
     for start in range(0, len(tensor), size):
         yield tensor[start : start + size]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """A few source tokens of one text, and how a range of the wanted targets reads them."""
+
+    text: int
+    targets: slice  # among the wanted ones
+    heads: slice
+    weights: Float[Tensor, "source target head"]
+    values: Float[Tensor, "source head d_head"]
+    linked: Bool[Tensor, "source target"]  # pairs that attention connects
+
+
+Rest = Callable[[Sources], Rows]
+"""The rest of a layer: its output for every linked pair, the source's value set to zero, in the order of `linked.nonzero()`."""
+
+
+def changed(
+    rest: Rest,
+    site: Site,
+    weights: Float[Tensor, "batch head target source"],
+    real: Bool[Tensor, "batch target source"],
+    compare: Callable[[int, Int[Tensor, " row"], Rows], Float[Tensor, " row"]],
+    *,
+    per_head: bool,
+    rows: int,
+) -> Float[Tensor, "batch heads_or_one target source"]:
+    """`compare(text, targets, outputs)` for every linked pair, zero elsewhere. `weights` are those of the wanted targets."""
+    batch, heads, count, sources = weights.shape
+    scores = weights.new_zeros(batch, heads if per_head else 1, count, sources)
+    groups = [slice(h, h + 1) for h in range(heads)] if per_head else [slice(0, heads)]
+    for number, group in enumerate(groups):
+        for text in range(batch):
+            linked = (weights[text, group] != 0).any(0) & real[text]
+            for columns in pieces(linked.any(0).nonzero()[:, 0], max(1, rows // count)):
+                part = sources_of(site, weights, linked, text, columns, group)
+                k, target = part.linked.nonzero().unbind(1)
+                target = target + part.targets.start
+                scores[text, number, target, columns[k]] = compare(text, target, rest(part))
+    return scores
+
+
+def sources_of(site: Site, weights: Tensor, linked: Tensor, text: int, columns: Tensor, heads: slice) -> Sources:
+    """The named source columns, with the range of targets that read any of them: for causal attention those that come later."""
+    rows = linked[:, columns].any(1).nonzero()[:, 0]
+    targets = slice(int(rows[0]), int(rows[-1]) + 1)
+    taken = weights[text, heads, targets][:, :, columns].permute(2, 1, 0)
+    return Sources(
+        text, targets, heads, taken, site.values[text, heads][:, columns].transpose(0, 1), linked[targets][:, columns].T
+    )
+
+
+def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
+    """A source that no target reads: the unedited outputs, rounded as the edited ones are."""
+    heads, d_head = site.values.shape[1], site.values.shape[3]
+    weights, values = site.values.new_zeros(1, count, heads), site.values.new_zeros(1, heads, d_head)
+    return Sources(text, slice(0, count), slice(0, heads), weights, values, torch.ones_like(weights[..., 0], dtype=torch.bool))
+
+
+class ByRows:
+    """Rows through the layer's own code."""
+
+    def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
+        self.tail, self.positions = tail, positions
+
+    def __call__(self, sources: Sources, /) -> Rows:
+        site = self.tail.site
+        vectors = torch.einsum("khe,hed->khd", sources.values, site.output_weight[sources.heads])
+        k, target = sources.linked.nonzero().unbind(1)
+        lost = torch.bmm(sources.weights, vectors)[k, target]
+        places = self.positions[sources.text, sources.targets][target]
+        texts = torch.full_like(places, sources.text)
+        found = [
+            self.tail(text, place, site.projected[text, place] - part)
+            for text, place, part in zip(*(pieces(t, self.tail.rows) for t in (texts, places, lost)), strict=True)
+        ]
+        return torch.cat(found)
+
+
+class ByProducts:
+    """Rows through a perceptron whose first product was taken before the rows were formed.
+
+    With t_ij = u_i - s c_ij, u the unedited sum before the norm, and z = gain * centred(t) / sigma(t) + shift,
+    z W_1 + b_1 = (centred(u_i) gain W_1 - s sum_h A^h_ij centred(f^h_j) gain W_1) / sigma_ij + (shift W_1 + b_1).
+    """
+
+    def __init__(self, tail: Tail, mlp: Perceptron, positions: Int[Tensor, "batch target"]) -> None:
+        site, norm = tail.site, mlp.norm
+        structure, feed_forward = site.structure, tail.layer.structure.feed_forward
+        assert feed_forward is not None
+        self.tail, self.mlp, self.feed_forward = tail, mlp, feed_forward
+        texts = torch.arange(len(positions), device=positions.device)[:, None]
+        factor = structure.branch_scale
+        scale = factor.to(site.projected) if isinstance(factor, Tensor) else factor
+        self.sums = site.residual[texts, positions] * structure.residual_scale + site.projected[texts, positions] * scale
+        self.output_weight = site.output_weight * scale
+        linear = norm.linear(self.output_weight)
+        self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
+        self.first_sums = [norm.linear(self.sums) @ matrix for matrix, _ in mlp.first]  # [batch, target, d_ff]
+        self.constants = [norm.shift @ matrix + bias for matrix, bias in mlp.first]
+
+    def __call__(self, sources: Sources, /) -> Rows:
+        outputs = self.outputs(sources)
+        return outputs.flatten(0, 1) if bool(sources.linked.all()) else outputs[sources.linked]
+
+    def outputs(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
+        """Of all pairs, linked or not."""
+        at, module = (sources.text, sources.targets), self.tail.module
+        vectors = torch.einsum("khe,hed->khd", sources.values, self.output_weight[sources.heads])
+        moved = torch.baddbmm(self.sums[at].expand(len(vectors), -1, -1), sources.weights, vectors, alpha=-1)
+        inverse = self.mlp.norm.inverse_sigma(moved)[..., None]
+        # One more row holds the constant, so that a single product makes both.
+        weights = torch.cat([sources.weights * -inverse, torch.ones_like(inverse)], -1)
+        products = []
+        for first, sums, constant in zip(self.first, self.first_sums, self.constants, strict=True):
+            rows = torch.einsum("khe,hef->khf", sources.values, first[sources.heads])
+            rows = torch.cat([rows, constant.expand(len(rows), 1, -1)], 1)
+            products.append(torch.bmm(weights, rows).addcmul_(sums[at], inverse))
+        matrix, bias = self.mlp.second
+        branch = torch.nn.functional.linear(self.mlp.hidden(products), matrix.T, bias)
+        stream = moved if self.tail.site.structure.output_norm is None else module.get_submodule(self.mlp.norm_path)(moved)
+        return self._summed(stream, branch)
+
+    def _summed(self, stream: Tensor, branch: Tensor) -> Tensor:
+        structure, module = self.feed_forward, self.tail.module
+        if self.mlp.after is not None:
+            branch = module.get_submodule(self.mlp.after)(branch)
+        factor = structure.branch_scale
+        if isinstance(factor, Tensor):
+            branch = branch * factor.to(branch)
+        elif factor != 1.0:
+            branch = branch * factor
+        total = branch.add_(stream, alpha=structure.residual_scale)
+        return total if structure.output_norm is None else module.get_submodule(structure.output_norm)(total)
+
+
+def fastest_rest(tail: Tail, weights: Tensor, real: Tensor, positions: Int[Tensor, "batch target"], *, per_head: bool) -> Rest:
+    """By products where the layer allows it, they pay, and a few pairs come out the same by both ways; else by rows."""
+    by_rows = ByRows(tail, positions)
+    d_model = int(tail.site.projected.shape[-1])
+    heads = 1 if per_head else int(weights.shape[1])
+    pairs = int(real.sum()) * (int(weights.shape[1]) if per_head else 1)
+    if tail.mode != "shortcut" or pairs * (d_model - heads) < 1.2 * d_model * (d_model + real.shape[0] * real.shape[2]):
+        return by_rows
+    mlp = perceptron(tail.layer)
+    if mlp is None:
+        return by_rows
+    by_products = ByProducts(tail, mlp, positions)
+    linked = (weights[0] != 0).any(0) & real[0]
+    columns = linked.any(0).nonzero()[:, 0]
+    columns = columns[torch.linspace(0, len(columns) - 1, 3).long().unique()]  # type: ignore[no-untyped-call]
+    few = sources_of(tail.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
+    return by_products if difference(by_products(few), by_rows(few)) <= SAME[weights.dtype] else by_rows

@@ -19,7 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.errors import InvalidInput
-from mixlens.kernels.zeroing import changed, prepared_for, rows_at_once, separation, standardised
+from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
+from mixlens.kernels.zeroing import changed, fastest_rest, nothing_zeroed, rows_at_once
 from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.recording.tail import Tail
 
@@ -34,8 +35,6 @@ SPEC = Spec(
     facts=Facts(residual_included=True),
     per_head=True,
 )
-
-DISTANCES = ("cosine", "euclidean", "spearman")
 
 
 @torch.no_grad()
@@ -64,12 +63,14 @@ def _layer_scores(
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalized else outputs)
 
-    unedited = ready(tail.unedited(texts, positions.reshape(-1))).reshape(batch, count, -1)
+    tail.require_recorded_output(texts, positions.reshape(-1))
+    rest = fastest_rest(tail, weights, real, positions, per_head=request.per_head)
+    unedited = torch.stack([ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)])
 
-    def compare(text: Tensor, target: Tensor, outputs: Tensor) -> Tensor:
+    def compare(text: int, target: Tensor, outputs: Tensor) -> Tensor:
         return separation(distance, ready(outputs), unedited[text, target])
 
-    return changed(tail, tail.site, weights, positions, real, compare, per_head=request.per_head, rows=rows)
+    return changed(rest, tail.site, weights, real, compare, per_head=request.per_head, rows=rows)
 
 
 def _real(recording: Recording, request: Request, positions: Tensor, sources: int) -> Tensor:
