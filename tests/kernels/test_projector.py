@@ -87,13 +87,26 @@ def test_ordinary_rows_need_no_singular_values(monkeypatch):
     monkeypatch.setattr(prefixes, "_repair", lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None)
     weights, values, output = case(2, 2, 24, 4, 3, 0)
     values[:, :, 1] = values[:, :, 0]
-    values[:, :, :, 3] *= 1e-4
+    values[:, :, :, 3] *= 1e-3
     lengths, positions = torch.tensor([24, 17]), torch.arange(24).expand(2, 24)
     visibility = Visibility(lengths, True, None)
     weights = weights * visibility.of(positions, 24)[:, None]
     for limit in (1, 2**15, 2**24):
         effective, _ = visible_projection(weights, value_columns(values, output, lengths), positions, visibility, limit)
         torch.testing.assert_close(effective @ values, weights @ values, atol=1e-10, rtol=0)
+
+
+def test_rows_of_a_batch_may_have_other_targets(monkeypatch):
+    """A source that all chosen targets of one row see and only some of another's."""
+    monkeypatch.setattr(prefixes, "_repair", lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None)
+    weights, values, output = case(2, 2, 12, 3, 0, 0)
+    lengths, positions = torch.tensor([12, 12]), torch.tensor([[9, 10], [2, 11]])
+    visibility = Visibility(lengths, True, None)
+    columns = value_columns(values, output, lengths)
+    whole, _ = visible_projection(weights.tril(), columns, torch.arange(12).expand(2, 12), visibility, 2**24)
+    chosen = weights.tril().gather(2, positions[:, None, :, None].expand(2, 2, 2, 12))
+    made, _ = visible_projection(chosen, columns, positions, visibility, 2**24)
+    torch.testing.assert_close(made, whole.gather(2, positions[:, None, :, None].expand(2, 2, 2, 12)), atol=1e-12, rtol=0)
 
 
 def test_a_badly_conditioned_basis_is_still_orthonormal():

@@ -3,9 +3,8 @@
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees only the rows j <= i of V, so only
 attention over these rows can be exchanged without changing its output, and its projector is that of the visible rows: future sources keep
 weight zero and the product with V stays. The projection of a row a is the shortest row with the same product z = a C, which is
-z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per target: a running sum of k x k matrices, one
-Cholesky factor and one solve each, for a few targets at a time, and a second solve for the residual, which restores the digits that
-normal equations lose.
+z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per target, only a k x k matrix with one Cholesky
+factor and one solve, for a few targets at a time. Its error grows with the condition number of C_i, not with its square.
 
 While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with rotary positions equal tokens have equal
 values), G_i is singular. C is therefore expressed in a basis of directions ordered by the row that first shows them: for a prefix of
@@ -23,8 +22,8 @@ from mixlens.kernels.chunks import pieces, wide
 from mixlens.kernels.projector import tolerance
 from mixlens.kernels.visibility import Visibility
 
-_RESIDUAL = 1e-9  # relative; a solve that reaches it is right
-_GROWTH = 1e5  # how much larger than the row the solution's coefficients may be before rounding shows
+_RESIDUAL = 1e-12  # relative; a solve that reaches it is right
+_GROWTH = 1e6  # how much larger than the row the solution's coefficients may be before rounding shows
 
 
 def visible_projection(
@@ -70,11 +69,9 @@ def _shortest(
     lower, info = torch.linalg.cholesky_ex(gram)
     lower = torch.where((info != 0)[..., None, None], torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device), lower)
     product = rows @ rotated
-    made, coefficients, missing = torch.zeros_like(rows), torch.zeros_like(product), product
-    for _ in range(2):
-        coefficients = coefficients + torch.cholesky_solve(missing[..., None], lower)[..., 0] * born
-        made = (coefficients @ rotated.mT) * seen[:, None]
-        missing = product - made @ rotated
+    coefficients = torch.cholesky_solve(product[..., None], lower)[..., 0] * born
+    made = (coefficients @ rotated.mT) * seen[:, None]
+    missing = product - made @ rotated
     size = torch.linalg.vector_norm(rows, dim=-1)
     near = torch.linalg.vector_norm(missing, dim=-1) <= _RESIDUAL * size
     calm = torch.linalg.vector_norm(coefficients, dim=-1) <= _GROWTH * size
