@@ -1,9 +1,9 @@
 """Keeps the sentences of the benchmarks out of the training text.
 
-Every sentence of BLiMP (good and bad) and of the Linzen set (with the right and with the wrong verb) is reduced
-to lower-case words without punctuation, contractions written out. A paragraph, story or generated sentence that
-holds one of them is dropped whole and counted: sentences of five words and more are looked for anywhere in the
-text, shorter ones as whole sentences.
+Every sentence of BLiMP (good and bad) and of the Linzen set (with the right and with the wrong verb) is
+reduced to lower-case words without punctuation, contractions written out. A paragraph, story or generated
+sentence that holds one of them is dropped whole and counted: sentences of five words and more are looked
+for anywhere in the text, shorter ones as whole sentences.
 """
 
 from __future__ import annotations

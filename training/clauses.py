@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from .lexicon import Lexicon
-from .noun_phrases import MARK, PRONOUNS, NounPhrase, NounPhrases
+from .lexicon import Lexicon, Noun
+from .noun_phrases import MARK, PRONOUNS, NounPhrase, NounPhrases, weighted
 from .verb_phrases import VerbPhrases
 
 LINKS = [
@@ -20,6 +20,11 @@ LINKS = [
     ("against",),
     ("near",),
 ]
+WRITTEN_LINKS = weighted(
+    "in:6 for:4 from:3 with:3 by:2 on:3 at:2 to:3 between:1 among:1 within:1 under:1 such-as:1 "
+    "used-in:1 found-in:1 made-by:1 known-as:1 based-on:1 including:1 near:1 about:1 against:1 "
+    "during:1 along:1 behind:1 throughout:1"
+)
 SINGULAR_PARTITIVES = ["one", "each", "neither", "either", "one"]
 PLURAL_PARTITIVES = ["many", "some", "most", "several", "all", "both", "few", "two", "three"]
 
@@ -105,6 +110,39 @@ class Clauses:
         if draw < 0.95:
             return head.then(",", *self.nouns.plain("any", self.chance(0.5)).words, ",")
         return self.relative_clause(self.chain(head, 1))
+
+    def written(self, plural: bool) -> NounPhrase:
+        """A noun phrase of written English: nouns derived from the encyclopedia."""
+        noun = self.pick(self.lexicon.derived) if self.chance(0.75) else self.nouns.noun("thing")
+        if self.chance(0.2):
+            other = self.pick(self.lexicon.derived)
+            noun = Noun(other.singular + noun.singular, other.singular + noun.plural, "t")
+        return self.nouns.determine(noun, plural)
+
+    def expository(self) -> tuple[str, ...]:
+        """A clause as encyclopedias write them, with one to four attractors that mostly differ in number."""
+        plural = self.chance(0.5)
+        subject = self.written(plural)
+        for _ in range(1 + (self.chance(0.6)) + (self.chance(0.4)) + (self.chance(0.25))):
+            inner = self.written(plural if self.chance(0.25) else not plural)
+            link = ("of",) if self.chance(0.45) else self.pick(WRITTEN_LINKS)
+            more = ("and", *self.written(self.chance(0.6)).words) if self.chance(0.12) else ()
+            subject = subject.then(*link, *inner.words, *more)
+        if self.chance(0.12):
+            year = str(1800 + int(self.random.random() * 220))
+            subject = subject.then(
+                *self.pick([("in", year), (",", "however", ","), (",", "in", "particular", ",")])
+            )
+        draw = self.random.random()
+        if draw < 0.35:
+            entry = self.pick(self.lexicon.verbs["derived"])
+            return (*subject.words, *self.verbs.finite(subject, entry), *self.written(self.chance(0.5)).words)
+        if draw < 0.5:
+            pool = self.lexicon.verbs["derived_intransitive"]
+            return (*subject.words, *self.verbs.finite(subject, self.pick(pool)), *self.verbs.place())
+        if draw < 0.75:
+            return (*subject.words, *self.verbs.copular(subject))
+        return (*subject.words, *self.verbs.passive(subject))
 
     def statement(self) -> tuple[str, ...]:
         """Subject and predicate."""

@@ -1,10 +1,10 @@
 """Derives nouns and verbs from the WikiText-2 training text, by the company they keep.
 
 A noun is kept when both its numbers occur and each follows a determiner that fixes the number («a castle»,
-«several castles»); it counts as a person when «who» follows it. A verb is kept when its base follows «to» or a
-modal and its other forms occur; it counts as transitive when determiners and pronouns often follow it. No
-tagger, no other corpus, no benchmark file. The result is committed (words/derived_*.txt), so that the grammar
-works without the corpus:
+«several castles»); it counts as a person when «who» follows it. A verb is kept when its base follows «to»
+or a modal and its other forms occur; it counts as transitive when determiners and pronouns often follow it.
+No tagger, no other corpus, no benchmark file. The result is committed (words/derived_*.txt), so that the
+grammar works without the corpus:
 
     python -m training.derive_lexicon --data ../shared/data
 """
@@ -43,7 +43,7 @@ WORD = re.compile(r"[A-Za-z]+|[.,;:!?()\"]")
 
 
 def count_company(paragraphs: list[str]) -> tuple[Counter[str], Counter[tuple[str, str]]]:
-    """Counts of lower-case words and of pairs of neighbours (names and sentence openings fall out by case)."""
+    """Counts of lower-case words and of pairs of neighbours (names fall out by case)."""
     words: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
     for paragraph in paragraphs:

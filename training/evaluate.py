@@ -1,10 +1,11 @@
-"""Measures a saved model on held-out text and on the agreement benchmarks; these are the figures of the cards.
+"""Measures a saved model on held-out text and on the agreement benchmarks; these are the figures of the
+cards.
 
     python -m training.evaluate --model src/mixlens/bundled/masked --data ../shared/data
     python -m training.evaluate --model src/mixlens/bundled/causal --data ../shared/data
 
-The model is the saved half-precision file, computed in float32, and each sentence goes through its tokenizer as a
-user would send it: plain text with [MASK] in place of the word asked for.
+The model is the saved half-precision file, computed in float32, and each sentence goes through its
+tokenizer as a user would send it: plain text with [MASK] in place of the word asked for.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class MaskedReader:
         return logits
 
     def decide(self, choices: list[Choice]) -> list[bool | None]:
-        """Whether the right word of each choice scores above the wrong one; None unless both are one token."""
+        """Whether each right word scores above the wrong one; None unless both are one token."""
         known = [(self.single_token(c.right), self.single_token(c.wrong)) for c in choices]
         scored = [i for i, (right, wrong) in enumerate(known) if right is not None and wrong is not None]
         logits = self.at_mask([choices[i].text for i in scored])

@@ -71,6 +71,12 @@ class Grammar:
             )
         return words
 
+    def _further(self) -> tuple[str, ...]:
+        make, draw = self.clauses, self.random.random()
+        if draw < 0.3:
+            return make.embedded()
+        return make.expository() if draw < 0.5 else make.statement()
+
     def _opened(self) -> tuple[str, ...]:
         """Something before the subject: an adverbial, a place, a subordinate clause."""
         make, draw = self.clauses, self.random.random()
@@ -84,8 +90,10 @@ class Grammar:
         """The next sentence."""
         make, draw = self.clauses, self.random.random()
         end = "."
-        if draw < 0.40:
+        if draw < 0.30:
             marked = make.statement()
+        elif draw < 0.42:
+            marked = make.expository()
         elif draw < 0.54:
             marked = make.reflexive()
         elif draw < 0.68:

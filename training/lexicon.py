@@ -1,7 +1,8 @@
-"""The words of the grammar: nouns with both numbers and a gender, verbs with their forms, names, adjectives.
+"""The words of the grammar: nouns with both numbers and a gender, verbs with their forms, names,
+adjectives.
 
-Hand-written lists (words/*.txt) carry what a corpus does not say, above all gender and what a verb may be done
-by and to; lists derived from WikiText-2 (words/derived_*.txt) carry breadth.
+Hand-written lists (words/*.txt) carry what a corpus does not say, above all gender and what a verb may be
+done by and to; lists derived from WikiText-2 (words/derived_*.txt) carry breadth.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Chooses which tokens to hide.
 
-Running text hides about a fifth of its tokens, words that carry number (is, these, himself, verbs in either form)
-three times as readily as others. Generated sentences mostly hide one word that agreement fixes, often nothing
-else: what a reader of the model will ask of it.
+Running text hides about a fifth of its tokens, words that carry number (is, these, himself, verbs in either
+form) three times as readily as others. Sentences, generated ones above all, often hide one word that
+agreement fixes and nothing else: what a reader of the model will ask of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ IGNORED = -100
 
 @dataclass
 class MaskedBatch:
-    """Model inputs, the positions to predict in each row, and what stood there (IGNORED where nothing is asked)."""
+    """Model inputs, the positions to predict in each row, and what stood there (IGNORED where nothing is
+    asked).
+    """
 
     inputs: Tensor
     positions: Tensor
@@ -53,14 +55,14 @@ def mask_text(ids: Tensor, weights: Tensor, rate: float = 0.2) -> MaskedBatch:
     return _hide(ids, keys, limit, count, torch.zeros_like(words), len(weights))
 
 
-def mask_generated(
-    ids: Tensor, targets: Tensor, vocabulary: int, alone: float = 0.55, seen: float = 0.75
-) -> MaskedBatch:
-    """Hides one target alone (55 of 100 rows), a target and a few others (20), or a fifth of the words (25)."""
+def mask_aimed(ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, seen: float) -> MaskedBatch:
+    """Hides one target alone (a share `alone` of the rows), one target and a few others (up to `seen`), or
+    else a fifth of the words as in running text.
+    """
     ids = ids.long()
     words = ids >= FIRST_WORD_ID
     length = words.sum(1)
-    keys = torch.where(words, torch.rand(ids.shape, device=ids.device), -1.0)
+    keys = torch.where(words, torch.rand(ids.shape, device=ids.device).pow(1 / weights[ids]), -1.0)
     draw = torch.rand(len(ids), device=ids.device)
     pick = (torch.rand(ids.shape, device=ids.device) * targets).argmax(1, keepdim=True)
     aimed = targets.any(1) & (draw < seen)
@@ -69,4 +71,4 @@ def mask_generated(
     limit = torch.where(
         aimed & (draw < alone), 1.0, torch.where(aimed, 1 + (length * 0.12).ceil(), (length * 0.2).ceil())
     )
-    return _hide(ids, keys, limit, int(ids.shape[1] * 0.2) + 1, sure, vocabulary)
+    return _hide(ids, keys, limit, int(ids.shape[1] * 0.2) + 1, sure, len(weights))

@@ -1,7 +1,8 @@
-"""Noun phrases: determiner, adjectives, noun, names, pronouns, with the number and gender that others agree with.
+"""Noun phrases: determiner, adjectives, noun, names, pronouns, with the number and gender that others agree
+with.
 
-A word that something else in the sentence fixes (a demonstrative before its noun) begins with the mark ^, which
-the sentence turns into a target for masking.
+A word that something else in the sentence fixes (a demonstrative before its noun) begins with the mark ^,
+which the sentence turns into a target for masking.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ def weighted(spec: str) -> list[tuple[str, ...]]:
 
 
 SINGULAR_DETERMINERS = weighted(
-    "the:28 a:20 ^this:9 ^that:9 every:5 each:4 some:6 another:4 one:2 no:2 my:1 his:2 her:2 their:2 our:1 your:1 "
+    "the:28 a:20 ^this:9 ^that:9 every:5 each:4 some:6 another:4 one:2 no:2 my:1 his:2 her:2 their:2 our:1 "
+    "your:1 "
     "any:1 either:1 a-certain:1 the-other:1 the-first:1 the-only:1"
 )
 PLURAL_DETERMINERS = weighted(
-    "the:24 ^these:9 ^those:9 many:7 most:7 some:9 a-few:3 few:2 several:5 all:4 all-the:1 both:2 two:2 three:2 four:1 "
-    "ten:1 no:1 my:1 his:2 her:1 their:2 our:1 :9 a-lot-of:1 the-two:1 the-other:2 other:1 various:1 various:1 "
+    "the:24 ^these:9 ^those:9 many:7 most:7 some:9 a-few:3 few:2 several:5 all:4 all-the:1 both:2 two:2 "
+    "three:2 four:1 "
+    "ten:1 no:1 my:1 his:2 her:1 their:2 our:1 :9 a-lot-of:1 the-two:1 the-other:2 other:1 "
+    "various:1 various:1 "
     "many-of-the:1 some-of-the:1 most-of-the:1 all-of-the:1 both-of-the:1 many-of-^these:1 some-of-^those:1"
 )
 DEMONSTRATIVES = {False: [("^this",), ("^that",)], True: [("^these",), ("^those",)]}

@@ -1,7 +1,7 @@
 """Turns text into rows of token ids, in several processes.
 
-Three widths keep padding low: short and middle rows hold one sentence each, long rows hold running text. A worker
-makes its generated sentences from a seed and encodes them on the spot, so that no text travels.
+Three widths keep padding low: short and middle rows hold one sentence each, long rows hold running text. A
+worker makes its generated sentences from a seed and encodes them on the spot, so that no text travels.
 """
 
 from __future__ import annotations

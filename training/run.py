@@ -1,10 +1,13 @@
-"""The whole pipeline in one command: sample stories, build tokenizers and rows, train both models, evaluate.
+"""The whole pipeline in one command: sample stories, build tokenizers and rows, train both models,
+evaluate.
 
-    python -m training.run --data ../shared/data --stories-model ../shared/models/stories15M --out build/models
+    python -m training.run --data ../shared/data \
+        --stories-model ../shared/models/stories15M --out build/models
     python -m training.run --smoke --out build/smoke        # seconds, on a CPU, from generated text alone
 
-A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and the number of
-steps taken is reported); without them a run is the same every time on the same machine and library versions.
+A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and the
+number of steps taken is reported); without them a run is the same every time on the same machine and
+library versions.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from .benchmarks import load_benchmarks
 from .corpora import wikitext_paragraphs
 from .lexicon import load_lexicon
 from .rows import (
@@ -51,8 +55,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default=None, help="cuda or cpu; default: cuda if there is one")
     parser.add_argument("--processes", type=int, default=min(16, os.cpu_count() or 1))
-    parser.add_argument("--stories", type=int, default=122_880, help="stories to sample")
-    parser.add_argument("--generated", type=int, default=6_000_000, help="sentences of the grammar")
+    parser.add_argument("--stories", type=int, default=61_440, help="stories to sample")
+    parser.add_argument("--generated", type=int, default=4_000_000, help="sentences of the grammar")
     parser.add_argument("--vocabulary", type=int, default=10_752)
     parser.add_argument("--causal-vocabulary", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=None, help="steps of the masked model")
@@ -170,7 +174,9 @@ def causal_stage(
     """Tokenizer, streams, training and saving of the causal model."""
     folder, data = arguments.out / "causal", arguments.data
     generated = generated_texts(data, arguments.seed + 2, min(300_000, arguments.generated))
-    tokenizer = train_bpe(wiki + stories[:20_000] + generated[:10_000], arguments.causal_vocabulary)
+    index = load_benchmarks(data)
+    some = [text for text in wiki + stories[:20_000] if not index.holds(text)]
+    tokenizer = train_bpe(some + generated[:10_000], arguments.causal_vocabulary)
     save_tokenizer(tokenizer, folder, causal=True, positions=256)
     start, padding = tokenizer.token_to_id(CAUSAL_START), tokenizer.token_to_id(CAUSAL_PAD)
     file = str(folder / "tokenizer.json")

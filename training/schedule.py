@@ -1,4 +1,6 @@
-"""Step size over a run that ends after a number of steps or, if that comes first, after a number of seconds."""
+"""Step size over a run that ends after a number of steps or, if that comes first, after a number of
+seconds.
+"""
 
 from __future__ import annotations
 

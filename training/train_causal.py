@@ -1,4 +1,4 @@
-"""Trains the small causal language model (Llama architecture, grouped-query attention) on the same sources."""
+"""Trains the small causal model (Llama architecture, grouped-query attention) on the same sources."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from .graphs import graphed, optimizer_for, set_rate
 from .schedule import Schedule
 
 
@@ -23,7 +26,7 @@ class CausalSettings:
     key_value_heads: int = 2
     inner: int = 384
     positions: int = 256
-    steps: int = 6000
+    steps: int = 4000
     seconds: float | None = None
     rate: float = 2e-3
     rows: tuple[int, int, int] = (48, 56, 24)  # encyclopedia, stories, generated
@@ -59,28 +62,43 @@ def train_causal(
     torch.manual_seed(seed)
     model = model.to(device).train()
     sources = [torch.from_numpy(stream).to(device) for stream in streams]
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.05, fused=device == "cuda"
-    )
+    optimizer = optimizer_for(model, settings.rate, (0.9, 0.95), 0.05, device)
     window = torch.arange(settings.positions, device=device)
-    schedule = Schedule(settings.rate, settings.steps, settings.seconds)
-    step = 0
-    while (progress := schedule.progress(step)) < 1.0:
+    earlier = torch.ones(settings.positions, settings.positions, dtype=torch.bool, device=device).tril()[
+        None, None
+    ]
+
+    def take() -> tuple[Tensor, ...]:
         parts = []
         for source, count in zip(sources, settings.rows, strict=True):
             begin = torch.randint(0, max(1, len(source) - settings.positions), (count, 1), device=device)
             parts.append(source[(begin + window).clamp_max(len(source) - 1)])
         ids = torch.cat(parts).long()
-        for group in optimizer.param_groups:
-            group["lr"] = schedule.rate(step, progress)
-        precise = torch.autocast("cuda", torch.bfloat16) if device == "cuda" else contextlib.nullcontext()
+        precise = (
+            torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
+            if device == "cuda"
+            else contextlib.nullcontext()
+        )
         optimizer.zero_grad(set_to_none=True)
         with precise:
-            loss = model(input_ids=ids, labels=ids).loss
+            logits = model(
+                input_ids=ids, attention_mask=earlier.expand(len(ids), -1, -1, -1), use_cache=False
+            ).logits
+        loss = cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        return (loss.detach(),)
+
+    step_once = graphed(take, optimizer, device)
+    schedule = Schedule(settings.rate, settings.steps, settings.seconds)
+    step = 0
+    while (progress := schedule.progress(step)) < 1.0:
+        set_rate(optimizer, schedule.rate(step, progress))
+        (loss,) = step_once()
         step += 1
         if step % 500 == 0 or step <= 2:
             log(f"causal step {step}: {loss.item():.3f}")
+        elif step % 20 == 0 and device == "cuda":
+            torch.cuda.synchronize()
     return model.eval(), step

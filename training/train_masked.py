@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import BertConfig, BertForMaskedLM
 
+from .graphs import graphed, optimizer_for, set_rate
 from .lexicon import load_lexicon
-from .masking import MaskedBatch, mask_generated, mask_text
-from .rows import LONG, SentenceRows
+from .masking import MaskedBatch, mask_aimed, mask_text
+from .rows import LONG, MIDDLE, SHORT, SentenceRows
 from .schedule import Schedule
 from .vocabulary import FUNCTION_WORDS, PAD_ID
 
@@ -28,13 +29,13 @@ class MaskedSettings:
     heads: int = 8
     inner: int = 1024
     dropout: float = 0.05
-    steps: int = 9000
+    steps: int = 7672
     seconds: float | None = None
     rate: float = 1e-3
-    long_rows: int = 128
-    short_rows: tuple[int, int] = (1536, 512)  # generated, natural
-    middle_rows: tuple[int, int] = (256, 384)
-    encyclopedia: float = 0.4  # share of WikiText in the running text
+    long_rows: int = 64
+    short_rows: tuple[int, int] = (512, 320)  # generated, natural
+    middle_rows: tuple[int, int] = (128, 256)
+    encyclopedia: float = 0.5  # share of WikiText in the running text
 
 
 @dataclass
@@ -92,18 +93,12 @@ class MaskedTrainer:
         self.size = len(vocabulary)
         put: Callable[[np.ndarray], Tensor] = lambda array: torch.from_numpy(array).to(device)  # noqa: E731
         self.long = [put(data.encyclopedia), put(data.stories)]
-        self.natural = {24: put(data.natural_short.ids), 48: put(data.natural_middle.ids)}
+        self.natural = {SHORT: put(data.natural_short.ids), MIDDLE: put(data.natural_middle.ids)}
         self.generated = {
-            24: (put(data.generated_short.ids), put(data.generated_short.targets)),
-            48: (put(data.generated_middle.ids), put(data.generated_middle.targets)),
+            SHORT: (put(data.generated_short.ids), put(data.generated_short.targets)),
+            MIDDLE: (put(data.generated_middle.ids), put(data.generated_middle.targets)),
         }
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
-            lr=settings.rate,
-            betas=(0.9, 0.98),
-            weight_decay=0.01,
-            fused=device == "cuda",
-        )
+        self.optimizer = optimizer_for(self.model, settings.rate, (0.9, 0.98), 0.01, device)
 
     def _some(self, rows: Tensor, count: int) -> Tensor:
         return torch.randint(0, len(rows), (count,), device=self.device)
@@ -111,7 +106,9 @@ class MaskedTrainer:
     def _losses(self, batches: list[MaskedBatch]) -> list[Tensor]:
         """Mean loss of each batch; batches of one width share a pass through the layers."""
         inputs = torch.cat([batch.inputs for batch in batches])
-        seen = (inputs != PAD_ID).long() if inputs.shape[1] < LONG else None  # long rows are full
+        seen = None  # long rows are full
+        if inputs.shape[1] < LONG:
+            seen = (inputs != PAD_ID)[:, None, None].expand(-1, -1, inputs.shape[1], -1)
         hidden = self.model.bert(inputs, attention_mask=seen).last_hidden_state
         losses = []
         for batch, states in zip(
@@ -125,17 +122,16 @@ class MaskedTrainer:
     def _batches(self, width: int, counts: tuple[int, int]) -> list[MaskedBatch]:
         ids, targets = self.generated[width]
         chosen = self._some(ids, counts[0])
-        natural = self.natural[width]
+        natural = self.natural[width][self._some(self.natural[width], counts[1])]
+        numbered = self.weights[natural.long()] > 1
         return [
-            mask_generated(ids[chosen], targets[chosen], self.size),
-            mask_text(natural[self._some(natural, counts[1])], self.weights),
+            mask_aimed(ids[chosen], targets[chosen], self.weights, alone=0.55, seen=0.75),
+            mask_aimed(natural, numbered, self.weights, alone=0.3, seen=0.4),
         ]
 
-    def step(self, rate: float) -> tuple[Tensor, Tensor]:
-        """One update; returns the losses on running text and on generated sentences."""
+    def step(self) -> tuple[Tensor, ...]:
+        """One update; returns the losses on running text, generated and natural sentences."""
         settings = self.settings
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         first = round(settings.long_rows * settings.encyclopedia)
         rows = torch.cat(
             [
@@ -143,33 +139,40 @@ class MaskedTrainer:
                 for source, count in zip(self.long, (first, settings.long_rows - first), strict=True)
             ]
         )
-        precise = (
-            torch.autocast("cuda", torch.bfloat16) if self.device == "cuda" else contextlib.nullcontext()
-        )
         self.optimizer.zero_grad(set_to_none=True)
-        with precise:
+        with self._precision():
             (running,) = self._losses([mask_text(rows, self.weights)])
         running.backward()
-        with precise:
-            short, natural_short = self._losses(self._batches(24, settings.short_rows))
-        (0.7 * short + 0.25 * natural_short).backward()
-        with precise:
-            middle, natural_middle = self._losses(self._batches(48, settings.middle_rows))
-        (0.3 * middle + 0.35 * natural_middle).backward()
+        with self._precision():
+            short, natural_short = self._losses(self._batches(SHORT, settings.short_rows))
+        (0.6 * short + 0.4 * natural_short).backward()
+        with self._precision():
+            middle, natural_middle = self._losses(self._batches(MIDDLE, settings.middle_rows))
+        (0.4 * middle + 0.5 * natural_middle).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
-        return running.detach(), short.detach()
+        return running.detach(), short.detach(), natural_short.detach()
+
+    def _precision(self) -> contextlib.AbstractContextManager[object]:
+        if self.device != "cuda":
+            return contextlib.nullcontext()
+        return torch.autocast(
+            "cuda", torch.bfloat16, cache_enabled=False
+        )  # the cache would outlive a recording
 
     def run(self, log: Callable[[str], None]) -> tuple[BertForMaskedLM, int]:
         """Trains to the end of the schedule; returns the model and the number of steps taken."""
-        schedule = Schedule(self.settings.rate, self.settings.steps, self.settings.seconds)
         self.model.train()
+        take = graphed(self.step, self.optimizer, self.device)
+        schedule = Schedule(self.settings.rate, self.settings.steps, self.settings.seconds)
         step = 0
         while (progress := schedule.progress(step)) < 1.0:
-            losses = self.step(schedule.rate(step, progress))
+            set_rate(self.optimizer, schedule.rate(step, progress))
+            losses = take()
             step += 1
             if step % 500 == 0 or step <= 2:
-                log(
-                    f"masked step {step}: running text {losses[0].item():.3f}, generated {losses[1].item():.3f}"
-                )
+                figures = ", ".join(f"{loss.item():.3f}" for loss in losses)
+                log(f"masked step {step}: running, generated, natural {figures}")
+            elif step % 20 == 0 and self.device == "cuda":
+                torch.cuda.synchronize()  # so that the clock of the schedule is true
         return self.model.eval(), step

@@ -1,7 +1,7 @@
 """The two tokenizers: a lower-case WordPiece for the masked model, a byte-level BPE for the causal one.
 
-The WordPiece vocabulary is the lexicon's word forms (so that both numbers of a noun and of a verb are one token)
-filled up with the pieces that training on the corpus finds most useful.
+The WordPiece vocabulary is the lexicon's word forms (so that both numbers of a noun and of a verb are one
+token) filled up with the pieces that training on the corpus finds most useful.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 PAD, UNKNOWN, START, END, MASK = SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD_ID, UNKNOWN_ID, START_ID, END_ID, MASK_ID = range(5)
 FUNCTION_WORDS = (
-    "is are was were has have do does am been be had did this these that those himself herself itself themselves "
-    "myself ourselves yourself isn aren wasn weren hasn haven doesn don didn won wouldn couldn shouldn t s"
+    "is are was were has have do does am been be had did this these that those himself herself itself "
+    "themselves myself ourselves yourself isn aren wasn weren hasn haven doesn don didn won "
+    "wouldn couldn shouldn t s"
 )
 CAUSAL_START, CAUSAL_PAD = "<s>", "<pad>"
 
@@ -75,11 +76,13 @@ def train_bpe(texts: Iterable[str], size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
+    start = processors.TemplateProcessing(
         single=f"{CAUSAL_START} $A",
         pair=f"{CAUSAL_START} $A {CAUSAL_START}:1 $B:1",
         special_tokens=[(CAUSAL_START, tokenizer.token_to_id(CAUSAL_START))],
     )
+    no_spaces_in_offsets = processors.ByteLevel(trim_offsets=True)
+    tokenizer.post_processor = processors.Sequence([no_spaces_in_offsets, start])
     return tokenizer
 
 
