@@ -33,7 +33,7 @@ def test_demonstratives_agree_with_their_noun() -> None:
         if word in ("this", "these") and noun in nouns | many:
             seen += 1
             assert noun in (nouns if word == "this" else many), words
-    assert seen > 100
+    assert seen > 50
 
 
 @pytest.mark.parametrize(
