@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test check format clean
+.PHONY: demo test check format bench bench-memory clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -20,6 +20,13 @@ check: $(VENV)/.ready
 format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.cpu
+	$(BIN)/python -m benchmarks.growth
+
+bench-memory: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.memory
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,0 +1,72 @@
+"""Seconds, with warm-up, the things to compare taking turns so that a busy machine slows all of them alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Repeated measurements of one thing."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def __str__(self) -> str:
+        return f"{spelled(self.best)} (median {spelled(self.median)} of {len(self.seconds)})"
+
+
+def spelled(seconds: float) -> str:
+    """Three digits and a unit."""
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms"), (600.0, 1.0, "s"), (36_000.0, 1 / 60, "min")):
+        if seconds < limit:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds / 3600:.3g} h"
+
+
+def once(run: Callable[[], Any]) -> float:
+    """Seconds of one call; a GPU is waited for."""
+    _wait()
+    start = time.perf_counter()
+    run()
+    _wait()
+    return time.perf_counter() - start
+
+
+def _wait() -> None:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def in_turns(
+    runs: Mapping[str, Callable[[], Any]], *, repeats: int, seconds: float = float("inf"), warm_up: bool = True
+) -> dict[str, Timing]:
+    """Each run `repeats` times, one after the other in every round; no new round after `seconds`. Warm-up is not counted."""
+    if warm_up:
+        for run in runs.values():
+            run()
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    start = time.perf_counter()
+    for number in range(repeats):
+        if number and time.perf_counter() - start > seconds:
+            break
+        for name, run in runs.items():
+            found[name].append(once(run))
+    return {name: Timing(tuple(measured)) for name, measured in found.items()}
+
+
+def timed(run: Callable[[], Any], *, repeats: int, seconds: float = float("inf"), warm_up: bool = True) -> Timing:
+    return in_turns({"it": run}, repeats=repeats, seconds=seconds, warm_up=warm_up)["it"]

@@ -1,0 +1,82 @@
+"""The benchmark programs run from end to end on very small models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import cpu, gpu, gpu_rows, growth, naive, report
+
+
+def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "cpu.json"
+    assert cpu.main(["--tiny", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    labels = [row.label for row in cpu.rows(24)]
+    assert {f"{label}: forward passes" for label in labels} <= set(found["figures"])
+    assert {f"{label}: against naive" for label in labels if label != "attention"} <= set(found["figures"])
+    assert "hidden_token_attribution, 16 probes: mean relative error" in found["figures"]
+    assert found["figures"]["torch modules loaded by mixlens --help"]["passed"]
+    assert {"date", "command", "versions", "machine"} <= set(found)
+    assert "against the last" in capsys.readouterr().out
+
+
+def test_cpu_fails_where_numbers_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, sizes = cpu.Run(), cpu.TINY
+    model = cpu.models.bert(**sizes.config)
+    recording = cpu.mixlens.Lens(model).record(cpu.models.tokens(model, sizes.tokens))
+    layer = naive.RecordedLayer.of(recording, sizes.layer)
+    right = naive.MAPS["alti"]
+    monkeypatch.setitem(naive.MAPS, "alti", lambda given: 1.001 * right(given))
+    cpu.kernel_row(run, cpu.Row("alti", "alti", 8, 2.5), recording, layer, sizes)
+    assert run.wrong
+
+
+def test_gpu_rows_survive_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(bench: gpu_rows.Bench) -> None:
+        """Always fails."""
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(gpu, "ROWS", [broken, gpu_rows.llama_attention_norm, gpu_rows.batch_alti])
+    assert gpu.main(["--tiny", "--out", str(tmp_path)]) == 1
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    assert found["failed"] == {"broken": "RuntimeError: out of luck"}
+    assert len(found["figures"]) == 3
+    assert "Traceback" in (tmp_path / "gpu.txt").read_text()
+
+
+def test_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "CASES", [case for case in growth.CASES if case.label in ("attention", "alti")])
+    out = tmp_path / "growth.json"
+    assert growth.main(["--tiny", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert len(found["curves"]) == 2 * 3
+    assert all(size > 0 for curve in found["curves"] for size in curve["bytes"])
+
+
+def test_slope_is_the_power() -> None:
+    sizes = [16, 32, 64]
+    assert growth.slope(sizes, [3.0 * size**2 for size in sizes]) == pytest.approx(2)
+
+
+def test_changes_tell_better_from_worse() -> None:
+    last = {"figures": {"speed": {"value": 10.0}, "cost": {"value": 10.0}}}
+    assert report.change(report.Figure("speed", 5.0, at_least=True), last) == "×0.50 WORSE"
+    assert report.change(report.Figure("cost", 5.0), last) == "×0.50 better"
+    assert report.change(report.Figure("cost", 10.5), last) == "×1.05"
+    assert report.change(report.Figure("other", 1.0), last) == "new"
+
+
+def test_a_section_of_the_page_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- cpu -->\nold\n<!-- end of cpu -->\nafter\n")
+    report.write_section("cpu", "new", page)
+    assert page.read_text() == "before\n<!-- cpu -->\nnew\n<!-- end of cpu -->\nafter\n"
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    text = report.PAGE.read_text()
+    for name in ("cpu", "growth", "memory", "gpu"):
+        assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1
