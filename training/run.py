@@ -6,8 +6,8 @@ evaluate.
     python -m training.run --smoke --out build/smoke        # seconds, on a CPU, from generated text alone
 
 A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and the
-number of steps taken is reported); without them a run is the same every time on the same machine and
-library versions.
+number of steps taken is reported); without them seed and step counts fix the run, up to what GPU kernels
+leave open.
 """
 
 from __future__ import annotations
