@@ -42,5 +42,5 @@ def prepared_for(distance: str) -> Callable[[Rows], Rows]:
 
 def separation(distance: str, a: Rows, b: Rows) -> Float[Tensor, " row"]:
     """The distance of prepared rows. On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left."""
-    squares = (a - b).square_().sum(-1)
-    return squares.sqrt() if distance == "euclidean" else squares / 2
+    length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
+    return length if distance == "euclidean" else length.square() / 2

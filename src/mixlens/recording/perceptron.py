@@ -74,7 +74,7 @@ def perceptron(layer: Layer) -> Perceptron | None:
     like, module = layer.input, layer.module
     norm = norm_of(module.get_submodule(paths.norm), like)
     first = [affine_map(module.get_submodule(path), int(like.shape[-1]), like) for path in paths.first]
-    if norm is None or any(part is None for part in first):
+    if norm is None or not norm.scaled or any(part is None for part in first):
         return None
     firsts = tuple(part for part in first if part is not None)
     second = affine_map(module.get_submodule(paths.second), int(firsts[0][0].shape[1]), like)
