@@ -6,6 +6,7 @@ The vectors T_ij themselves, targets x sources x d_model, are never formed; only
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -46,13 +47,18 @@ class Decomposition:
             take(parts.constant, 1), take(parts.total, 1), targets.target_positions(batch, count, site.weights.device),
         )  # fmt: skip
 
+    @cached_property
     def diagonal(self) -> Float[Tensor, "batch target d_model"]:
         """T_ii, each added up as it stands: here the residual may cancel most of what attention writes."""
-        batch, heads, targets, _ = self.weights.shape
-        itself = self.positions[:, None, :, None]
-        weights = self.weights.gather(3, itself.expand(batch, heads, targets, 1))
-        vectors = self.vectors.gather(2, itself.expand(batch, heads, targets, self.vectors.shape[-1]))
-        return (weights * vectors).sum(1) * self.scale[..., None] + self.own
+        batch, heads, targets, sources = self.weights.shape
+        weights, vectors = self.weights, self.vectors
+        if targets == sources and torch.equal(self.positions, torch.arange(targets, device=weights.device).expand(batch, -1)):
+            weights = weights.diagonal(dim1=2, dim2=3)
+        else:
+            itself = self.positions[:, None, :, None]
+            weights = weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
+            vectors = vectors.gather(2, itself.expand(batch, heads, targets, vectors.shape[-1]))
+        return torch.einsum("bht,bhtd->btd", weights, vectors) * self.scale[..., None] + self.own
 
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]

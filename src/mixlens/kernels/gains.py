@@ -33,7 +33,7 @@ def manhattan_gains(
     gains = gains * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return gains
-    return parts.with_diagonal(gains, manhattan_gain(parts.diagonal(), y, shift))
+    return parts.with_diagonal(gains, manhattan_gain(parts.diagonal, y, shift))
 
 
 def manhattan_gain(

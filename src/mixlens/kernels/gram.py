@@ -35,4 +35,4 @@ def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target 
     norms = summed_norms(parts.weights, parts.vectors, limit) * parts.scale.abs()[..., None]
     if not parts.own_is_source:
         return norms
-    return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal(), dim=-1))
+    return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal, dim=-1))

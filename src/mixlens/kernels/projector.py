@@ -53,11 +53,13 @@ def value_columns(
     """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows of padding zero."""
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = wide(values) * real[:, None, :, None]
-    projection = wide(output_weight)
     least = tolerance(values.dtype)
-    full = inverse_factor(projection @ projection.mT, least).trusted
+    # A product in the weights' own precision shows conditions far from its rounding; the few other heads are looked at closely.
+    full = inverse_factor(wide(output_weight @ output_weight.mT), 1e-3).trusted
     for head in (~full).nonzero()[:, 0].tolist():
-        left, sizes, _ = torch.linalg.svd(projection[head], full_matrices=False)
+        left, sizes, _ = torch.linalg.svd(wide(output_weight[head]), full_matrices=False)
+        if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
+            continue
         kept = left * (sizes > least * sizes[0])
         columns[:, head, :, : kept.shape[1]] = columns[:, head] @ kept
         columns[:, head, :, kept.shape[1] :] = 0
