@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 AGGREGATES = ("mean", "rollout", "last")
 
+# What a side-by-side view needs in seconds: an unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
+_DEFAULTS: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 32}}
+
 # Measures that explain an output of the model, not a target inside a layer.
 OUTPUT_MEASURES = ("blank_out", "deep_lift", "gradient_norm", "gradient_x_input", "integrated_gradients")
 
@@ -74,9 +77,13 @@ def comparison(
     aggregate: str | int = "mean",
     only: Sequence[str] | None = None,
     words: bool = False,
+    explain: Mapping[str, Any] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Comparison:
     """Measures one recording by every measure that applies to it.
+
+    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or `label`; default: the model's own prediction
+    at the target); `options` holds further options by measure. Hidden token attribution is estimated with 32 probes unless they say else.
 
     `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or a layer's number. Measures of the
     whole model (hidden token attribution and those that explain an output) have a single natural row and use that.
@@ -92,9 +99,9 @@ def comparison(
     position, label = -1, ""
     for name in only or names():
         try:
-            given = dict((options or {}).get(name, {}))
+            given = {**_DEFAULTS.get(name, {}), **(options or {}).get(name, {})}
             if name in OUTPUT_MEASURES:
-                given = {**_explained(recording, target), **given}
+                given = {**_explained(recording, target), **(explain or {}), **given}
             found = measure(name, recording, **given)
             assert not isinstance(found, list)
             if specs[name].facts.signed or found.facts.signed:

@@ -164,6 +164,7 @@ class Lens:
         aggregate: str | int = "mean",
         only: Sequence[str] | None = None,
         words: bool = False,
+        explain: Mapping[str, Any] | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Comparison:
         """Every measure that applies, side by side for one target, from one recording. Default target: the mask, else the last token."""
@@ -174,7 +175,7 @@ class Lens:
             labels = recording.target_tokens(None, 0).labels
             mask = getattr(self.tokenizer, "mask_token", None)
             target = labels.index(mask) if labels.count(mask) == 1 else len(labels) - 1
-        return comparison(recording, target, aggregate=aggregate, only=only, words=words, options=options)
+        return comparison(recording, target, aggregate=aggregate, only=only, words=words, explain=explain, options=options)
 
     def predictions(self, text: Text, *, top: int = 5) -> list[tuple[str, float]]:
         """The model's likeliest words at the [MASK], or after the last token, with their probabilities."""

@@ -111,7 +111,7 @@ def test_demo_tells_the_story() -> None:
     result = run(app, ["demo"])
     assert result.exit_code == 0, result.output
     assert "the model fills in: " in result.stdout
-    assert "rank «pictures» first:" in result.stdout
+    assert "Rank of the cue in 8 sentences" in result.stdout
 
 
 def test_version_and_help_need_no_torch() -> None:

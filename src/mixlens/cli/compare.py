@@ -22,6 +22,8 @@ def compare(
         str | None, typer.Option(help="The target: a token or its position. Default: the [MASK], else the last.")
     ] = None,
     cue: Annotated[str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")] = None,
+    word: Annotated[str | None, typer.Option(help="The output word that gradients and erasure explain. Default: the likeliest.")] = None,
+    foil: Annotated[str | None, typer.Option(help="The word that it is set against, such as is for are.")] = None,
     layers: Annotated[str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")] = "mean",
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
     model: ModelOption = None,
@@ -32,7 +34,9 @@ def compare(
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
     lens = lens_from(model, device, dtype, trust_remote_code)
-    found = lens.compare(text, _number(target), aggregate=_number(layers) or "mean", words=words)
+    explain = {name: value for name, value in (("word", word), ("foil", foil)) if value is not None}
+    aggregate = _number(layers)
+    found = lens.compare(text, _number(target), aggregate="mean" if aggregate is None else aggregate, words=words, explain=explain)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return

@@ -5,27 +5,54 @@ from __future__ import annotations
 from mixlens.cli.compare import show
 from mixlens.cli.loading import lens_from
 
-TEXT, TARGET, CUE = "The pictures of some hat [MASK] scaring Marcus.", "[MASK]", "pictures"
+# Text, the word that the masked one must agree with, the right word, the wrong one. The first is shown in full.
+SENTENCES = (
+    ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is"),
+    ("The keys to the old cabinet [MASK] on the table.", "keys", "are", "is"),
+    ("The author of the books [MASK] written a letter.", "author", "has", "have"),
+    ("The sisters of the king [MASK] not leaving the house.", "sisters", "are", "is"),
+    ("The teacher with the red books [MASK] smiling.", "teacher", "is", "are"),
+    ("The dogs near the river [MASK] barking.", "dogs", "were", "was"),
+    ("The boy behind the trees [MASK] seen the bird.", "boy", "has", "have"),
+    ("The songs about the girl [MASK] very old.", "songs", "are", "is"),
+)
 
 
 def demo() -> None:
     """Run the main job on the bundled model: which measures find the word that the verb must agree with?"""
+    import numpy as np
     from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
 
     console = Console(highlight=False)
     lens = lens_from(None, "cpu", "float32")
-    guesses = lens.predictions(TEXT, top=5)
-    console.print(f"\n{TEXT}", markup=False, style="bold")
-    console.print("the model fills in: " + ", ".join(f"{word} {share:.0%}" for word, share in guesses))
+    text, cue, word, foil = SENTENCES[0]
+    guesses = lens.predictions(text, top=5)
+    console.print(f"\n{text}", markup=False, style="bold")
+    console.print("the model fills in: " + ", ".join(f"{guess} {share:.0%}" for guess, share in guesses))
     console.print(
-        f"The verb must agree with «{CUE}»; «hat» stands nearer and is singular. Which measures show that the model uses «{CUE}»?\n"
+        f"The verb must agree with «{cue}»; «hat» stands nearer and is singular. Which measures find «{cue}»?\n"
+        f"Gradients and erasure explain «{word}» against «{foil}»; the others show what [MASK] takes in, mean of the layers.\n",
+        markup=False,
     )
-    found = lens.compare(TEXT, TARGET)
-    show(found, CUE)
-    ranks = found.rank_of(found.sources.index(CUE))
-    finders = [name for name, rank in ranks.items() if rank == 1]
-    console.print(f"\nrank «{CUE}» first: {', '.join(finders) or 'none'}")
-    console.print(f"do not: {', '.join(name for name in ranks if name not in finders) or 'none'}")
+    found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
+    show(found, cue)
+
+    ranks: dict[str, list[int]] = {name: [] for name in found.scores}
+    counts = []
+    for text, cue, word, foil in track(SENTENCES, "one sentence may be luck: eight …", console=Console(stderr=True), transient=True):
+        found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
+        counts.append(len(found.sources) - 1)
+        for name, rank in found.rank_of(found.sources.index(cue)).items():
+            ranks[name].append(rank)
+    chance = float(np.mean([(count + 1) / 2 for count in counts]))
+    table = Table("measure", "mean rank", "ranks", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, places in sorted(ranks.items(), key=lambda item: float(np.mean(item[1]))):
+        mean = float(np.mean(places))
+        table.add_row(name, f"{mean:.1f}" + (" [green]finds it[/]" if mean < 2.5 else ""), " ".join(map(str, places)))
+    console.print(f"\nRank of the cue in {len(SENTENCES)} sentences of this kind (1 = largest; by chance {chance:.1f}):")
+    console.print(table)
     console.print(
         "\nTry your own: mixlens compare 'TEXT with a [MASK]' --model NAME, or mixlens map TEXT --measure value_zeroing --target '[MASK]'",
         markup=False,
