@@ -1,0 +1,307 @@
+"""The documentation holds: its programs run, its commands print what it shows, its lists are complete, its links lead somewhere.
+
+* A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not run: <why>` leaves a block out.
+* A `text` block right after a program is what it prints. A `console` block holds commands (`$ mixlens …`) and what they print. Numbers
+  and shades may differ between machines, words may not. A line `…` stands for any lines.
+* Other blocks (`sh`, `yaml` …) are only shown.
+
+`python -m tests.test_docs` writes what programs and commands print now into the pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import mixlens
+from mixlens.cli import app, main
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BUNDLED = Path(mixlens.__file__).parent / "bundled"
+NOT_RUN = "# not run: "
+ELLIPSIS = "…"
+WIDTH = "100"
+SLOW = ("mixlens demo",)  # its output is written into the page, and the command has tests of its own
+
+needs_bundled = pytest.mark.skipif(
+    not (BUNDLED / "masked" / "config.json").exists(),
+    reason=f"NOT RUN: the pages use the bundled model, and there is none in {BUNDLED / 'masked'}",
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page; `line` is the number of its first line of content, from 1."""
+
+    kind: str
+    line: int
+    content: str
+
+
+def blocks(text: str) -> list[Block]:
+    found: list[Block] = []
+    lines = text.splitlines()
+    start, kind = -1, ""
+    for number, line in enumerate(lines, 1):
+        if not line.startswith("```"):
+            continue
+        if start < 0:
+            start, kind = number + 1, line[3:].strip()
+        else:
+            found.append(Block(kind, start, "".join(f"{each}\n" for each in lines[start - 1 : number - 1])))
+            start = -1
+    assert start < 0, f"the block that starts in line {start} has no end"
+    return found
+
+
+def ids(pages: list[Path]) -> list[str]:
+    return [page.relative_to(ROOT).as_posix() for page in pages]
+
+
+# ------------------------------------------------------------------------------------- programs and commands
+
+
+def printed_by_command(line: str) -> str:
+    """What a person sees who types the command: both streams, as they come."""
+    words = shlex.split(line)
+    assert words[0] == "mixlens", f"only mixlens commands are run, not {line!r}"
+    printed = io.StringIO()
+    plain = {"COLUMNS": WIDTH, "NO_COLOR": "1", "TERM": "dumb"}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(SystemExit))
+        stack.enter_context(contextlib.redirect_stdout(printed))
+        stack.enter_context(contextlib.redirect_stderr(printed))
+        stack.enter_context(mock.patch.object(sys, "argv", words))
+        stack.enter_context(mock.patch.dict(os.environ, plain))
+        main()
+    return tidy(printed.getvalue())
+
+
+def tidy(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
+
+
+def sessions(content: str) -> Iterator[tuple[str, str]]:
+    """Commands of a console block, each with the lines after it."""
+    for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
+        command, _, output = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, output = output.partition("\n")
+            command = f"{command[:-1]}{more}"
+        yield command, output
+
+
+def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Block, str, str]]:
+    """Runs a page from top to bottom; yields what is shown and what was printed, for every block that shows output."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    found = blocks(text)
+    lines = text.splitlines()
+    for number, block in enumerate(found):
+        if block.kind == "console":
+            for command, shown in sessions(block.content):
+                if slow or command not in SLOW:
+                    yield block, shown, printed_by_command(command)
+        if block.kind != "python" or block.content.startswith(NOT_RUN):
+            continue
+        printed = io.StringIO()
+        program = compile("\n" * (block.line - 1) + block.content, name, "exec")
+        with contextlib.redirect_stdout(printed):
+            exec(program, namespace)
+        end = block.line + block.content.count("\n")  # the closing fence
+        after = found[number + 1] if number + 1 < len(found) else None
+        if after is not None and after.kind == "text" and not any(lines[end : after.line - 2]):
+            yield after, after.content, tidy(printed.getvalue())
+
+
+def words_of(text: str) -> list[str]:
+    """Lines without what may differ: numbers, shades, bars, and the letters of measures that agree with each other."""
+    text = re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?", "#", text)
+    text = re.sub(r"[░▒▓█]+|(?<=\s)-(?=\s|$)", " ", text)
+    text = re.sub(r"\b[a-z] #", "#", text)
+    return [" ".join(line.split()) for line in text.strip("\n").splitlines()]
+
+
+def matches(shown: str, printed: str) -> bool:
+    expected, found = words_of(shown), words_of(printed)
+    if ELLIPSIS not in expected:
+        return expected == found
+    gap = expected.index(ELLIPSIS)
+    head, tail = expected[:gap], expected[gap + 1 :]
+    return len(found) >= len(head) + len(tail) and found[:gap] == head and found[len(found) - len(tail) :] == tail
+
+
+def uses_bundled(page: Path) -> bool:
+    return any(block.kind == "console" or "bundled" in block.content for block in blocks(page.read_text()))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=needs_bundled if uses_bundled(page) else ()) for page in PAGES],
+    ids=ids(PAGES),
+)
+def test_programs_run_and_print_what_is_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block, shown, printed in run_page(page.read_text(), str(page)):
+        assert matches(shown, printed), f"{page.name}, line {block.line}: shown\n{shown}\nprinted\n{printed}"
+
+
+def test_a_difference_in_words_is_seen() -> None:
+    assert matches("1. hat 5 0.25 ██\n", "1. hat 5 0.31 ███\n")
+    assert not matches("1. hat 5 0.25 ██\n", "1. dog 5 0.25 ██\n")
+    assert not matches("one\ntwo\n", "one\n")
+    assert matches("one\n…\nthree\n", "one\ntwo\ntwo\nthree\n")
+    assert not matches("one\n…\nthree\n", "one\ntwo\n")
+    page = "```python\nprint('a')\n```\n\n```text\nb\n```\n"
+    ((_, shown, printed),) = run_page(page, "page")
+    assert not matches(shown, printed)
+    with pytest.raises(ZeroDivisionError):
+        list(run_page("```python\n1 / 0\n```\n", "page"))
+    assert list(run_page("```python\n# not run: it cannot\n1 / 0\n```\n", "page")) == []
+
+
+# ---------------------------------------------------------------------------------------------- completeness
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Heading -> the text under it, up to the next heading of the same or a higher level."""
+    text = without_blocks(page.read_text())
+    heads = list(re.finditer(r"^(#+) (.+)$", text, flags=re.M))
+    found = {}
+    for number, head in enumerate(heads):
+        later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
+        found[head[2].replace("`", "").strip()] = text[head.end() : next(later, len(text))]
+    return found
+
+
+def without_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+
+
+OF_THE_OUTPUT = ("label", "word", "foil", "position", "of")
+
+
+@pytest.mark.parametrize("name", mixlens.measures())
+def test_every_measure_has_a_section_that_is_true(name: str) -> None:
+    found = sections(ROOT / "docs" / "measures.md")
+    assert name in found, f"docs/measures.md has no section on {name}"
+    section, spec = found[name], mixlens.measures()[name]
+    scope = f"*{' and '.join(spec.sites)}-attention; {'per head too' if spec.per_head else 'whole layers only'}.*"
+    assert scope in section, f"the section on {name} should say: {scope}"
+    for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
+        assert part in section, f"the section on {name} lacks {part}"
+    for option in spec.options:
+        where = found["What is explained"] if option.name in OF_THE_OUTPUT else section
+        assert f"`{option.name}" in where, f"the option {option.name} of {name} is not explained"
+    authors = spec.citation.split()[0]
+    assert authors in section or authors == "none:", f"the section on {name} does not cite {authors}"
+
+
+def test_every_command_and_option_is_on_the_page() -> None:
+    import typer
+
+    found = sections(ROOT / "docs" / "cli.md")
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        assert f"mixlens {name}" in found, f"docs/cli.md has no section on mixlens {name}"
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--") and option != "--help":
+                    place = found[f"mixlens {name}"] + found["Options that commands share"]
+                    assert f"`{option}" in place, f"docs/cli.md does not explain {option} of mixlens {name}"
+    shown = [command for block in blocks((ROOT / "docs" / "cli.md").read_text()) for command, _ in sessions(block.content)]
+    for name in commands:
+        assert any(shlex.split(line)[1] == name for line in shown), f"docs/cli.md has no example of mixlens {name}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    yaml = pytest.importorskip("yaml")
+    listed = {path for entry in yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"] for path in entry.values()}
+    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]}
+
+
+# ----------------------------------------------------------------------------------------------------- links
+
+GENERATED = ROOT / "docs" / "performance"  # filled by the benchmarks
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which headings can be linked, as Python-Markdown and GitHub make them."""
+    heads = re.findall(r"^#+ (.+)$", without_blocks(page.read_text()), flags=re.M)
+    plain = [unicodedata.normalize("NFKD", head.replace("`", "")).lower() for head in heads]
+    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain}
+
+
+@pytest.mark.parametrize("page", LINKED, ids=ids(LINKED))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        place = page.parent / path if path else page
+        assert place.exists() or GENERATED in place.parents, f"{page.name} links to {link}, which is not there"
+        if anchor:
+            assert anchor in anchors(place), f"{page.name} links to {link}: {place.name} has no such heading"
+
+
+# ------------------------------------------------------------------------------------------- version and citation
+
+
+def test_citation_and_changelog_name_this_version() -> None:
+    yaml = pytest.importorskip("yaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == mixlens.__version__
+    assert citation["license"] == "Apache-2.0"
+    assert {reference["year"] for reference in citation["references"]} == {2020, 2022, 2023}
+    assert f"## [{mixlens.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+# --------------------------------------------------------------------------------------------------- renewal
+
+
+def renewed(text: str, name: str) -> str:
+    """A page with what its programs and commands print now. A line `…` stays where it was, counted from the first line."""
+    made: dict[int, list[str]] = {}
+    for block, shown, printed in run_page(text, name, slow=True):
+        lines = shown.splitlines()
+        if ELLIPSIS in lines:
+            gap, now = lines.index(ELLIPSIS), printed.splitlines()
+            rest = len(lines) - gap - 1
+            printed = "".join(f"{line}\n" for line in [*now[:gap], ELLIPSIS, *now[len(now) - rest :]])
+        made.setdefault(block.line, []).append(printed)
+    lines = text.splitlines(keepends=True)
+    for block in reversed(blocks(text)):
+        if block.line not in made:
+            continue
+        content = made[block.line][0]
+        if block.kind == "console":
+            parts = re.split(r"(?m)^(?=\$ )", block.content)[1:]
+            gaps = ["\n" * part.endswith("\n\n") for part in parts]
+            heads = [part[: len(part) - len(shown)] for part, (_, shown) in zip(parts, sessions(block.content), strict=True)]
+            content = "".join(head + output + gap for head, output, gap in zip(heads, made[block.line], gaps, strict=True))
+        lines[block.line - 1 : block.line - 1 + block.content.count("\n")] = [content]
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
+    for each in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)  # programs may write files
+            each.write_text(renewed(each.read_text(), str(each)))
+            os.chdir(ROOT)
+        print(each)
