@@ -1,7 +1,7 @@
 """How much nearer each source brings a target to its output, in the L1 norm: ||y_i||_1 - ||y_i - T_ij||_1.
 
-The L1 norm has no Gram form. A few sources at a time, T_j is the product of a (target x head) and a (head x d_model) matrix, so that
-targets x sources x d_model numbers never exist; when causal, targets before the first of these sources are left out.
+The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a (target x head) and a (head x d_model)
+matrix, so that targets x sources x d_model numbers never exist; when causal, targets before the first of these sources are left out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ def manhattan_gains(
     shifted = y if shift == 0.0 else y - shift
     size = y.abs().sum(-1)
     gains = y.new_zeros(batch, targets, sources)
-    for part in pieces(sources, batch * targets * y.shape[-1] * y.element_size(), limit):
-        first = min(part.start, targets) if causal else 0
-        weights = parts.weights[:, :, first:, part] * parts.scale[:, None, first:, None]
-        block = weights.permute(0, 3, 2, 1) @ parts.vectors[:, :, part].transpose(1, 2)
-        distance = block.sub_(shifted[:, None, first:]).abs_().sum(-1)  # in place: one block in memory
-        gains[:, first:, part] = size[:, first:, None] - distance.mT
+    row_bytes = batch * y.shape[-1] * y.element_size()
+    for rows in pieces(targets, row_bytes, limit):
+        for part in pieces(min(sources, rows.stop) if causal else sources, row_bytes * (rows.stop - rows.start), limit):
+            here = slice(max(rows.start, part.start), rows.stop) if causal else rows
+            weights = parts.weights[:, :, here, part] * parts.scale[:, None, here, None]
+            block = weights.permute(0, 3, 2, 1) @ parts.vectors[:, :, part].transpose(1, 2)
+            distance = block.sub_(shifted[:, None, here]).abs_().sum(-1)  # in place: one block in memory
+            gains[:, here, part] = size[:, here, None] - distance.mT
     gains = gains * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return gains

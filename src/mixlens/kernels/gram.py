@@ -13,6 +13,8 @@ from torch import Tensor
 from mixlens.kernels.chunks import pieces, wide
 from mixlens.kernels.decomposition import Decomposition
 
+_CACHED = 8 * 2**20  # on a CPU larger pieces leave the cache and take two to three times as long
+
 
 def summed_norms(
     weights: Float[Tensor, "batch head target source"], vectors: Float[Tensor, "batch head source d_model"], limit: int
@@ -20,6 +22,7 @@ def summed_norms(
     """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a temporary."""
     batch, heads, targets, sources = weights.shape
     norms = weights.new_empty(batch, targets, sources)
+    limit = min(limit, _CACHED) if weights.device.type == "cpu" else limit
     bytes_each = 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads)
     for part in pieces(sources, bytes_each, limit):
         at_source = wide(vectors[:, :, part].transpose(1, 2))

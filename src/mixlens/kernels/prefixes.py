@@ -46,8 +46,7 @@ def visible_projection(
         seen = visibility.of(at, sources)
         rows = rows * seen[:, None]
         born = births[:, :, None] <= at[:, None, :, None]
-        prefix = seen.sum(-1) == (at + 1).minimum(visibility.lengths[:, None])
-        prefix = prefix & torch.tensor(visibility.causal, device=at.device)
+        prefix = (seen.sum(-1) == (at + 1).minimum(visibility.lengths[:, None])) & visibility.causal
         born = torch.where(prefix[:, None, :, None], born, births[:, :, None] < never)
         made, right = _shortest(rows, rotated, seen, born, limit)
         exact = prefix[:, None] & (born.sum(-1) == seen.sum(-1)[:, None])  # independent rows: nothing to exchange
