@@ -145,7 +145,7 @@ def measured(sizes: Sizes) -> Run:
     if not found.difference <= hidden_tokens.AGREEMENT:
         run.wrong.append(f"hidden_token_attribution: the naive form differs by {found.difference:.1e}")
     say("imports")
-    run.other += [(figure, "best of fresh processes") for figure in import_figures(1 if sizes is TINY else 5)]
+    run.other += [(figure, "best of fresh processes") for figure in import_figures(1 if sizes is TINY else 3)]
     return run
 
 
