@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test check format bench bench-memory clean
+.PHONY: demo test check format bench bench-memory docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -28,11 +28,15 @@ bench: $(VENV)/.ready
 bench-memory: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.memory
 
+docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/mkdocs build --strict
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,bench,dev]'
 	touch $@
 
 clean:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MixlensError
-from mixlens.measures import measure, measures, names
+from mixlens.measures import Spec, measure, measures, names
+from mixlens.row import position_of
+from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +23,6 @@ AGGREGATES = ("mean", "rollout", "last")
 
 # What a side-by-side view needs in seconds: an unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
 _DEFAULTS: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 32}}
-
-# Measures that explain an output of the model, not a target inside a layer.
-OUTPUT_MEASURES = ("blank_out", "deep_lift", "gradient_norm", "gradient_x_input", "integrated_gradients")
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,10 @@ class Comparison:
         return frame
 
     def agreement(self) -> pd.DataFrame:
-        """Spearman's rank correlation of every two measures, over all sources but the target itself."""
-        frame = self.to_dataframe().drop(columns="source")
-        return frame.drop(index=self.target, errors="ignore").corr(method="spearman")
+        """Spearman's rank correlation of every two measures' sizes (signs left out), over all sources but the target itself."""
+        frame = self.to_dataframe().drop(columns="source").abs()
+        agreement: pd.DataFrame = frame.drop(index=self.target, errors="ignore").corr(method="spearman")
+        return agreement
 
     def rank_of(self, source: int) -> dict[str, int]:
         """The place of one source in each measure's order (1 = largest), the target itself left out."""
@@ -74,6 +74,7 @@ def comparison(
     recording: Recording,
     target: int | str,
     *,
+    site: str | None = None,
     aggregate: str | int = "mean",
     only: Sequence[str] | None = None,
     words: bool = False,
@@ -92,56 +93,65 @@ def comparison(
         raise InvalidInput("compare one text at a time")
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number")
+    row = recording.target_tokens(site, 0)
+    place = position_of(target, row, range(len(row)))
+    layers = len(recording.layers(site))
+    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
+        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
     specs = measures()
     scores: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
+    if words:
+        ranges, merged_row = merged_words(row)
+        chosen = next(number for number, (start, stop) in enumerate(ranges) if start <= place < stop)
+        label = merged_row.labels[chosen]
+    else:
+        chosen, label = place, row.labels[place]
     tokens: tuple[str, ...] = ()
-    position, label = -1, ""
     for name in only or names():
+        if name not in specs:
+            raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
         try:
             given = {**_DEFAULTS.get(name, {}), **(options or {}).get(name, {})}
-            if name in OUTPUT_MEASURES:
-                given = {**_explained(recording, target), **(explain or {}), **given}
-            found = measure(name, recording, **given)
+            if specs[name].explains_output:
+                given = {**_explained(recording, site, place), **(explain or {}), **given}
+            found = measure(name, recording, site=site, **given)
             assert not isinstance(found, list)
-            if specs[name].facts.signed or found.facts.signed:
-                found = found.normalized(absolute=True) if aggregate == "rollout" else found
-            merged = found.words() if words else found
-            row = _one_row(name, merged, target, aggregate)
+            scores[name], sources = _one_row(found, specs[name], chosen, aggregate, words)
+            tokens = sources if not specs[name].explains_output or not tokens else tokens
         except (MixlensError, ImportError) as error:
             left_out[name] = str(error)
-            continue
-        scores[name] = row
-        if name not in OUTPUT_MEASURES and position < 0:
-            chosen = merged.row(target)
-            position, label, tokens = chosen.target, chosen.token, merged.source_tokens
     if not scores:
         raise InvalidInput("no measure applies: " + "; ".join(f"{name}: {reason}" for name, reason in left_out.items()))
-    return Comparison(position, label, tokens, str(aggregate), scores, left_out)
+    return Comparison(chosen, label, tokens, str(aggregate), scores, left_out)
 
 
-def _explained(recording: Recording, target: int | str) -> dict[str, Any]:
-    """Output measures explain the model's prediction at the target's position, where the model predicts words at all."""
-    from mixlens.row import position_of
+def _explained(recording: Recording, site: str | None, place: int) -> dict[str, Any]:
+    """Output measures explain the prediction at the target's position, where the model predicts a word at each position of the site."""
+    logits = getattr(recording.output, "logits", None)
+    stack = recording.structure.stack_of(site)
+    predicts = logits is not None and logits.dim() == 3 and (stack is recording.structure.stacks[-1])
+    return {"position": place} if predicts else {}
 
-    row = recording.target_tokens(None, 0)
-    return {"position": position_of(target, row, tuple(range(len(row))))}
 
-
-def _one_row(name: str, maps: MixingMaps, target: int | str, aggregate: str | int) -> np.ndarray:
-    if name in OUTPUT_MEASURES:
+def _one_row(maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+    """One number for each source, adding up to one in absolute value, and the sources' labels."""
+    if spec.explains_output:
+        maps = maps.words() if words else maps
         values = maps.scores[0, 0]
     elif maps.provenance.get("reaches_input") and aggregate in AGGREGATES:
-        values = maps.row(target).scores[-1]
+        maps = maps.words() if words else maps
+        values = maps.row(chosen).scores[-1]
     elif aggregate == "rollout":
-        values = maps.rollout().row(target).scores[-1]
-    elif aggregate == "last" or isinstance(aggregate, int):
-        number = -1 if aggregate == "last" else int(aggregate)
-        values = maps.row(target).scores[number]
+        joined = (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout()
+        maps = joined.words() if words else joined
+        values = maps.row(chosen).scores[-1]
     else:
-        rows = maps.row(target).scores
+        maps = maps.words() if words else maps
+        rows = maps.row(chosen).scores
         sums = np.abs(rows).sum(-1, keepdims=True)
-        values = np.divide(rows, sums, out=np.zeros_like(rows), where=sums > 0).mean(0)
+        shares = np.divide(rows, sums, out=np.zeros_like(rows), where=sums > 0)
+        values = shares.mean(0) if aggregate == "mean" else shares[-1 if aggregate == "last" else int(aggregate)]
     total = np.abs(values).sum()
     result: np.ndarray = values / total if total > 0 else values
-    return result
+    return result, maps.source_tokens

@@ -33,3 +33,10 @@ class WrongKeys(InvalidInput):
 
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer put out NaN or infinity."""
+
+
+class MissingExtra(MixlensError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str = "eval") -> None:
+        super().__init__(f"this needs {package}: pip install 'mixlens[{extra}]'")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.loading import loaded, quiet_loading
 from mixlens.recording.calls import Inputs, batch_size
-from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, row_lengths, unpadded_row
+from mixlens.recording.inputs import Prepared, Text, is_padded_sound, is_pair, prepared, row_lengths, unpadded_row
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.stand_in import stand_in_inputs
@@ -46,8 +47,6 @@ class Lens:
         The class is the one that the checkpoint names (masked LM, causal LM, classifier ...), else the bare model. Code from the
         checkpoint is run only with `trust_remote_code=True`.
         """
-        from mixlens.loading import loaded
-
         model, found = loaded(name, tokenizer, options)
         return cls(model, found)
 
@@ -58,7 +57,11 @@ class Lens:
             raise InvalidInput(f"there is no bundled model {name!r}; choose one of: {', '.join(BUNDLED)}")
         folder = resources.files("mixlens") / "bundled" / name
         options.setdefault("dtype", torch.float32)
-        return cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
+        with quiet_loading():
+            lens = cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
+        config: Any = lens.model.config
+        config._name_or_path = f"mixlens/bundled/{name}"  # not where this machine happens to keep it
+        return lens
 
     # ------------------------------------------------------------------------------------------- recording
 
@@ -111,6 +114,15 @@ class Lens:
 
     # -------------------------------------------------------------------------------------------- measures
 
+    @overload
+    def measure(self, name: str, given: Text, **chosen: Any) -> MixingMaps: ...
+
+    @overload
+    def measure(self, name: str, given: list[Text] | list[str] | list[tuple[str, str]], **chosen: Any) -> list[MixingMaps]: ...
+
+    @overload
+    def measure(self, name: str, given: Mapping[str, Any], **chosen: Any) -> MixingMaps | list[MixingMaps]: ...
+
     def measure(
         self,
         name: str,
@@ -118,7 +130,7 @@ class Lens:
         *,
         site: str | None = None,
         layers: Sequence[int] | None = None,
-        targets: Sequence[int] | None = None,
+        targets: Sequence[int | str] | None = None,
         per_head: bool = False,
         **options: Any,
     ) -> MixingMaps | list[MixingMaps]:
@@ -128,39 +140,33 @@ class Lens:
         chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets, "per_head": per_head, **options}
         if isinstance(given, str) or is_pair(given):
             return measure(name, self.record(given), **chosen)
-        parts = self._in_parts(given)
+        if isinstance(given, Mapping):
+            if not is_padded_sound(given):
+                return measure(name, self.record(given), **chosen)
+            rows = range(len(given["attention_mask"]))
+            parts: list[tuple[list[int], Any]] = [([row], unpadded_row(given, row)) for row in rows]
+        else:
+            parts = _batches(given)
         found: dict[int, MixingMaps] = {}
-        for rows, part in parts:
-            maps = measure(name, self.record(part), **chosen)
-            found.update(zip(rows, maps if isinstance(maps, list) else [maps], strict=True))
-        several = len(found) > 1 or not isinstance(given, Mapping)
-        return [found[row] for row in range(len(found))] if several else found[0]
-
-    def _in_parts(self, given: Any) -> list[tuple[list[int], Any]]:
-        """Batches that are recorded together: texts of like length, tensors as they came, padded audio row by row."""
-        if isinstance(given, Mapping) or hasattr(given, "data"):
-            tensors = dict(given)
-            mask = tensors.get("attention_mask")
-            if mask is None or {"input_ids", "inputs_embeds"} & set(tensors) or bool(mask.bool().all()):
-                return [(list(range(batch_size(tensors))), tensors)]
-            return [([row], unpadded_row(tensors, row)) for row in range(len(mask))]
-        texts = list(given)
-        order = sorted(range(len(texts)), key=lambda i: len(str(texts[i])))
-        parts, start = [], 0
-        while start < len(order):
-            stop = start + 1
-            # Characters bound tokens from above; a batch holds rows x longest of them.
-            while stop < len(order) and (stop + 1 - start) * len(str(texts[order[stop]])) <= _BATCH_CHARACTERS:
-                stop += 1
-            parts.append((order[start:stop], [texts[i] for i in order[start:stop]]))
-            start = stop
-        return parts or [([], texts)]
+        count = sum(len(rows) for rows, _ in parts)
+        for members, part in parts:
+            # An option may be a list with one entry for each text.
+            own: dict[str, Any] = {
+                key: [value[row] for row in members]
+                if key in options and isinstance(value, (list, tuple)) and len(value) == count
+                else value
+                for key, value in chosen.items()
+            }
+            maps = measure(name, self.record(part), **own)
+            found.update(zip(members, maps if isinstance(maps, list) else [maps], strict=True))
+        return [found[row] for row in range(len(found))]
 
     def compare(
         self,
         given: Text | Mapping[str, Any],
         target: int | str | None = None,
         *,
+        site: str | None = None,
         aggregate: str | int = "mean",
         only: Sequence[str] | None = None,
         words: bool = False,
@@ -172,10 +178,12 @@ class Lens:
 
         recording = self.record(given)
         if target is None:
-            labels = recording.target_tokens(None, 0).labels
+            labels = recording.target_tokens(site, 0).labels
             mask = getattr(self.tokenizer, "mask_token", None)
             target = labels.index(mask) if labels.count(mask) == 1 else len(labels) - 1
-        return comparison(recording, target, aggregate=aggregate, only=only, words=words, explain=explain, options=options)
+        return comparison(
+            recording, target, site=site, aggregate=aggregate, only=only, words=words, explain=explain, options=options
+        )
 
     def predictions(self, text: Text, *, top: int = 5) -> list[tuple[str, float]]:
         """The model's likeliest words at the [MASK], or after the last token, with their probabilities."""
@@ -183,7 +191,7 @@ class Lens:
 
         return predicted_words(self.record(text), top)
 
-    def identifiability(self, given: Text | Mapping[str, Any], *, site: str | None = None) -> xr.Dataset:
+    def identifiability(self, given: Text | Mapping[str, Any], *, site: str | None = None) -> xr.Dataset | list[xr.Dataset]:
         """How far the attention weights of each head are determined by what they do; see `mixlens.identifiability`."""
         from mixlens.identifiability.attention import identifiability
 
@@ -192,6 +200,24 @@ class Lens:
 
 # The longest text of a batch times its rows: about 16,000 tokens of English.
 _BATCH_CHARACTERS = 65_536
+
+
+def _batches(texts: Any) -> list[tuple[list[int], list[Text]]]:
+    """Texts of like length together, with their places: what is recorded at once."""
+    if isinstance(texts, (int, float, torch.Tensor)):
+        raise InvalidInput(f"a text, a list of texts or a dict of input tensors is needed, not {type(texts).__name__}")
+    texts = list(texts)
+    order = sorted(range(len(texts)), key=lambda i: len(str(texts[i])))
+    parts, start = [], 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * len(str(texts[order[stop]])) <= _BATCH_CHARACTERS:
+            stop += 1
+        parts.append((order[start:stop], [texts[i] for i in order[start:stop]]))
+        start = stop
+    return parts or [([], texts)]
+
+
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched them since."
 

@@ -26,7 +26,7 @@ from mixlens.row import Row, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     import xarray as xr
 
     from mixlens.recording.recording import Recording

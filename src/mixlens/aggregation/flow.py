@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.aggregation.rollout import layer_transitions
-from mixlens.errors import InvalidInput, MixlensError
+from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps import MixingMaps
 from mixlens.row import layer_index, position_of
 
@@ -44,7 +44,7 @@ def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, lis
     try:
         from igraph import Graph
     except ImportError as error:
-        raise MixlensError("flow needs the graph library igraph: pip install 'mixlens[eval]'") from error
+        raise MissingExtra("igraph") from error
     count = capacities.shape[-1]
     layer, target, source = np.nonzero(capacities)
     edges = np.stack([(layer + 1) * count + target, layer * count + source], 1)

@@ -22,10 +22,14 @@ def compare(
         str | None, typer.Option(help="The target: a token or its position. Default: the [MASK], else the last.")
     ] = None,
     cue: Annotated[str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")] = None,
-    word: Annotated[str | None, typer.Option(help="The output word that gradients and erasure explain. Default: the likeliest.")] = None,
+    word: Annotated[
+        str | None, typer.Option(help="The output word that gradients and erasure explain. Default: the likeliest.")
+    ] = None,
     foil: Annotated[str | None, typer.Option(help="The word that it is set against, such as is for are.")] = None,
     layers: Annotated[str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")] = "mean",
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
+    site: Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")] = None,
+    target_text: Annotated[str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -36,7 +40,10 @@ def compare(
     lens = lens_from(model, device, dtype, trust_remote_code)
     explain = {name: value for name, value in (("word", word), ("foil", foil)) if value is not None}
     aggregate = _number(layers)
-    found = lens.compare(text, _number(target), aggregate="mean" if aggregate is None else aggregate, words=words, explain=explain)
+    given = text if target_text is None else (text, target_text)
+    found = lens.compare(
+        given, _number(target), site=site, aggregate="mean" if aggregate is None else aggregate, words=words, explain=explain
+    )
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -85,6 +92,8 @@ def cue_position(found: Comparison, cue: str) -> int:
     number = _number(cue)
     plain = [source.lstrip("Ġ▁").lower() for source in found.sources]
     if isinstance(number, int):
+        if not 0 <= number < len(found.sources):
+            raise InvalidInput(f"--cue {cue}: there are {len(found.sources)} sources, 0 to {len(found.sources) - 1}")
         return number
     if cue.lower() not in plain:
         raise InvalidInput(f"--cue {cue}: no token of the text is written so; the tokens are: {' '.join(found.sources)}")

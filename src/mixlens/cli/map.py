@@ -13,7 +13,9 @@ from mixlens.cli.options import measure_options
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
+    from mixlens.recording.inputs import Text
 
 
 def map_command(
@@ -38,23 +40,28 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much of each source token is in each target token, by one measure."""
+    from mixlens.measures import measures
+
     options = measure_options(measure, option or [])
-    if save is not None and not save.parent.is_dir():
-        raise InvalidInput(f"--save {save}: there is no folder {save.parent}")
+    if save is not None and (not save.parent.is_dir() or save.is_dir()):
+        raise InvalidInput(f"--save {save}: " + ("that is a folder" if save.is_dir() else f"there is no folder {save.parent}"))
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
+    explains = measure in measures() and measures()[measure].explains_output
+    if explains and target is not None:
+        options.setdefault("position", _position(lens, given, target))  # they explain what the model says there
     maps = lens.measure(measure, given, site=site, per_head=head is not None, layers=chosen, **options)
     if head is not None:
         maps = maps.head(head)
-    maps = maps.words() if words else maps
     maps = maps.rollout() if rollout else maps
+    if target is not None and not explains:
+        maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
+    maps = maps.words() if words else maps
     if layer is not None and rollout:
         maps = maps.at(layers=[layer])
     if save is not None:
         maps.save(save)
-    if target is not None and len(maps.tokens) > 1:
-        maps = maps.at(targets=[_target(target)])
     if as_json:
         print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
         return
@@ -65,6 +72,15 @@ def map_command(
 
 def _target(target: str) -> int | str:
     return int(target) if target.lstrip("-").isdigit() else target
+
+
+def _position(lens: Lens, given: Text, target: str) -> int:
+    """Where the target stands in the text that the model predicts words for."""
+    from mixlens.row import position_of
+
+    recording = lens.record(given)
+    row = recording.tokens[recording.structure.stacks[-1].name][0]
+    return position_of(_target(target), row, range(len(row)))
 
 
 def _as_dict(maps: MixingMaps) -> dict[str, object]:
@@ -97,9 +113,10 @@ def _show(maps: MixingMaps, top: int) -> None:
         raise InvalidInput(
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with --target, or use --json or --save"
         )
-    console.print(
-        f"{steps}, layer {maps.layers[-1]}: targets down, sources across with the rows' numbers, shaded by row", markup=False
-    )
+    console.print(f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row", markup=False)
     labels = [f"{terminal.printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)]
     console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
+    if maps.source_tokens != maps.tokens:
+        legend = "  ".join(f"{number} {terminal.printable(token)}" for number, token in enumerate(maps.source_tokens))
+        console.print(f"sources: {legend}", markup=False)
     console.print(f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers", style="dim")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from mixlens.errors import MissingExtra
+
 
 def scipy_optimize() -> ModuleType:
     try:
         import scipy.optimize
     except ImportError as error:
-        raise ImportError("this needs scipy: pip install mixlens[eval]") from error
+        raise MissingExtra("scipy") from error
     return scipy.optimize

@@ -80,7 +80,7 @@ def measure(
     *,
     site: str | None = None,
     layers: Sequence[int] | None = None,
-    targets: Sequence[int] | None = None,
+    targets: Sequence[int | str] | None = None,
     per_head: bool = False,
     **options: Any,
 ) -> MixingMaps | list[MixingMaps]:

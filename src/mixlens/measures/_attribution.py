@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.errors import InvalidInput, MixlensError
+from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.explained import Explained, special_id
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.zeroing import rows_at_once
@@ -90,5 +90,5 @@ def captum_attribution() -> object:
     try:
         import captum.attr
     except ImportError as error:
-        raise MixlensError("this measure needs Captum: pip install 'mixlens[eval]'") from error
+        raise MissingExtra("Captum") from error
     return captum.attr

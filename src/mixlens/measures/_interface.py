@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
+from mixlens.row import position_of
 from mixlens.tokens import resolved
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class Spec:
     reaches_input: bool = False  # does each layer already speak of the input tokens? Then it is not rolled out
     options: tuple[Option, ...] = ()
 
+    @property
+    def explains_output(self) -> bool:
+        """Does it explain what the model says (a word, a class) rather than what is inside a target?"""
+        return any(option.name == "word" for option in self.options)
+
     def with_options(self, options: tuple[Option, ...]) -> Spec:
         return replace(self, options=options)
 
@@ -90,10 +96,12 @@ class Request:
         *,
         site: str | None,
         layers: Sequence[int] | None,
-        targets: Sequence[int] | None,
+        targets: Sequence[int | str] | None,
         per_head: bool,
     ) -> Request:
         name, stack, kind = recording.structure.site(site)
+        if (layers is not None and not len(layers)) or (targets is not None and not len(targets)):
+            raise InvalidInput("an empty list of layers or targets asks for nothing: leave it out to have all")
         count = len(stack.layers)
         try:
             chosen = tuple(range(count)) if layers is None else tuple(resolved(list(layers), count))
@@ -101,10 +109,9 @@ class Request:
             raise InvalidInput(f"layers {list(layers or [])}: {stack.name} has {count} layers, 0 to {count - 1}") from error
         rows = None
         if targets is not None:
-            try:
-                rows = tuple(tuple(resolved(list(targets), length)) for length in recording.lengths[stack.name])
-            except IndexError as error:
-                raise InvalidInput(f"targets {list(targets)}: {error}") from error
+            rows = tuple(
+                tuple(position_of(target, row, range(len(row))) for target in targets) for row in recording.tokens[stack.name]
+            )
         return cls(name, kind, chosen, rows, per_head, layers is not None)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:

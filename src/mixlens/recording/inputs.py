@@ -31,8 +31,10 @@ class Prepared:
 
 
 def prepared(model: nn.Module, tokenizer: Any, given: Text | Sequence[Text] | Mapping[str, Any]) -> Prepared:
-    if isinstance(given, Mapping) or hasattr(given, "data"):
-        return _from_tensors(model, tokenizer, {**cast(Mapping[str, Any], given)})
+    if isinstance(given, Mapping):
+        return _from_tensors(model, tokenizer, dict(given))
+    if (not isinstance(given, (str, tuple)) and not hasattr(given, "__iter__")) or isinstance(given, Tensor):
+        raise InvalidInput(f"a text, a list of texts or a dict of input tensors is needed, not {type(given).__name__}")
     texts = cast(list[Text], [given] if isinstance(given, str) or is_pair(given) else list(given))
     if not texts:
         raise EmptyInput("no text was given")
@@ -77,7 +79,7 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
         tensors["decoder_attention_mask"] = made["attention_mask"]
         decoder_rows = [
             _labels(tokenizer, row["input_ids"], text, row["offset_mapping"])
-            for row, text in zip(shifted, seconds or [None] * len(shifted), strict=True)
+            for row, text in zip(shifted, seconds or [""] * len(shifted), strict=True)
         ]
     tensors = _checked(model, tensors)
     whole = [text if pair is None or translated else f"{text} {pair}" for text, pair in zip(firsts, pairs, strict=True)]
@@ -191,6 +193,14 @@ def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | Non
     lengths = mask.bool().sum(1)
     in_front = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
     return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
+
+
+def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
+    """A batch of sounds of different lengths: its padding would reach real frames."""
+    mask = tensors.get("attention_mask")
+    if not isinstance(mask, Tensor) or mask.dim() != 2 or {"input_ids", "inputs_embeds", "pixel_values"} & set(tensors):
+        return False
+    return not bool(mask.bool().all())
 
 
 def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:

@@ -117,24 +117,33 @@ class Site:
 
     def parts(self, *, normed: bool = True) -> Parts:
         """The block's output (or with `normed=False` the sum before its output norm), split by source."""
+        maps, scale, own, total = self._block(normed)
         vectors, summed = self.transformed(), self.projected - self.output_bias
+        for linear in maps:
+            vectors, summed = linear(vectors), linear(summed)
+        return Parts(vectors, scale, own, total - own - summed * scale[..., None], total)
+
+    def _block(self, normed: bool) -> tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]:
+        """The linear maps that a contribution passes, the factor of each target, the residual's part, and the block's output."""
+        maps: list[Callable[[Tensor], Tensor]] = []
         state, scale = self.projected, torch.ones_like(self.projected[..., 0])
         for norm in self.branch:
-            inverse = norm.inverse_sigma(state)
-            vectors, summed, scale = norm.linear(vectors), norm.linear(summed), scale * inverse
+            maps.append(norm.linear)
+            scale = scale * norm.inverse_sigma(state)
             state = norm(state)
         factor = self.structure.branch_scale
-        if isinstance(factor, Tensor):
-            factor = factor.to(state)
-        vectors, summed, state = vectors * factor, summed * factor, state * factor
+        if isinstance(factor, Tensor) or factor != 1:
+            by = factor.to(state) if isinstance(factor, Tensor) else factor
+            maps.append(lambda vectors: vectors * by)
+            state = state * by
         own = self.residual * self.structure.residual_scale
         total = own + state
         if normed and self.output_norm is not None:
             inverse = self.output_norm.inverse_sigma(total)
-            vectors, summed, scale = self.output_norm.linear(vectors), self.output_norm.linear(summed), scale * inverse
-            own = self.output_norm.linear(own) * inverse[..., None]
+            maps.append(self.output_norm.linear)
+            scale, own = scale * inverse, self.output_norm.linear(own) * inverse[..., None]
             total = self.output_norm(total)
-        return Parts(vectors, scale, own, total - own - summed * scale[..., None], total)
+        return maps, scale, own, total
 
     @classmethod
     def rebuilt(
@@ -165,7 +174,7 @@ class Site:
             structure, weights, values, matrix.reshape(structure.heads, structure.d_head, -1), bias, residual, projected, projected,
             tuple(norm(path) for path in structure.branch), None if structure.output_norm is None else norm(structure.output_norm), {},
         )  # fmt: skip
-        object.__setattr__(site, "block_output", site.parts().total)
+        object.__setattr__(site, "block_output", site._block(normed=True)[-1])
         errors = {
             "attention product": difference(product, attention.output.to(like)),
             "output projection": _seen(projected, internals, Witness(structure.output_projection, "out")),
