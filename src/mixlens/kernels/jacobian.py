@@ -6,10 +6,15 @@ every layer's output. Source x d_model one-hot tangents give the norms exactly; 
 A layer is linearised by the first of these that agrees with its reverse derivative: `torch.func.jvp` under `vmap` (the layer itself runs
 once for all tangents), or dual numbers on copies. Where neither works (an autograd function without a forward derivative), reverse mode
 gives the same numbers from the other side, one pass down from every layer's every output.
+
+With many tangents it pays to fold what follows a layer's attention into one matrix per target (`folding.py`). The matrices of all layers
+are kept where they fit in memory; else tangents are carried in bands, as many at once as fit, and a layer's matrices live while a band
+passes through it.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -19,10 +24,10 @@ import torch.autograd.forward_ad as forward_ad
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.kernels.folding import Push, fold, folded_bytes, full_precision, pays
 from mixlens.kernels.zeroing import pieces
 
 Tangents = Float[Tensor, "tangent token d"]
-Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}  # some models take a softmax in float32 whatever their dtype
 
 
@@ -84,38 +89,82 @@ class Seeds:
 
 
 def squared_norms(
-    steps: Sequence[Step], seeds: Callable[[int, int, Tensor], Seeds], tokens: tuple[int, int], *, size: int
+    steps: Sequence[Step], seeds: Callable[[int, int, Tensor], Seeds], tokens: tuple[int, int], *, size: int, memory: int = 0
 ) -> SquaredNorms:
-    """For `steps` in their order; `tokens` are the real targets and sources, `size` the tangents carried at once."""
+    """For `steps` in their order; `tokens` are the real targets and sources, `size` the tangents pushed at once.
+
+    `memory`: bytes for matrices and for tangents that wait; with none of it nothing is folded.
+    """
     pushes = [forward_derivative(step) for step in steps]
     if any(push is None for push in pushes):
         return _reverse(steps, seeds, tokens, size)
-    return _forward(steps, [push for push in pushes if push is not None], seeds, tokens, size)
+    return _forward(steps, [push for push in pushes if push is not None], seeds, tokens, size, memory)
 
 
 # -------------------------------------------------------------------------------------------------- forward
 
 
 def _forward(
-    steps: Sequence[Step], pushes: Sequence[Push], seeds: Callable[[int, int, Tensor], Seeds], tokens: tuple[int, int], size: int
+    steps: Sequence[Step],
+    pushes: Sequence[Push],
+    seeds: Callable[[int, int, Tensor], Seeds],
+    tokens: tuple[int, int],
+    size: int,
+    memory: int,
 ) -> SquaredNorms:
     point, states = steps[0].point, steps[0].states
     source = point if states is None else states
     chosen = seeds(tokens[1], int(source.shape[-1]), source)
     sums = _Sums(len(steps), tokens, chosen, along="source")
-    for token, vectors in chosen.chunks(size, len(source)):
-        hidden = vectors if states is None else point.new_zeros(len(vectors), *point.shape)
-        for number, (step, push) in enumerate(zip(steps, pushes, strict=True)):
-            if step.states is None:
-                hidden = push((step.point,), (hidden,))
-            else:
-                hidden = push((step.point, step.states), (hidden, vectors))
-            sums.add(number, token, hidden)
+    plan = _Plan(steps, pushes, chosen.tokens * chosen.per_token, size, memory)
+    chunks = chosen.chunks(size, len(source))
+    while band := list(itertools.islice(chunks, plan.chunks)):
+        carried = [vectors if states is None else point.new_zeros(len(vectors), *point.shape) for _, vectors in band]
+        for number, step in enumerate(steps):
+            push = plan.push(number)
+            for place, (token, vectors) in enumerate(band):
+                if step.states is None:
+                    carried[place] = push((step.point,), (carried[place],))
+                else:
+                    carried[place] = push((step.point, step.states), (carried[place], vectors))
+                sums.add(number, token, carried[place])
     return sums.result()
+
+
+class _Plan:
+    """How each step is pushed through, and how many chunks of tangents go through a step before the next one is taken."""
+
+    def __init__(self, steps: Sequence[Step], pushes: Sequence[Push], tangents: int, size: int, memory: int) -> None:
+        self.steps, self.pushes, self.size = steps, pushes, size
+        self.known: dict[int, Push] = {}
+        sizes = [folded_bytes(step) for step in steps]
+        largest = max(step.point.numel() + (0 if step.states is None else step.states.numel()) for step in steps)
+        chunk = 2 * size * largest * steps[0].point.element_size()
+        self.keep = sum(sizes) <= memory
+        self.chunks = 1 if self.keep else max(1, (memory - max(sizes)) // chunk)
+        together = tangents if self.keep else min(tangents, self.chunks * size)
+        self.folds = [max(sizes) <= memory and pays(step, together) for step in steps]
+        if not any(self.folds):
+            self.chunks = 1
+
+    def push(self, number: int) -> Push:
+        if number in self.known:
+            return self.known[number]
+        if not self.keep:
+            self.known.clear()
+        plain = self.pushes[number]
+        found = fold(self.steps[number], plain, size=self.size) if self.folds[number] else None
+        self.known[number] = plain if found is None else found
+        return self.known[number]
 
 
 def forward_derivative(step: Step) -> Push | None:
     """A way to push tangents through a step that agrees with its reverse derivative, or None."""
+    with full_precision():
+        return _agreeing(step)
+
+
+def _agreeing(step: Step) -> Push | None:
     primals = (step.point,) if step.states is None else (step.point, step.states)
     generator = torch.Generator().manual_seed(0)
     noise = [torch.randn(primal.shape, generator=generator, dtype=torch.float64).to(primal) for primal in primals]
@@ -218,7 +267,7 @@ class _Sums:
         self.squares = torch.zeros_like(self.total)
 
     def add(self, step: int, token: Int[Tensor, " tangent"], vectors: Tangents) -> None:
-        lengths = vectors.double().square().sum(-1)[:, : self.total.shape[-1]]
+        lengths = torch.linalg.vector_norm(vectors[:, : self.total.shape[-1]], dim=-1).double().square()
         self.total[step].index_add_(0, token, lengths)
         if self.seeds.noise is not None:
             self.squares[step].index_add_(0, token, lengths.square())

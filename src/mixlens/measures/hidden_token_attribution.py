@@ -37,6 +37,8 @@ SPEC = Spec(
     reaches_input=True,
 )
 
+_DEVICE_CHUNK_BYTES = 8 * 2**30
+
 
 @dataclass(frozen=True)
 class _NormStep:
@@ -99,8 +101,11 @@ def _row_norms(
     def seeds(count: int, width: int, like: Tensor) -> Seeds:
         return Seeds.exact(count, width, like) if probes is None else Seeds.gaussian(count, width, probes, seed, like)
 
-    size = rows_at_once(_tangent_bytes(layers[0]), recording.memory_budget)
-    found = squared_norms(steps, seeds, tokens, size=size)
+    budget = recording.memory_budget
+    size = rows_at_once(_tangent_bytes(layers[0]), budget)
+    if layers[0].input.device.type != "cpu":  # few large products keep a GPU busy
+        size = max(size, min(budget // 4, _DEVICE_CHUNK_BYTES) // _tangent_bytes(layers[0]))
+    found = squared_norms(steps, seeds, tokens, size=size, memory=budget // 2)
     if norm is None:
         return found
     return SquaredNorms(found.mean[1:], None if found.variance is None else found.variance[1:])
