@@ -34,9 +34,7 @@ def _masked(words: list[str], position: int) -> str:
 def blimp_choices(path: Path) -> list[Choice]:
     """One paradigm of blimp_cues."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [
-        Choice(_masked(r["sentence_good"], r["target_index"]), r["good_word"], r["bad_word"]) for r in rows
-    ]
+    return [Choice(_masked(r["sentence_good"], r["target_index"]), r["good_word"], r["bad_word"]) for r in rows]
 
 
 def blimp_pairs(path: Path) -> list[tuple[str, str]]:

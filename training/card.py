@@ -70,9 +70,7 @@ def _wrapped(text: str) -> str:
     """Running paragraphs filled to one width; headings, tables and lists as they are."""
     front, _, body = text.rpartition("---\n\n# ")
     paragraphs = [
-        part
-        if part.startswith(("#", "|", "-"))
-        else fill(" ".join(part.split()), 110, break_on_hyphens=False)
+        part if part.startswith(("#", "|", "-")) else fill(" ".join(part.split()), 110, break_on_hyphens=False)
         for part in f"# {body}".strip().split("\n\n")
     ]
     return f"{front}---\n\n" + "\n\n".join(paragraphs) + "\n"
@@ -99,9 +97,7 @@ def masked_card(training: dict[str, Any], figures: dict[str, Any], size: int) ->
         for name, r in figures["blimp"].items()
     ]
     blimp.append(["mean", f"**{figures['blimp_mean']:.3f}**", ""])
-    linzen = [
-        [n, f"{r['accuracy']:.3f}", f"{r['scored']} of {r['of']}"] for n, r in figures["linzen"].items()
-    ]
+    linzen = [[n, f"{r['accuracy']:.3f}", f"{r['scored']} of {r['of']}"] for n, r in figures["linzen"].items()]
     every = figures["linzen_all"]
     linzen.append(["all", f"**{every['accuracy']:.3f}**", f"{every['scored']} of {every['of']}"])
     guesses = [
@@ -169,9 +165,7 @@ relied on.
 def causal_card(training: dict[str, Any], figures: dict[str, Any], size: int) -> str:
     """The card of the causal model."""
     settings, text = training["settings"], training["text"]
-    blimp = [
-        [name.replace("_", " "), f"{r['accuracy']:.3f}", str(r["of"])] for name, r in figures["blimp"].items()
-    ]
+    blimp = [[name.replace("_", " "), f"{r['accuracy']:.3f}", str(r["of"])] for name, r in figures["blimp"].items()]
     blimp.append(["mean", f"**{figures['blimp_mean']:.3f}**", ""])
     held = [
         [split, str(r["perplexity"]), str(r["bits_per_character"]), f"{r['tokens']:,}", str(r["paragraphs"])]
@@ -216,9 +210,7 @@ Greedy continuations:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--models", type=Path, required=True)
     arguments = parser.parse_args()

@@ -52,9 +52,7 @@ class Clauses:
             return head.then("of", *self.nouns.plain("thing").words)
         if draw < 0.88:
             word = self.pick(PLURAL_PARTITIVES if plural else SINGULAR_PARTITIVES)
-            inner = self.nouns.determine(
-                self.nouns.noun("any"), True, self.pick([("the",), ("^these",), ("^those",)])
-            )
+            inner = self.nouns.determine(self.nouns.noun("any"), True, self.pick([("the",), ("^these",), ("^those",)]))
             return NounPhrase((word, "of", *inner.words), plural, inner.gender)
         head = self.nouns.determine(self.nouns.noun("thing"), plural)
         return head.then("of", *self.nouns.plain("any").words)
@@ -104,9 +102,7 @@ class Clauses:
             return self.reduced_relative(head)
         if draw < 0.91:
             other = self.nouns.plain(kind)
-            return NounPhrase(
-                (*head.words, "and", *other.words), True, "n" if kind == "person" else head.gender
-            )
+            return NounPhrase((*head.words, "and", *other.words), True, "n" if kind == "person" else head.gender)
         if draw < 0.95:
             return head.then(",", *self.nouns.plain("any", self.chance(0.5)).words, ",")
         return self.relative_clause(self.chain(head, 1))
@@ -130,9 +126,7 @@ class Clauses:
             subject = subject.then(*link, *inner.words, *more)
         if self.chance(0.12):
             year = str(1800 + int(self.random.random() * 220))
-            subject = subject.then(
-                *self.pick([("in", year), (",", "however", ","), (",", "in", "particular", ",")])
-            )
+            subject = subject.then(*self.pick([("in", year), (",", "however", ","), (",", "in", "particular", ",")]))
         draw = self.random.random()
         if draw < 0.35:
             entry = self.pick(self.lexicon.verbs["derived"])

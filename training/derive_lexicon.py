@@ -6,7 +6,7 @@ or a modal and its other forms occur; it counts as transitive when determiners a
 No tagger, no other corpus, no benchmark file. The result is committed (words/derived_*.txt), so that the
 grammar works without the corpus:
 
-    python -m training.derive_lexicon --data ../shared/data
+    python -m training.derive_lexicon --data DATA
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from .corpora import wikitext_paragraphs
 from .morphology import conjugate, listed, plural
 
 SINGULAR_BEFORE = set(listed("a an this each every another one that"))
-PLURAL_BEFORE = set(
-    listed("these those many several two three four five six few various numerous all most other both")
-)
+PLURAL_BEFORE = set(listed("these those many several two three four five six few various numerous all most other both"))
 BASE_BEFORE = set(listed("to will would can could may might must should not did"))
 OBJECT_AFTER = set(listed("the a an his her their its him them it this these that those all many two some"))
 AGREEING_AFTER = set(listed("are were have do include"))
@@ -53,19 +51,12 @@ def count_company(paragraphs: list[str]) -> tuple[Counter[str], Counter[tuple[st
     return words, pairs
 
 
-def derive_nouns(
-    words: Counter[str], pairs: Counter[tuple[str, str]], least: int = 5
-) -> tuple[list[str], list[str]]:
+def derive_nouns(words: Counter[str], pairs: Counter[tuple[str, str]], least: int = 5) -> tuple[list[str], list[str]]:
     """People and other nouns, most frequent first."""
     people, others = [], []
     for noun, count in words.most_common():
         many = plural(noun)
-        if (
-            count + words[many] < least
-            or words[many] < 2
-            or len(noun) < 3
-            or noun.endswith(("s", "ly", "men"))
-        ):
+        if count + words[many] < least or words[many] < 2 or len(noun) < 3 or noun.endswith(("s", "ly", "men")):
             continue
         if noun in NOT_NOUNS:
             continue
@@ -94,9 +85,7 @@ def derive_verbs(words: Counter[str], pairs: Counter[tuple[str, str]]) -> tuple[
         every = {forms.base, forms.past, forms.third, forms.ing}
         total = sum(words[f] for f in every)
         objects = sum(pairs[f, w] for f in every for w in OBJECT_AFTER)
-        bare = sum(
-            pairs[f, w] for f in every for w in (".", ",", "in", "to", "at", "from", "with", "into", "on")
-        )
+        bare = sum(pairs[f, w] for f in every for w in (".", ",", "in", "to", "at", "from", "with", "into", "on"))
         if objects > 0.2 * total and objects > 4:
             transitive.append(verb)
         elif objects < 0.06 * total and bare > 0.4 * total:
@@ -105,9 +94,7 @@ def derive_verbs(words: Counter[str], pairs: Counter[tuple[str, str]]) -> tuple[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds wikitext2/")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "words")
     arguments = parser.parse_args()

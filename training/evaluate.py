@@ -1,8 +1,8 @@
 """Measures a saved model on held-out text and on the agreement benchmarks; these are the figures of the
 cards.
 
-    python -m training.evaluate --model src/mixlens/bundled/masked --data ../shared/data
-    python -m training.evaluate --model src/mixlens/bundled/causal --data ../shared/data
+    python -m training.evaluate --model src/mixlens/bundled/masked --data DATA
+    python -m training.evaluate --model src/mixlens/bundled/causal --data DATA
 
 The model is the saved half-precision file, computed in float32, and each sentence goes through its
 tokenizer as a user would send it: plain text with [MASK] in place of the word asked for.
@@ -89,9 +89,7 @@ class MaskedReader:
         return self.tokenizer.convert_ids_to_tokens(self.at_mask([text])[0].topk(count).indices.tolist())
 
     @torch.inference_mode()
-    def perplexity(
-        self, paragraphs: Iterable[str], rows: int = 150, rate: float = 0.15, seed: int = 0
-    ) -> dict[str, Any]:
+    def perplexity(self, paragraphs: Iterable[str], rows: int = 150, rate: float = 0.15, seed: int = 0) -> dict[str, Any]:
         """exp of the mean loss at a seeded 15 % of the tokens, all of them replaced by [MASK]."""
         generator = torch.Generator().manual_seed(seed)
         unknown, mask = self.tokenizer.unk_token, self.tokenizer.mask_token_id
@@ -100,9 +98,7 @@ class MaskedReader:
         stream = [
             i
             for p in paragraphs
-            for i in self.tokenizer(p.replace("<unk>", unknown), add_special_tokens=False, verbose=False)[
-                "input_ids"
-            ]
+            for i in self.tokenizer(p.replace("<unk>", unknown), add_special_tokens=False, verbose=False)["input_ids"]
         ]
         for row in range(min(rows, len(stream) // (width - 2))):
             inner = stream[row * (width - 2) : (row + 1) * (width - 2)]
@@ -110,9 +106,7 @@ class MaskedReader:
             chosen = (torch.rand(ids.shape, generator=generator) < rate) & ~torch.isin(ids, specials)
             hidden = self.model.bert(ids.masked_fill(chosen, mask).to(self.device)).last_hidden_state
             logits = self.model.cls(hidden[chosen.to(self.device)]).float()
-            total += torch.nn.functional.cross_entropy(
-                logits, ids[chosen].to(self.device), reduction="sum"
-            ).item()
+            total += torch.nn.functional.cross_entropy(logits, ids[chosen].to(self.device), reduction="sum").item()
             count += int(chosen.sum())
         return {"perplexity": round(float(torch.tensor(total / count).exp()), 2), "tokens": count}
 
@@ -127,10 +121,7 @@ def accuracy(verdicts: list[bool | None]) -> dict[str, Any]:
 def evaluate_masked(folder: Path, data: Path, device: str = "cpu") -> dict[str, Any]:
     """Everything the card of the masked model says."""
     reader = MaskedReader(folder, device)
-    blimp = {
-        name: accuracy(reader.decide(blimp_choices(data / "blimp_cues" / f"{name}.jsonl")))
-        for name in PARADIGMS
-    }
+    blimp = {name: accuracy(reader.decide(blimp_choices(data / "blimp_cues" / f"{name}.jsonl"))) for name in PARADIGMS}
     linzen = linzen_choices(data / "linzen_agreement")
     verdicts = reader.decide(linzen)
     by_attractors = {
@@ -142,10 +133,7 @@ def evaluate_masked(folder: Path, data: Path, device: str = "cpu") -> dict[str, 
         "blimp_mean": round(sum(r["accuracy"] for r in blimp.values()) / len(blimp), 4),
         "linzen": by_attractors,
         "linzen_all": accuracy(verdicts),
-        "perplexity": {
-            split: reader.perplexity(wikitext_paragraphs(data / "wikitext2", split))
-            for split in ("valid", "test")
-        },
+        "perplexity": {split: reader.perplexity(wikitext_paragraphs(data / "wikitext2", split)) for split in ("valid", "test")},
         "fill_mask": {text: reader.guesses(text) for text in [*PLAIN_SENTENCES, DEMONSTRATION]},
     }
 
@@ -163,9 +151,9 @@ class CausalReader:
         """Sum of log-probabilities of each text's tokens after the start token."""
         sums = torch.empty(len(texts))
         for start in range(0, len(texts), batch):
-            inputs = self.tokenizer(
-                texts[start : start + batch], return_tensors="pt", padding=True, padding_side="right"
-            ).to(self.device)
+            inputs = self.tokenizer(texts[start : start + batch], return_tensors="pt", padding=True, padding_side="right").to(
+                self.device
+            )
             logits = self.model(**inputs).logits[:, :-1].float().log_softmax(-1)
             picked = logits.gather(2, inputs["input_ids"][:, 1:, None])[..., 0]
             sums[start : start + batch] = (picked * inputs["attention_mask"][:, 1:]).sum(1).cpu()
@@ -210,8 +198,7 @@ def evaluate_causal(folder: Path, data: Path, device: str = "cpu") -> dict[str, 
         "blimp": blimp,
         "blimp_mean": round(sum(r["accuracy"] for r in blimp.values()) / len(blimp), 4),
         "held_out": {
-            split: reader.bits_per_character(wikitext_paragraphs(data / "wikitext2", split))
-            for split in ("valid", "test")
+            split: reader.bits_per_character(wikitext_paragraphs(data / "wikitext2", split)) for split in ("valid", "test")
         },
         "continuations": [reader.continuation(prompt) for prompt in PROMPTS],
     }
@@ -228,9 +215,7 @@ def show(name: str, result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device", default="cpu")

@@ -16,9 +16,7 @@ def optimizer_for(
     """AdamW whose rate can change between replays."""
     fast = device == "cuda"
     start = torch.tensor(rate, device=device) if fast else rate
-    return torch.optim.AdamW(
-        model.parameters(), lr=start, betas=betas, weight_decay=decay, fused=fast, capturable=fast
-    )
+    return torch.optim.AdamW(model.parameters(), lr=start, betas=betas, weight_decay=decay, fused=fast, capturable=fast)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -104,9 +104,7 @@ class Lexicon:
         for noun in self.derived[: len(self.derived) // 2]:
             forms.update(dict.fromkeys(noun.singular + noun.plural))
         forms.update(dict.fromkeys(w.lower() for w in self.places_named + self.demonyms))
-        forms.update(
-            dict.fromkeys(w for family in self.families for w in (family.lower(), plural(family.lower())))
-        )
+        forms.update(dict.fromkeys(w for family in self.families for w in (family.lower(), plural(family.lower()))))
         return list(forms)
 
 

@@ -68,7 +68,5 @@ def mask_aimed(ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, s
     aimed = targets.any(1) & (draw < seen)
     sure = torch.zeros_like(words).scatter(1, pick, aimed[:, None])
     keys = keys + 10.0 * sure
-    limit = torch.where(
-        aimed & (draw < alone), 1.0, torch.where(aimed, 1 + (length * 0.12).ceil(), (length * 0.2).ceil())
-    )
+    limit = torch.where(aimed & (draw < alone), 1.0, torch.where(aimed, 1 + (length * 0.12).ceil(), (length * 0.2).ceil()))
     return _hide(ids, keys, limit, int(ids.shape[1] * 0.2) + 1, sure, len(weights))

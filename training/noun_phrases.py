@@ -87,9 +87,7 @@ class NounPhrases:
         """A noun of one kind: person, thing, or any."""
         lexicon, draw = self.lexicon, self.random.random()
         if kind == "person":
-            return self.pick(
-                lexicon.people if draw < 0.8 else lexicon.kin if draw < 0.88 else lexicon.animals
-            )
+            return self.pick(lexicon.people if draw < 0.8 else lexicon.kin if draw < 0.88 else lexicon.animals)
         if kind == "any" and draw < 0.4:
             return self.noun("person")
         draw = self.random.random()
@@ -122,9 +120,7 @@ class NounPhrases:
             return NounPhrase(("the", plural_of(self.pick(self.lexicon.families))), True, "n")
         people = self.pick(self.lexicon.demonyms)
         return NounPhrase(
-            (self.pick(["the", "many", "some", "most", "^these", "^those"]), people)
-            if self.chance(0.6)
-            else (people,),
+            (self.pick(["the", "many", "some", "most", "^these", "^those"]), people) if self.chance(0.6) else (people,),
             True,
             "n",
         )
@@ -136,11 +132,7 @@ class NounPhrases:
         first = self.pick(self.lexicon.adjectives)
         if draw < 0.95:
             return (first,)
-        return (
-            (first, self.pick(self.lexicon.adjectives))
-            if draw < 0.98
-            else (self.pick(["very", "really"]), first)
-        )
+        return (first, self.pick(self.lexicon.adjectives)) if draw < 0.98 else (self.pick(["very", "really"]), first)
 
     def determine(
         self,
@@ -171,9 +163,7 @@ class NounPhrases:
             return (self.pick(self.lexicon.names[self.pick(["f", "m"])]) + "'s",)
         noun, many = self.noun("person"), self.chance(0.4)
         words = noun.plural if many else noun.singular
-        determiner = self.pick(
-            [("the",), ("^these",), ("some",)] if many else [("the",), ("^this",), ("every",)]
-        )
+        determiner = self.pick([("the",), ("^these",), ("some",)] if many else [("the",), ("^this",), ("every",)])
         return determiner + words[:-1] + (words[-1] + ("'" if words[-1].endswith("s") and many else "'s"),)
 
     def plain(self, kind: str = "any", plural: bool | None = None) -> NounPhrase:

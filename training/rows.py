@@ -143,9 +143,7 @@ def gather(pool: Executor, work: Callable[..., TextJob], arguments: Iterable[tup
 
     def join(name: str) -> SentenceRows:
         parts = [getattr(job, name) for job in jobs]
-        return SentenceRows(
-            np.concatenate([p.ids for p in parts]), np.concatenate([p.targets for p in parts])
-        )
+        return SentenceRows(np.concatenate([p.ids for p in parts]), np.concatenate([p.targets for p in parts]))
 
     return TextJob(
         join("short"),
@@ -160,10 +158,6 @@ def windows(stream: np.ndarray, width: int = LONG) -> np.ndarray:
     """A stream cut into rows with start and end tokens."""
     inner = width - 2
     count = max(1, len(stream) // inner)
-    body = (
-        np.resize(stream, (count, inner))
-        if len(stream) < inner
-        else stream[: count * inner].reshape(count, inner)
-    )
+    body = np.resize(stream, (count, inner)) if len(stream) < inner else stream[: count * inner].reshape(count, inner)
     edge = np.ones((count, 1), np.int16)
     return np.concatenate([edge * START_ID, body, edge * END_ID], axis=1).astype(np.int16)

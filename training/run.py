@@ -1,8 +1,8 @@
 """The whole pipeline in one command: sample stories, build tokenizers and rows, train both models,
 evaluate.
 
-    python -m training.run --data ../shared/data \
-        --stories-model ../shared/models/stories15M --out build/models
+    python -m training.run --data DATA \
+        --stories-model STORIES --out build/models
     python -m training.run --smoke --out build/smoke        # seconds, on a CPU, from generated text alone
 
 A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and the
@@ -44,12 +44,8 @@ def log(message: str) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, help="folder with wikitext2, blimp, blimp_cues, linzen_agreement"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with wikitext2, blimp, blimp_cues, linzen_agreement")
     parser.add_argument("--stories-model", type=Path, help="folder of stories15M")
     parser.add_argument("--out", type=Path, required=True, help="models and report.json go here")
     parser.add_argument("--seed", type=int, default=0)
@@ -74,9 +70,7 @@ def parse() -> argparse.Namespace:
 def natural_texts(arguments: argparse.Namespace, device: str) -> tuple[list[str], list[str]]:
     """WikiText paragraphs and sampled stories; generated text stands in for both in a smoke run."""
     if arguments.smoke:
-        return generated_texts(None, arguments.seed + 11, 600), generated_texts(
-            None, arguments.seed + 12, 600
-        )
+        return generated_texts(None, arguments.seed + 11, 600), generated_texts(None, arguments.seed + 12, 600)
     from .stories import sample_stories
 
     stories = sample_stories(
@@ -96,9 +90,7 @@ def masked_stage(
 ) -> dict[str, Any]:
     """Tokenizer, rows, training and saving of the masked model."""
     folder, data = arguments.out / "masked", arguments.data
-    some = (
-        wiki + stories[:20_000] + generated_texts(data, arguments.seed + 1, min(120_000, arguments.generated))
-    )
+    some = wiki + stories[:20_000] + generated_texts(data, arguments.seed + 1, min(120_000, arguments.generated))
     tokenizer = train_wordpiece(some, load_lexicon().word_forms(), arguments.vocabulary)
     save_tokenizer(tokenizer, folder, causal=False, positions=256)
     file = str(folder / "tokenizer.json")
@@ -239,9 +231,7 @@ def main() -> None:
         wiki, stories = natural_texts(arguments, device)
         for name, stage in (("masked", masked_stage), ("causal", causal_stage)):
             report[name] = stage(arguments, pool, wiki, stories, device)
-            (arguments.out / "training.json").write_text(
-                json.dumps(report, indent=2) + "\n", encoding="utf-8"
-            )
+            (arguments.out / "training.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     if arguments.data is not None:
         from .evaluate import evaluate_causal, evaluate_masked, show
 

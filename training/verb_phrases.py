@@ -9,9 +9,7 @@ MODALS = weighted(
     "will:5 would:5 can:4 could:4 might:4 should:4 must:2 may:2 won't:1 wouldn't:2 can't:2 couldn't:2 "
     "shouldn't:1 will-not:1 would-not:1 can-not:1 could-not:1 might-not:1 should-not:1"
 )
-BETWEEN = weighted(
-    "not:8 never:2 already:1 always:1 also:1 still:1 really:1 just:1 probably:1 often:1 currently:1"
-)
+BETWEEN = weighted("not:8 never:2 already:1 always:1 also:1 still:1 really:1 just:1 probably:1 often:1 currently:1")
 CATENATIVES = {
     False: ["wants", "seems", "tries", "needs", "hopes", "appears", "plans", "likes", "has", "begins"],
     True: ["want", "seem", "try", "need", "hope", "appear", "plan", "like", "have", "begin"],
@@ -154,11 +152,7 @@ class VerbPhrases:
         draw = self.nouns.random.random()
         if draw < 0.6 or verb[0].strip(MARK).startswith(("seem", "look", "become", "appear")):
             adverb = (self.pick(["very", "quite", "so", "too", "really"]),) if self.chance(0.25) else ()
-            return (
-                verb
-                + adverb
-                + (self.pick(self.lexicon.predicatives if self.chance(0.6) else self.lexicon.adjectives),)
-            )
+            return verb + adverb + (self.pick(self.lexicon.predicatives if self.chance(0.6) else self.lexicon.adjectives),)
         if draw < 0.85:
             return verb + self.place()
         kind = "thing" if subject.gender == "t" else "person"

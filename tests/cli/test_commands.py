@@ -42,7 +42,12 @@ def test_map_as_json_agrees_with_the_library(tmp_path: Path) -> None:
 
 
 def test_map_of_heads_words_rollout_and_options() -> None:
-    for extra in (["--head", "3", "--measure", "attention"], ["--words"], ["--rollout", "--measure", "alti"], ["-o", "distance=euclidean"]):
+    for extra in (
+        ["--head", "3", "--measure", "attention"],
+        ["--words"],
+        ["--rollout", "--measure", "alti"],
+        ["-o", "distance=euclidean"],
+    ):
         result = run(app, ["map", TEXT, "--target", "[MASK]", *extra])
         assert result.exit_code == 0, (extra, result.output)
     whole = run(app, ["map", TEXT, "--measure", "attention"])

@@ -20,6 +20,8 @@ from tests.conformance.zoo import ZOO, built, inputs
 TEXTS = [name for name, animal in ZOO.items() if animal.kind in ("text", "translation")]
 OF_AN_OUTPUT = {"blank_out", "deep_lift", "gradient_norm", "gradient_x_input", "integrated_gradients"}
 OPTIONS: dict[str, dict[str, Any]] = {"integrated_gradients": {"steps": 4}}
+# Quotients of small differences through a whole network: rounding in float32 shows in the fifth digit.
+LOOSER = {"deep_lift": 1e-4}
 REASONS = (UnsupportedModel, InvalidInput)
 
 
@@ -90,8 +92,8 @@ def test_batch_order_and_repetition_change_nothing(name: str) -> None:
     recordings = [lens.record(batch) for batch in (given, swapped, alone)]
     every = [{(m, s): rows for m, s, rows in measured(recording)} for recording in recordings]
     for key, rows in every[0].items():
-        assert largest_difference(rows[0], every[1][key][1]) <= 1e-5, key
-        assert largest_difference(rows[0], every[2][key][0]) <= 1e-5, key
+        assert largest_difference(rows[0], every[1][key][1]) <= LOOSER.get(key[0], 1e-5), key
+        assert largest_difference(rows[0], every[2][key][0]) <= LOOSER.get(key[0], 1e-5), key
     again = {(m, s): rows for m, s, rows in measured(recordings[0])}
     for key, rows in every[0].items():
         assert np.array_equal(rows[0].scores, again[key][0].scores), f"{key} is not deterministic"
@@ -120,7 +122,7 @@ def test_padding_changes_nothing(name: str, side: str) -> None:
     assert {key for key in single.keys() ^ several.keys() if key[0] != "deep_lift"} == set()
     for key in single.keys() & several.keys():
         rows = single[key]
-        assert largest_difference(rows[0], several[key][0]) <= 1e-5, key
+        assert largest_difference(rows[0], several[key][0]) <= LOOSER.get(key[0], 1e-5), key
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -358,7 +358,7 @@ def _with_head(model: nn.Module, kind: str) -> nn.Module:
     if kind == "towers":
         return model
     family = type(model).__name__.removesuffix("TextModel").removesuffix("Model")
-    for suffix in HEADS_OF_TASKS[2 if kind == "text" else 0 :]:
+    for suffix in HEADS_OF_TASKS[2:5] if kind == "text" else HEADS_OF_TASKS:
         cls = getattr(hf, family + suffix, None)
         if cls is not None:
             return cls(model.config)

@@ -84,7 +84,9 @@ def require_whole_stack(maps: MixingMaps) -> None:
     if done:
         raise InvalidInput(f"these maps already join layers ({done[0]}): start from the measure's own maps")
     if maps.provenance.get("reaches_input", False):
-        raise InvalidInput(f"each layer of {maps.provenance.get('measure')} already speaks of the input tokens: there is nothing to join")
+        raise InvalidInput(
+            f"each layer of {maps.provenance.get('measure')} already speaks of the input tokens: there is nothing to join"
+        )
     if maps.provenance.get("kind", "self") != "self" or maps.target_row.labels != maps.source_row.labels:
         raise InvalidInput(
             "layers can be joined only where targets and sources are the same tokens (self-attention), which is not so here"

@@ -54,14 +54,14 @@ def _number(word: str | None) -> int | str | None:
     return int(word) if word is not None and word.lstrip("-").isdigit() else word
 
 
-def show(found: Comparison, cue: str | None) -> None:
+def show(found: Comparison, cue: str | None, console: Console | None = None) -> None:
     """The table, the agreement, and the cue's rank where one is named."""
     from rich.console import Console
     from rich.table import Table
 
     from mixlens.render import terminal
 
-    console = Console(highlight=False)
+    console = console or Console(highlight=False)
     names = list(found.scores)
     place = cue_position(found, cue) if cue is not None else None
     label = terminal.printable(found.target_token)
@@ -116,7 +116,8 @@ def _show_ranks(console: Console, found: Comparison, names: list[str], place: in
         worst = f"{letters[str(others.idxmin())]} {others.min():+.2f}" if len(others) else ""
         row = [letters[name], name, best, worst]
         if place is not None:
-            row.append(f"{ranks[name]} of {count}" + ("  [green]finds it[/]" if ranks[name] == 1 else ""))
+            verdict = "  by luck" if name == "random" else "  [green]finds it[/]"
+            row.append(f"{ranks[name]} of {count}" + (verdict if ranks[name] == 1 else ""))
         table.add_row(*row)
     console.print()
     console.print(table)

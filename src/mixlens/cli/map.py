@@ -55,13 +55,13 @@ def map_command(
     if head is not None:
         maps = maps.head(head)
     maps = maps.rollout() if rollout else maps
-    if target is not None and not explains:
-        maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
-    maps = maps.words() if words else maps
     if layer is not None and rollout:
         maps = maps.at(layers=[layer])
     if save is not None:
-        maps.save(save)
+        (maps.words() if words else maps).save(save)
+    if target is not None and not explains:
+        maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
+    maps = maps.words() if words else maps
     if as_json:
         print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
         return

@@ -14,6 +14,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -109,5 +110,7 @@ def _rows(
 ) -> Iterator[MixingMaps]:
     from mixlens.maps import MixingMaps
 
+    if request.kind == "cross":  # a target is not among its sources there
+        spec = replace(spec, facts=replace(spec.facts, residual_included=False))
     for row in range(recording.batch):
         yield MixingMaps.from_scores(name, spec, recording, request, scores, row, options)

@@ -51,6 +51,10 @@ def scores(
 ) -> Scores:
     """`label`, `word`, `foil`, `position`, `of` name the output; `replacement`: mask, unk, pad, zero or a token id."""
     require_no_targets(request)
+    if request.layers_named and request.layers != (0,):
+        raise InvalidInput(
+            "blank_out replaces tokens of the input: it has one row for the whole model, and no layers to choose from"
+        )
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
     token = _replacement(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
