@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.kernels.attention_slopes import AttentionSlopes
 from mixlens.kernels.perceptron_slopes import PerceptronSlopes
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.intervention import LayerFunction
@@ -39,23 +40,18 @@ _AGREES = {torch.float64: 1e-6, torch.float32: 2e-5}  # some models take norms a
 _OVERHEAD = 1.3  # forward mode under vmap beside the plain products
 
 
+Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
+
+
 @dataclass(frozen=True)
 class FoldedLayer:
     """Pushes tangents through the attention of a layer, then through the matrices of its rest."""
 
-    attention: Callable[..., tuple[Tensor, ...]]
-    first: SiteStructure
-    joined: bool  # do x and the first attention output enter as one sum?
+    parts: Parts  # the tangents that enter the rest: of x and every o, or of beta x + alpha o
     matrices: tuple[Float[Tensor, "token d d"], ...]
 
     def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
-        parts = [tangents[0], *_pushed(self.attention, primals, tangents)]
-        if self.joined:
-            factor = self.first.branch_scale
-            branch = (
-                parts[1] * factor.to(parts[1]) if isinstance(factor, Tensor) else parts[1] if factor == 1 else parts[1] * factor
-            )
-            parts[:2] = [torch.add(branch, parts[0], alpha=self.first.residual_scale)]
+        parts = self.parts(primals, tangents)
         total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
         for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):
             total.baddbmm_(part.transpose(0, 1), matrix)
@@ -92,11 +88,31 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     noise = tuple(torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals)
     try:
         with torch.no_grad(), full_precision():
-            made = _folded(step, size)
-            same = difference(made(primals, noise), push(primals, noise)) <= _AGREES[step.point.dtype]
+            rest = _Rest(step)
+            matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
+            for parts in (_written_out, _differentiated):
+                made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
+                if made is not None:
+                    return made
     except Exception:  # a layer that cannot run on rows raises whatever it likes; the whole layer remains
         return None
-    return made if same else None
+    return None
+
+
+def _agreeing(
+    parts: Callable[[LayerFunction, _Rest], Parts],
+    step: LayerFunction,
+    rest: _Rest,
+    matrices: tuple[Tensor, ...],
+    primals: tuple[Tensor, ...],
+    noise: tuple[Tensor, ...],
+    expected: Tensor,
+) -> FoldedLayer | None:
+    try:
+        made = FoldedLayer(parts(step, rest), matrices)
+        return made if difference(made(primals, noise), expected) <= _AGREES[expected.dtype] else None
+    except Exception:  # attention of another form
+        return None
 
 
 @contextlib.contextmanager
@@ -113,18 +129,51 @@ def full_precision() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------ the two parts
 
 
-def _folded(step: LayerFunction, size: int) -> FoldedLayer:
-    structures = step.layer.structure.sites
-    attention, rest, joined = _attention(step), _Rest(step), _joined(structures[0])
+def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
+    """Plain softmax attention by its formula."""
+    if len(rest.sites) > 1 or step.states is not None:
+        raise ValueError("one attention only")
+    site = rest.sites[0]
+    slopes, structure, joined = AttentionSlopes(step, site), site.structure, _joined(site.structure)
+    factor = structure.branch_scale if joined else 1.0
+    output = slopes.output * (factor.to(slopes.output) if isinstance(factor, Tensor) else factor)
+
+    def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
+        tangent = tangents[0].contiguous()
+        mixed = slopes(tangent)
+        if not joined:
+            return [tangent, (mixed @ output).view(tangent.shape)]
+        return [torch.addmm(tangent.flatten(0, 1), mixed, output, beta=structure.residual_scale).view(tangent.shape)]
+
+    return parts
+
+
+def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
+    """Any attention, by the forward derivative of the layer's own code."""
+    attention, site = _attention(step), step.layer.structure.sites[0]
+    factor, joined = site.branch_scale, _joined(site)
+
+    def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
+        first, *others = _pushed(attention, primals, tangents)
+        if not joined:
+            return [tangents[0], first, *others]
+        scaled = first * factor.to(first) if isinstance(factor, Tensor) else first * factor if factor != 1 else first
+        return [torch.add(scaled, tangents[0], alpha=site.residual_scale), *others]
+
+    return parts
+
+
+def _matrices_of(step: LayerFunction, rest: _Rest, size: int) -> tuple[Tensor, ...]:
+    first = step.layer.structure.sites[0]
     point = (step.point, *(site.projected[step.row] for site in rest.sites))
-    if _one_sum(step):
-        slopes = _slopes(step, rest, point)
-        if slopes is not None:
-            return FoldedLayer(attention, structures[0], joined, (slopes.matrices(),))
+    slopes = _slopes(step, rest, point) if _one_sum(step) else None
+    if slopes is not None:
+        return (slopes.matrices(),)
+    joined = _joined(first)
     matrices = [_by_basis(rest, point, number, size) for number in range(len(point)) if not (joined and number == 1)]
     if joined:
-        matrices[0] /= structures[0].residual_scale
-    return FoldedLayer(attention, structures[0], joined, tuple(matrices))
+        matrices[0] /= first.residual_scale
+    return tuple(matrices)
 
 
 def _joined(site: SiteStructure) -> bool:
