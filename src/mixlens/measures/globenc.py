@@ -23,7 +23,7 @@ from mixlens.recording.norms import norm_of
 from mixlens.recording.structure import Witness
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Layer, Recording
+    from mixlens.recording.recording import Recording
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
@@ -54,19 +54,14 @@ def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
     found = []
     for layer, site in request.sites(recording):
-        parts = _through_second_norm(layer, Decomposition.of(site, site.parts(), request), request)
+        feed_forward = layer.structure.feed_forward
+        assert feed_forward is not None  # `refusal` was asked before
+        assert feed_forward.output_norm is not None
+        norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
+        assert norm is not None
+        entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+        factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
+        parts = Decomposition.of(site, site.parts(through=norm), request)
+        parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
         found.append(part_norms(parts, limit))
     return Scores(torch.stack(found))
-
-
-def _through_second_norm(layer: Layer, parts: Decomposition, request: Request) -> Decomposition:
-    feed_forward = layer.structure.feed_forward
-    assert feed_forward is not None  # `refusal` was asked before
-    assert feed_forward.output_norm is not None
-    norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), parts.total)
-    assert norm is not None
-    entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
-    factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
-    return replace(
-        parts, vectors=norm.linear(parts.vectors), scale=parts.scale * factor, own=norm.linear(parts.own) * factor[..., None]
-    )

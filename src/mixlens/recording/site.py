@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,17 @@ def difference(found: Tensor, expected: Tensor) -> float:
         return float("inf")
     found, expected = found.detach(), expected.detach().to(found.dtype)
     return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
+
+
+def product_difference(product: Tensor, left: Tensor, right: Tensor) -> float:
+    """How far `product` is from `left @ right`, without making it: both are applied to two vectors of random signs.
+
+    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of one column instead of all.
+    """
+    generator = torch.Generator().manual_seed(product.shape[-1])
+    signs = [(torch.randint(0, 2, (product.shape[-1],), generator=generator) * 2 - 1).to(product) for _ in range(2)]
+    remade = torch.stack([(left @ (right @ vector)[..., None])[..., 0] for vector in signs])
+    return difference(remade, torch.stack([product @ vector for vector in signs]))
 
 
 @contextlib.contextmanager
@@ -75,6 +87,10 @@ class Internals:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
+Block = tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]
+"""Linear maps that a contribution passes, the factor of each target, the residual's part, the block's output."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
@@ -115,15 +131,25 @@ class Site:
         """f: the value vectors after the output projection of their head, without its bias."""
         return self.values @ self.output_weight
 
-    def parts(self, *, normed: bool = True) -> Parts:
-        """The block's output (or with `normed=False` the sum before its output norm), split by source."""
-        maps, scale, own, total = self._block(normed)
-        vectors, summed = self.transformed(), self.projected - self.output_bias
-        for linear in maps:
-            vectors, summed = linear(vectors), linear(summed)
-        return Parts(vectors, scale, own, total - own - summed * scale[..., None], total)
+    def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
+        """The block's output (or with `normed=False` the sum before its output norm), split by source.
 
-    def _block(self, normed: bool) -> tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]:
+        `through` takes `vectors` and `own` on through the linear part of a later norm; `constant` and `total` stay the block's.
+        """
+        maps, scale, own, total = self._normed_block if normed else self._block(normed=False)
+        weight, summed = self.output_weight, self.projected - self.output_bias
+        for linear in maps:  # through the projection's rows: d_head of them for each head, not one for each source
+            weight, summed = linear(weight), linear(summed)
+        constant = total - own - summed * scale[..., None]
+        if through is not None:
+            weight, own = through.linear(weight), through.linear(own)
+        return Parts(self.values @ weight, scale, own, constant, total)
+
+    @functools.cached_property
+    def _normed_block(self) -> Block:
+        return self._block(normed=True)
+
+    def _block(self, normed: bool) -> Block:
         """The linear maps that a contribution passes, the factor of each target, the residual's part, and the block's output."""
         maps: list[Callable[[Tensor], Tensor]] = []
         state, scale = self.projected, torch.ones_like(self.projected[..., 0])
@@ -160,8 +186,16 @@ class Site:
         if found is None:
             raise UnsupportedModel(f"{where}: `{structure.output_projection}` is no longer an affine map")
         matrix, bias = found
-        product = (weights @ values).transpose(1, 2)
-        projected = product.flatten(2) @ matrix + bias
+        seen = internals.seen[Witness(structure.output_projection, "out")].to(like).reshape(stream.shape)
+        output = attention.output.to(like)
+        if dtype == like.dtype:  # what was seen has all its digits: products are checked, not made again
+            projected = seen
+            product_error = product_difference(output.transpose(1, 2), weights, values)
+            projection_error = product_difference(seen - bias, output.flatten(2), matrix)
+        else:
+            product = (weights @ values).transpose(1, 2)
+            projected = product.flatten(2) @ matrix + bias
+            product_error, projection_error = difference(product, output), difference(projected, seen)
 
         def norm(path: str) -> LinearisedNorm:
             form = norm_of(module.get_submodule(path), like)
@@ -174,10 +208,10 @@ class Site:
             structure, weights, values, matrix.reshape(structure.heads, structure.d_head, -1), bias, residual, projected, projected,
             tuple(norm(path) for path in structure.branch), None if structure.output_norm is None else norm(structure.output_norm), {},
         )  # fmt: skip
-        object.__setattr__(site, "block_output", site._block(normed=True)[-1])
+        object.__setattr__(site, "block_output", site._normed_block[-1])
         errors = {
-            "attention product": difference(product, attention.output.to(like)),
-            "output projection": _seen(projected, internals, Witness(structure.output_projection, "out")),
+            "attention product": product_error,
+            "output projection": projection_error,
             "block output": _block_error(site, layer, internals),
         }
         object.__setattr__(site, "errors", errors)
@@ -188,10 +222,6 @@ class Site:
                     "would be rounding). No numbers are given for this model; please report its architecture."
                 )
         return site
-
-
-def _seen(rebuilt: Tensor, internals: Internals, witness: Witness) -> float:
-    return difference(rebuilt, internals.seen[witness].reshape(rebuilt.shape))
 
 
 def _block_error(site: Site, layer: LayerStructure, internals: Internals) -> float:
