@@ -62,7 +62,7 @@ class AttentionSlopes:
         self.mixed = (weights @ self.values).transpose(0, 1).contiguous()  # z: [target, head, d_head]
         self.output = site.output_weight.flatten(0, 1)
 
-    def __call__(self, tangents: Float[Tensor, "tangent token d"]) -> Float[Tensor, "tangent*token heads*d_head"]:
+    def __call__(self, tangents: Float[Tensor, "tangent token d"]) -> Float[Tensor, "tangents_of_tokens d_mixed"]:
         """What goes into the output projection."""
         tangents = self._normed(tangents)
         (count, tokens, width), heads = tangents.shape, len(self.weights)
