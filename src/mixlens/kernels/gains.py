@@ -9,6 +9,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.kernels import fused_gains
 from mixlens.kernels.chunks import pieces
 from mixlens.kernels.decomposition import Decomposition
 
@@ -23,6 +24,9 @@ def manhattan_gains(
     batch, _, targets, sources = parts.weights.shape
     shifted = y if shift == 0.0 else y - shift
     size = y.abs().sum(-1)
+    if fused_gains.applies(parts.weights):
+        distances = fused_gains.l1_distances(parts.weights, parts.vectors, parts.scale, shifted)
+        return _finished(parts, y, shift, size[..., None] - distances)
     gains = y.new_zeros(batch, targets, sources)
     row_bytes = batch * y.shape[-1] * y.element_size()
     for rows in pieces(targets, row_bytes, limit):
@@ -32,6 +36,13 @@ def manhattan_gains(
             block = weights.permute(0, 3, 2, 1) @ parts.vectors[:, :, part].transpose(1, 2)
             distance = block.sub_(shifted[:, None, here]).abs_().sum(-1)  # in place: one block in memory
             gains[:, here, part] = size[:, here, None] - distance.mT
+    return _finished(parts, y, shift, gains)
+
+
+def _finished(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float, gains: Float[Tensor, "batch target source"]
+) -> Float[Tensor, "batch target source"]:
+    """Zeros where there is no weight, and the diagonal with the residual in it."""
     gains = gains * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return gains

@@ -20,7 +20,7 @@ from mixlens.recording.events import float_tensors
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.recording import Layer, Recording, computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import ROUNDING, difference
+from mixlens.recording.site import difference, rounding
 
 _STATES = "encoder_hidden_states"
 
@@ -161,7 +161,7 @@ def embedding_norm(recording: Recording, site: str | None) -> tuple[LinearisedNo
     stack = recording.structure.stack_of(site)
     first = recording._layers[stack.name][0]
     expected, found = first._call.hidden_in, []
-    tolerance = ROUNDING[expected.dtype]
+    tolerance = rounding(expected)
     handles: list[Any] = []
 
     def left(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:

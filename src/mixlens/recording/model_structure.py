@@ -16,7 +16,7 @@ from mixlens.recording.capture import BACKENDS, plain_experts
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
 from mixlens.recording.rerun import batch_axes
-from mixlens.recording.site import ROUNDING, difference
+from mixlens.recording.site import difference, rounding
 from mixlens.recording.structure import LayerStructure
 
 _PROBE_TOKENS = 12
@@ -124,8 +124,7 @@ def _with_backend(model: nn.Module, probe: Inputs, backend: str) -> ModelStructu
     if not len(calls) == len(more) == len(native):
         raise UnsupportedModel(f"{type(model).__name__} does not call the same layers each time it runs")
     error, where = native_error(calls, native, probe)
-    dtype = calls[0].hidden_out.dtype
-    if not error <= ROUNDING[dtype]:
+    if not error <= rounding(calls[0].hidden_out):
         raise UnsupportedModel(
             f"{type(model).__name__}: with its attention overheard the model computes something else than on its own (layer "
             f"`{where}` is off by {error:.1e}, relative). Load it with attn_implementation='eager', or fix its "
@@ -174,7 +173,7 @@ def _layer_structure(call: LayerCall, more: LayerCall, backend: str, rows: int) 
             )
         product = (weights @ values.repeat_interleave(weights.shape[1] // values.shape[1], 1)).transpose(1, 2)
         error = difference(product, attention.output)
-        if not error <= ROUNDING[hidden.dtype]:
+        if not error <= rounding(hidden):
             raise UnsupportedModel(
                 f"layer `{call.path}`: its output is not the product of one attention matrix and the values (off by {error:.1e}, "
                 "relative), as in low-rank and kernel approximations of attention. Nothing is reported rather than a wrong number."

@@ -24,6 +24,14 @@ from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
+def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
+    """The bar for a tensor's dtype and device: float32 products of a GPU that was told to use TF32 have float16's digits."""
+    dtype = like.dtype if dtype is None else dtype
+    if dtype == torch.float32 and like.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
+        dtype = torch.float16
+    return ROUNDING[dtype]
+
+
 def difference(found: Tensor, expected: Tensor) -> float:
     """Largest difference relative to the largest expected number."""
     if found.shape != expected.shape:
@@ -216,9 +224,9 @@ class Site:
         }
         object.__setattr__(site, "errors", errors)
         for part, error in errors.items():
-            if not error <= ROUNDING[dtype]:
+            if not error <= rounding(like, dtype):
                 raise UnsupportedModel(
-                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} (relative; {ROUNDING[dtype]:.0e} "
+                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} (relative; {rounding(like, dtype):.0e} "
                     "would be rounding). No numbers are given for this model; please report its architecture."
                 )
         return site

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.recording import Layer, computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import ROUNDING, Site, difference
+from mixlens.recording.site import Site, difference, rounding
 from mixlens.recording.structure import SiteStructure
 
 SAME = {torch.float64: 1e-9, torch.float32: 2e-5}  # two ways to compute one thing, in the same precision
@@ -86,7 +86,7 @@ class Tail:
         few = slice(None, None, max(1, len(texts) // 8))
         texts, targets = texts[few], targets[few]
         found = self(texts, targets, self.site.projected[texts, targets])
-        if not difference(found, self.layer.output[texts, targets]) <= ROUNDING[self.layer._call.hidden_in.dtype]:
+        if not difference(found, self.layer.output[texts, targets]) <= rounding(self.layer._call.hidden_in):
             self.mode = "copies"
 
     # ------------------------------------------------------------------------------------------- three ways

@@ -11,7 +11,7 @@ import torch
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.model_structure import native_calls, native_error
 from mixlens.recording.recording import Recording
-from mixlens.recording.site import ROUNDING, difference
+from mixlens.recording.site import difference, rounding
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
             again = layer.rerun(0, copies=1)[0]
             length = recording.lengths[stack.name][0]
             rerun = difference(again[:length], layer.output[0, :length])
-            if not rerun <= ROUNDING[layer._call.hidden_in.dtype]:
+            if not rerun <= rounding(layer._call.hidden_in):
                 raise UnsupportedModel(
                     f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it again gives another output (off by "
                     f"{rerun:.1e}, relative), so it keeps state or draws at random. It cannot be measured."
@@ -85,15 +85,15 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         )  # fmt: skip
     with torch.no_grad():
         native = native_calls(model, recording.inputs, {layer.path for stack in structure.stacks for layer in stack.layers})
-    dtype = native[0].hidden_out.dtype
+    tolerance = rounding(native[0].hidden_out)
     calls = [recording._layers[stack.name][index]._call for stack, index in structure.calls]
     error, where = native_error(calls, native, recording.inputs)
-    if not error <= ROUNDING[dtype]:
+    if not error <= tolerance:
         raise UnsupportedModel(f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input")
     parameter = next(model.parameters())
     return Report(
         model=type(model).__name__, dtype=str(parameter.dtype).removeprefix("torch."), device=str(parameter.device),
         attention_implementation=str(getattr(model.config, "_attn_implementation", None)), backend=structure.backend,
         tokens=int(max(max(lengths) for lengths in recording.lengths.values())), stacks=tuple(stacks), native_error=error,
-        tolerance=ROUNDING[dtype], sites=recording.sites, measures=dict(refusals),
+        tolerance=tolerance, sites=recording.sites, measures=dict(refusals),
     )  # fmt: skip

@@ -1,0 +1,89 @@
+"""ALTI's L1 distances on a GPU, fused: ||scale_i sum_h A_hij vectors_hj - y_i||_1 without a block of vectors in memory.
+
+One program holds a tile of targets and walks through a few sources and all channels; a tile of T lives in registers only. Products are
+taken in full float32. Used where Triton is installed and the tensors are float32 on a CUDA device; `gains` is the same by plain torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_TARGETS, _SOURCES, _CHANNELS = 32, 8, 64  # of one program
+
+
+def applies(weights: Tensor) -> bool:
+    """Can these be handed to the kernel?"""
+    return weights.device.type == "cuda" and weights.dtype == torch.float32 and _kernel() is not None
+
+
+@functools.cache
+def _kernel() -> Any:
+    try:
+        import triton
+        import triton.language as tl
+    except ImportError:
+        return None
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def kernel(  # type: ignore[no-untyped-def]
+        weights, vectors, scale, y, out, heads, targets, sources,
+        WIDTH: tl.constexpr, HEADS: tl.constexpr, TILE_T: tl.constexpr, TILE_S: tl.constexpr, TILE_D: tl.constexpr,
+    ):  # fmt: skip
+        batch = tl.program_id(2).to(tl.int64)
+        rows = tl.program_id(0) * TILE_T + tl.arange(0, TILE_T)
+        first = tl.program_id(1) * TILE_S
+        row_ok = rows < targets
+        head = tl.arange(0, HEADS)
+        head_ok = head < heads
+        factor = tl.load(scale + batch * targets + rows, mask=row_ok, other=0.0)
+        columns = tl.arange(0, TILE_S)
+        distance = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
+        for start in range(0, WIDTH, TILE_D):
+            channel = start + tl.arange(0, TILE_D)
+            channel_ok = channel < WIDTH
+            wanted = tl.load(
+                y + (batch * targets + rows[:, None]) * WIDTH + channel[None, :],
+                mask=row_ok[:, None] & channel_ok[None, :],
+                other=0.0,
+            )
+            for number in range(0, TILE_S):
+                source = first + number
+                inside = source < sources
+                attention = tl.load(
+                    weights + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources + source,
+                    mask=row_ok[:, None] & head_ok[None, :] & inside, other=0.0,
+                )  # fmt: skip
+                part = tl.load(
+                    vectors + ((batch * heads + head[:, None]) * sources + source) * WIDTH + channel[None, :],
+                    mask=head_ok[:, None] & channel_ok[None, :] & inside, other=0.0,
+                )  # fmt: skip
+                made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
+                far = tl.sum(tl.abs(made - wanted), axis=1)
+                distance += tl.where(columns[None, :] == number, far[:, None], 0.0)
+        place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
+        tl.store(out + place, distance, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
+
+    return kernel
+
+
+def l1_distances(
+    weights: Float[Tensor, "batch head target source"],
+    vectors: Float[Tensor, "batch head source d_model"],
+    scale: Float[Tensor, "batch target"],
+    y: Float[Tensor, "batch target d_model"],
+) -> Float[Tensor, "batch target source"]:
+    """||scale_i sum_h weights_hij vectors_hj - y_i||_1 for every pair."""
+    batch, heads, targets, sources = weights.shape
+    out = torch.empty(batch, targets, sources, device=weights.device, dtype=torch.float32)
+    grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
+    padded = max(16, 1 << (heads - 1).bit_length())  # a tensor product needs at least 16 rows, in powers of two
+    _kernel()[grid](
+        weights.contiguous(), vectors.contiguous(), scale.contiguous(), y.contiguous(), out, heads, targets, sources,
+        WIDTH=y.shape[-1], HEADS=padded, TILE_T=_TARGETS, TILE_S=_SOURCES, TILE_D=_CHANNELS,
+    )  # fmt: skip
+    return out
