@@ -21,15 +21,23 @@ from torch import Tensor
 from mixlens.kernels.distances import Rows
 from mixlens.recording.perceptron import Perceptron, perceptron
 from mixlens.recording.site import Site, difference
-from mixlens.recording.tail import SAME, Tail
+from mixlens.recording.tail import Tail, same_bar
 
 CHUNK_BYTES = 256 * 2**20
+DEVICE_BYTES = 4 * 2**30  # on a GPU few large products: each piece waits for the last
 CACHED_BYTES = 32 * 2**20  # on a CPU rows that stay in the cache from one step to the next take a quarter less time
 
 
-def rows_at_once(row_bytes: int, budget: int, *, cached: bool = False) -> int:
-    """How many rows fit the budget (at most `CHUNK_BYTES`, or what a CPU's cache holds), each needing `row_bytes`."""
-    return max(1, min(budget, CHUNK_BYTES, CACHED_BYTES if cached else CHUNK_BYTES) // max(1, row_bytes))
+def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None) -> int:
+    """How many rows fit the budget (at most `CHUNK_BYTES`; on a named device what suits it), each needing `row_bytes`."""
+    largest = (
+        CHUNK_BYTES
+        if device is None
+        else CACHED_BYTES
+        if device.type == "cpu"
+        else min(DEVICE_BYTES, max(CHUNK_BYTES, budget // 2))
+    )
+    return max(1, min(budget, largest) // max(1, row_bytes))
 
 
 def pieces(tensor: Tensor, size: int) -> Iterator[Tensor]:
@@ -215,4 +223,4 @@ def fastest_rest(tail: Tail, weights: Tensor, real: Tensor, positions: Int[Tenso
     columns = linked.any(0).nonzero()[:, 0]
     columns = columns[torch.linspace(0, len(columns) - 1, 3).long().unique()]  # type: ignore[no-untyped-call]
     few = sources_of(tail.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
-    return by_products if difference(by_products(few), by_rows(few)) <= SAME[weights.dtype] else by_rows
+    return by_products if difference(by_products(few), by_rows(few)) <= same_bar(weights) else by_rows

@@ -51,7 +51,7 @@ def scores(recording: Recording, request: Request, *, distance: str = "cosine", 
 def _layer_scores(
     recording: Recording, request: Request, layer: Layer, distance: str, normalized: bool
 ) -> Float[Tensor, "batch heads_or_one target source"]:
-    rows = rows_at_once(_row_bytes(layer), recording.memory_budget, cached=layer.input.device.type == "cpu")
+    rows = rows_at_once(_row_bytes(layer), recording.memory_budget, layer.input.device)
     tail = Tail(layer, request.kind, rows=rows)
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape

@@ -23,7 +23,7 @@ from mixlens.recording.projection import affine_map
 from mixlens.recording.recording import Layer, computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import difference
-from mixlens.recording.tail import SAME, signature
+from mixlens.recording.tail import same_bar, signature
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -132,7 +132,7 @@ def _explained(hidden: Tensor, firsts: list[_Event]) -> tuple[tuple[str, ...], s
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and difference(a, b) <= SAME[a.dtype]
+    return a.shape == b.shape and difference(a, b) <= same_bar(a)
 
 
 def _events(layer: Layer) -> dict[str, _Event]:

@@ -4,7 +4,7 @@ Memory: a recording keeps the input and output of every layer, layers x batch x 
 witnesses of the checks are kept as well while all of them fit `memory_budget` bytes; beyond it they are recomputed, one layer at a time,
 when asked for. The peak above the model's own forward pass is thus
 
-    layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2 + 4 x batch x n x d_model numbers)
+    layer inputs and outputs + memory_budget + the internals of one layer (about batch x heads x n^2 + 8 x batch x n x d_model numbers)
 
 and does not grow with layers x n^2.
 """
@@ -41,6 +41,7 @@ class Layer:
     def __init__(self, recording: Recording, stack: StackStructure, index: int, call: LayerCall) -> None:
         self._recording, self._call, self.stack, self.index = recording, call, stack, index
         self._internals: list[Internals] | None = None
+        self._sites: tuple[Site, ...] | None = None
 
     @property
     def structure(self) -> LayerStructure:
@@ -64,7 +65,9 @@ class Layer:
         return tensor.to(computing_dtype(tensor.dtype))
 
     def sites(self) -> list[Site]:
-        """The layer's attention sites in the order of their calls, each verified."""
+        """The layer's attention sites in the order of their calls, each verified. Remembered where the internals are kept."""
+        if self._sites is not None:
+            return list(self._sites)
         internals = self._internals or self._recomputed()
         found: list[Site] = []
         stream = self.input
@@ -73,6 +76,8 @@ class Layer:
             site = Site.rebuilt(structure, self.structure, self._call, stream, parts, where)
             found.append(site)
             stream = site.block_output
+        if self._internals is not None and self._call.hidden_in.dtype == found[0].weights.dtype:
+            self._sites = tuple(found)  # for half precision a site is twice as large as what was kept
         return found
 
     def site(self, kind: str = "self") -> Site:

@@ -90,9 +90,11 @@ class Internals:
 
     @property
     def nbytes(self) -> int:
+        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the block's output and its parts."""
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return kept + 5 * self.layer_output.numel() * self.layer_output.element_size()
 
 
 Block = tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]

@@ -23,10 +23,17 @@ from torch import Tensor, nn
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.recording import Layer, computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import Site, difference, rounding
+from mixlens.recording.site import ROUNDING, Site, difference, rounding
 from mixlens.recording.structure import SiteStructure
 
-SAME = {torch.float64: 1e-9, torch.float32: 2e-5}  # two ways to compute one thing, in the same precision
+
+def same_bar(like: Tensor) -> float:
+    """Largest difference of two ways to compute one thing, in the same precision."""
+    if rounding(like) > ROUNDING[like.dtype]:  # TF32
+        return 5e-3
+    return 1e-9 if like.dtype == torch.float64 else 2e-5
+
+
 _LEVELS = ("block", "branch", "projected")
 _HERE = object()  # where the hidden states stand in what a submodule returns
 
@@ -160,7 +167,7 @@ class Tail:
             given = self._by_shortcut(torch.zeros_like(targets), targets, edited)
         except Exception:  # whatever a layer does with rows that it did not expect, whole sequences remain
             return ()
-        return self._shortcuts if difference(given, expected) <= SAME[expected.dtype] else ()
+        return self._shortcuts if difference(given, expected) <= same_bar(expected) else ()
 
 
 _plans: weakref.WeakKeyDictionary[nn.Module, dict[object, tuple[_Shortcut, ...]]] = weakref.WeakKeyDictionary()
@@ -229,7 +236,7 @@ def _recognised(path: str, output: Any, known: dict[str, Tensor]) -> _Shortcut |
         return None
     for level in _LEVELS:
         if tensor.numel() == known[level].numel() and tensor.dim() in (2, 3):
-            if difference(tensor.reshape(known[level].shape), known[level]) <= SAME[tensor.dtype]:
+            if difference(tensor.reshape(known[level].shape), known[level]) <= same_bar(tensor):
                 return _Shortcut(path, level, _template(output), tensor.dim())
     return None
 
