@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers as hf
 
 from mixlens import Lens
 from mixlens.kernels import attention_slopes, folding, jacobian, perceptron_slopes
@@ -173,6 +174,27 @@ def test_a_seed_gives_the_same_probes_folded_or_not(name, site, monkeypatch):
         made.append(models.scores("hidden_token_attribution", models.recording(name, 7), site=site, probes=8, seed=3))
     torch.testing.assert_close(made[0].values, made[1].values, atol=1e-12, rtol=0)
     torch.testing.assert_close(made[0].extras["standard_error"], made[1].extras["standard_error"], atol=1e-12, rtol=0)
+
+
+def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
+    """As with TF32 on a GPU: comparisons are made in full precision, at a point that was recorded without it."""
+    model = hf.BertModel(hf.BertConfig(**models._SIZES), add_pooling_layer=False).eval()
+    plain = torch.nn.Linear.forward
+
+    def coarse(self, given):
+        return plain(self, given if torch.get_float32_matmul_precision() == "highest" else given.half().float())
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", coarse)
+    for module in ("site", "tail"):
+        monkeypatch.setattr(f"mixlens.recording.{module}.rounding", lambda like, dtype=None: 2e-2)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        recorded = Lens(model).record(models.inputs("bert", 6))
+        step = LayerFunction(recorded.layers()[1], 0)
+        assert _way(folding.fold(step, jacobian.forward_derivative(step), size=64)) == "_written_out"
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def test_nothing_is_left_behind():

@@ -87,8 +87,8 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     generator = torch.Generator().manual_seed(1)
     noise = tuple(torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals)
     try:
+        rest = _Rest(step)  # in the precision that the layer was recorded in
         with torch.no_grad(), full_precision():
-            rest = _Rest(step)
             matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
             for parts in (_written_out, _differentiated):
                 made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
@@ -165,7 +165,8 @@ def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
 
 def _matrices_of(step: LayerFunction, rest: _Rest, size: int) -> tuple[Tensor, ...]:
     first = step.layer.structure.sites[0]
-    point = (step.point, *(site.projected[step.row] for site in rest.sites))
+    primals = (step.point,) if step.states is None else (step.point, step.states)
+    point = (step.point, *_attention(step)(*primals))
     slopes = _slopes(step, rest, point) if _one_sum(step) else None
     if slopes is not None:
         return (slopes.matrices(),)
@@ -250,7 +251,7 @@ def _slopes(step: LayerFunction, rest: _Rest, point: Sequence[Tensor]) -> Percep
     mlp = perceptron(step.layer)
     if mlp is None:
         return None
-    slopes = PerceptronSlopes(step.layer, step.row, rest.sites[0], mlp)
+    slopes = PerceptronSlopes(step.layer, point[0], point[1], mlp)
     generator = torch.Generator().manual_seed(2)
     noise = torch.randn(step.point.shape, generator=generator, dtype=torch.float64).to(step.point)
     expected = _pushed(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]

@@ -16,17 +16,16 @@ from torch import Tensor
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.perceptron import Perceptron
 from mixlens.recording.recording import Layer
-from mixlens.recording.site import Site
 
 _BLOCK_BYTES = {"cpu": 64 * 2**20}
 _DEVICE_BLOCK_BYTES = 2**30
 
 
 class PerceptronSlopes:
-    """E_i for the rows of one text of a layer."""
+    """E_i for rows of the stream and of the attention output of a layer with one attention site."""
 
-    def __init__(self, layer: Layer, row: int, site: Site, mlp: Perceptron) -> None:
-        structure, feed_forward = site.structure, layer.structure.feed_forward
+    def __init__(self, layer: Layer, stream: Float[Tensor, "row d"], projected: Float[Tensor, "row d"], mlp: Perceptron) -> None:
+        structure, feed_forward = layer.structure.sites[0], layer.structure.feed_forward
         assert feed_forward is not None
         self.mlp, self.after_block = mlp, structure.output_norm is not None
         self.residual_scale, self.branch_scale = feed_forward.residual_scale, feed_forward.branch_scale
@@ -34,15 +33,15 @@ class PerceptronSlopes:
         def norm(path: str | None) -> LinearisedNorm | None:
             if path is None:
                 return None
-            form = norm_of(layer.module.get_submodule(path), site.projected)
+            form = norm_of(layer.module.get_submodule(path), stream)
             if form is None:
                 raise ValueError(f"`{path}` is no norm")
             return form
 
         self.after, self.output_norm = norm(mlp.after), norm(feed_forward.output_norm)
         factor = structure.branch_scale
-        scale = factor.to(site.projected) if isinstance(factor, Tensor) else factor
-        self.sums = site.residual[row] * structure.residual_scale + site.projected[row] * scale  # u
+        scale = factor.to(projected) if isinstance(factor, Tensor) else factor
+        self.sums = stream * structure.residual_scale + projected * scale  # u
         normed = mlp.norm(self.sums)
         products = [normed @ matrix + bias for matrix, bias in mlp.first]
         value, slope = _value_and_slope(mlp.activation, products[0])
