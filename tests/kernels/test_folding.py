@@ -178,7 +178,7 @@ def test_a_seed_gives_the_same_probes_folded_or_not(name, site, monkeypatch):
 
 def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
     """As with TF32 on a GPU: comparisons are made in full precision, at a point that was recorded without it."""
-    model = hf.BertModel(hf.BertConfig(**models._SIZES), add_pooling_layer=False).eval()
+    model = models.randomised(hf.BertModel(hf.BertConfig(**models._SIZES), add_pooling_layer=False)).float()
     plain = torch.nn.Linear.forward
 
     def coarse(self, given):
