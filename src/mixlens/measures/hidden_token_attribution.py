@@ -4,7 +4,8 @@ Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11: c_ij = 
 output e of every layer and the input x0 of the first. x0 is what the embedding module returns (`wrt="embedding"`), or the sum of the
 embeddings before their norm (`wrt="embedding_sum"`).
 
-Exact by forward-mode differentiation, or with `probes=k` estimated from k Gaussian vectors per source token: the squared norm is unbiased,
+Exact by forward-mode differentiation (with what follows each attention folded into one matrix per target, where that pays and fits into
+half of the memory budget), or with `probes=k` estimated from k Gaussian vectors per source token: the squared norm is unbiased,
 and `standard_error` tells how far each contribution may be off. For cross-attention x0 is the encoder's output; the decoder's own
 self-attention is measured with the encoder's output held fixed.
 """
@@ -32,7 +33,7 @@ SPEC = Spec(
     summary="share of each input token in the gradient of each hidden token, through all layers below it",
     citation='Brunner et al. (2020), "On Identifiability in Transformers", ICLR, eq. 11',
     use_when="contributions through the whole stack at once, without adding up layers; local: what an infinitesimal change would do",
-    cost="n * d_model tangents, each about one forward pass; with probes=k only n * k of them",
+    cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
     reaches_input=True,
 )
