@@ -11,6 +11,7 @@ import torch
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.loading import loaded, quiet_loading
+from mixlens.precision import matmul_precision
 from mixlens.recording.calls import Inputs, batch_size
 from mixlens.recording.inputs import Prepared, Text, is_padded_sound, is_pair, prepared, row_lengths, unpadded_row
 from mixlens.recording.model_structure import ModelStructure, model_structure
@@ -132,12 +133,24 @@ class Lens:
         layers: Sequence[int] | None = None,
         targets: Sequence[int | str] | None = None,
         per_head: bool = False,
+        precision: str | None = None,
         **options: Any,
     ) -> MixingMaps | list[MixingMaps]:
-        """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them for several."""
+        """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them for several.
+
+        `precision`: float32, tf32 or bf16 for the products of this call, the recording's included; by default torch's own setting.
+        """
+        with matmul_precision(precision):
+            return self._measured(
+                name, given, {"site": site, "layers": layers, "targets": targets, "per_head": per_head}, options
+            )
+
+    def _measured(
+        self, name: str, given: Text | Sequence[Text] | Mapping[str, Any], chosen: dict[str, Any], options: dict[str, Any]
+    ) -> MixingMaps | list[MixingMaps]:
         from mixlens.measures import measure
 
-        chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets, "per_head": per_head, **options}
+        chosen = {**chosen, **options}
         if isinstance(given, str) or is_pair(given):
             return measure(name, self.record(given), **chosen)
         if isinstance(given, Mapping):

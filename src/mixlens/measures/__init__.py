@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.measures._interface import Facts, Option, Request, Scores, Spec
+from mixlens.precision import matmul_precision
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -83,11 +84,13 @@ def measure(
     layers: Sequence[int] | None = None,
     targets: Sequence[int | str] | None = None,
     per_head: bool = False,
+    precision: str | None = None,
     **options: Any,
 ) -> MixingMaps | list[MixingMaps]:
     """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for several.
 
-    `layers` and `targets` restrict what is computed; negative numbers count from the end.
+    `layers` and `targets` restrict what is computed; negative numbers count from the end. `precision`: float32, tf32 or bf16 for the
+    products of this call; by default torch's own setting.
     """
     module = _module(name)
     known = {option.name for option in _options(module)}
@@ -100,7 +103,8 @@ def measure(
     if reason is not None:
         raise UnsupportedModel(reason)
     request = Request.resolved(recording, site=site, layers=layers, targets=targets, per_head=per_head)
-    scores: Scores = module.scores(recording, request, **options)
+    with matmul_precision(precision):
+        scores: Scores = module.scores(recording, request, **options)
     found = list(_rows(name, _spec(name), recording, request, scores, options))
     return found[0] if recording.batch == 1 else found
 

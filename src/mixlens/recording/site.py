@@ -25,10 +25,14 @@ ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch
 
 
 def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """The bar for a tensor's dtype and device: float32 products of a GPU that was told to use TF32 have float16's digits."""
+    """The bar for a tensor's dtype and device: float32 products told to use TF32 or bf16 have fewer digits."""
     dtype = like.dtype if dtype is None else dtype
-    if dtype == torch.float32 and like.device.type == "cuda" and torch.get_float32_matmul_precision() != "highest":
-        dtype = torch.float16
+    if dtype == torch.float32:
+        setting = torch.get_float32_matmul_precision()
+        if setting == "medium":
+            dtype = torch.bfloat16
+        elif setting == "high" and like.device.type == "cuda":
+            dtype = torch.float16
     return ROUNDING[dtype]
 
 

@@ -1,0 +1,28 @@
+"""The fused distances against the plain sum, run by Triton's interpreter: the same program that a GPU compiles."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import torch
+from mixlens.kernels.fused_gains import l1_distances
+torch.manual_seed(0)
+for batch, heads, targets, sources, width in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
+    weights, vectors = torch.rand(batch, heads, targets, sources), torch.randn(batch, heads, sources, width)
+    scale, y = torch.rand(batch, targets), torch.randn(batch, targets, width)
+    whole = torch.einsum("bhij,bhjd->bijd", weights, vectors) * scale[:, :, None, None]
+    expected = (whole - y[:, :, None]).abs().sum(-1)
+    assert (l1_distances(weights, vectors, scale, y) - expected).abs().max() <= 1e-5 * expected.max()
+"""
+
+
+def test_fused_distances_are_the_plain_ones() -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("NOT RUN: Triton is not installed (it comes with torch for CUDA)")
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})

@@ -1,0 +1,35 @@
+"""Fewer digits only where asked for, and only for that call."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import mixlens
+from mixlens.precision import matmul_precision
+from tests.conformance.zoo import built, inputs
+
+
+def test_the_setting_lasts_for_one_call_also_after_an_exception() -> None:
+    before = torch.get_float32_matmul_precision()
+    seen = []
+    with pytest.raises(ZeroDivisionError), matmul_precision("tf32"):
+        seen.append(torch.get_float32_matmul_precision())
+        raise ZeroDivisionError
+    assert seen == ["high"]
+    assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+def test_every_precision_measures(precision: str) -> None:
+    lens, given = mixlens.Lens(built("bert")), inputs("bert", rows=1)
+    exact = lens.measure("alti", given)
+    found = lens.measure("alti", given, precision=precision)
+    assert np.abs(found.scores - exact.scores).max() <= (1e-6 if precision == "float32" else 5e-2)
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(mixlens.InvalidInput, match="float32, tf32, bf16"):
+        mixlens.Lens(built("bert")).measure("alti", inputs("bert"), precision="half")
