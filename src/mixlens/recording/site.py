@@ -44,14 +44,16 @@ def difference(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
 
 
-def product_difference(product: Tensor, left: Tensor, right: Tensor) -> float:
-    """How far `product` is from `left @ right`, without making it: both are applied to two vectors of random signs.
+def product_difference(product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None) -> float:
+    """How far `product` is from `left @ right + shift`, without making it: both are applied to two vectors of random signs.
 
     Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of one column instead of all.
     """
     generator = torch.Generator().manual_seed(product.shape[-1])
     signs = [(torch.randint(0, 2, (product.shape[-1],), generator=generator) * 2 - 1).to(product) for _ in range(2)]
     remade = torch.stack([(left @ (right @ vector)[..., None])[..., 0] for vector in signs])
+    if shift is not None:
+        remade = remade + torch.stack([shift @ vector for vector in signs]).reshape(-1, *[1] * (remade.dim() - 1))
     return difference(remade, torch.stack([product @ vector for vector in signs]))
 
 
@@ -205,7 +207,7 @@ class Site:
         if dtype == like.dtype:  # what was seen has all its digits: products are checked, not made again
             projected = seen
             product_error = product_difference(output.transpose(1, 2), weights, values)
-            projection_error = product_difference(seen - bias, output.flatten(2), matrix)
+            projection_error = product_difference(seen, output.flatten(2), matrix, bias)
         else:
             product = (weights @ values).transpose(1, 2)
             projected = product.flatten(2) @ matrix + bias
