@@ -139,7 +139,7 @@ def measured(sizes: Sizes) -> Run:
     for row in rows(sizes.tokens):
         passes_row(run, row, lens, inputs, sizes)
     say("hidden_token_attribution")
-    found = hidden_tokens.compared(lens, recording, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3)
+    found = hidden_tokens.compared(lens, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3)
     run.kernel += found.against_naive
     run.other += found.errors
     if not found.difference <= hidden_tokens.AGREEMENT:

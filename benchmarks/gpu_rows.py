@@ -134,11 +134,11 @@ def hidden_token_attribution(bench: Bench) -> None:
     """The exact map of a sentence, all layers, in both precisions; the estimate beside it."""
     lens = bench.bert()
     inputs = models.tokens(lens.model, bench.sizes.sentence)
-    lens.measure(_HTA, inputs, probes=2)  # warm-up
+    lens.measure(_HTA, inputs, probes=16)  # warm-up
     scores = {}
     for name, bar in (("TF32", 3.0), ("float32", 12.0)):
         with precision(name):
-            lens.measure(_HTA, inputs, probes=2)
+            lens.measure(_HTA, inputs, probes=16)
             found: list[Any] = []
             seconds = once(lambda found=found: found.append(lens.measure(_HTA, inputs)))
             scores[name] = found[0].scores

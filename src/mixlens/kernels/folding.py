@@ -31,7 +31,7 @@ from mixlens.recording.recording import computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import difference
 from mixlens.recording.structure import SiteStructure
-from mixlens.recording.tail import Tail, _answering, _looped_experts, levels
+from mixlens.recording.tail import Tail, answering, looped_experts, levels
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 """Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of its output."""
@@ -222,7 +222,7 @@ class _Rest:
         self.step, self.layer = step, step.layer
         tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
         self.sites = tail.sites
-        self.shortcuts = tail._shortcuts if tail.mode == "shortcut" else ()
+        self.shortcuts = tail.shortcuts if tail.mode == "shortcut" else ()
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
         layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
@@ -239,7 +239,7 @@ class _Rest:
             known = levels(module, site, residual, output)
             given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
             stream = known["block"]
-        with _answering(module, given), _looped_experts(module):
+        with answering(module, given), looped_experts(module):
             return run_layer(module, "", args, kwargs, batch=1, hidden=hidden[None])[0]
 
 

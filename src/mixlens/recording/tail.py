@@ -77,7 +77,7 @@ class Tail:
         self.sites: list[Site] = layer.sites()
         self.position = next(i for i, site in enumerate(self.sites) if site.structure.kind == kind)
         self.site = self.sites[self.position]
-        self._shortcuts: tuple[_Shortcut, ...] = ()
+        self.shortcuts: tuple[_Shortcut, ...] = ()
         self.mode = self._chosen_mode()
 
     def __call__(
@@ -108,7 +108,7 @@ class Tail:
         args, kwargs = expanded(layer._call, layer.structure.axes, 0, 1)
         args, kwargs = cast(args, dtype), cast(kwargs, dtype)
         given: dict[str, Any] = {}
-        for number, shortcut in enumerate(self._shortcuts):
+        for number, shortcut in enumerate(self.shortcuts):
             site = self.sites[number]
             rows = projected if number == self.position else site.projected[texts, targets]
             value = rows
@@ -116,7 +116,7 @@ class Tail:
                 value = levels(self.module, site.structure, site.residual[texts, targets], rows)[shortcut.level]
             given[shortcut.path] = shortcut.packed(value[None])
         hidden = layer.input[texts, targets][None]
-        with _answering(self.module, given), _looped_experts(self.module):
+        with answering(self.module, given), looped_experts(self.module):
             return run_layer(self.module, "", args, kwargs, batch=1, hidden=hidden)[0]
 
     def _by_copies(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
@@ -149,15 +149,15 @@ class Tail:
         key = (self.kind, self.module.training, signature(self.layer))
         if key not in plans:
             plans[key] = self._proved(_shortcuts(self.layer))
-        self._shortcuts = plans[key]
-        return "shortcut" if self._shortcuts else "copies"
+        self.shortcuts = plans[key]
+        return "shortcut" if self.shortcuts else "copies"
 
     def _proved(self, found: Sequence[_Shortcut | None]) -> tuple[_Shortcut, ...]:
         """The shortcuts where they give what a re-run of the whole layer gives for a changed attention output, else none."""
         shortcuts = [shortcut for shortcut in found if shortcut is not None]
         if len(shortcuts) < len(self.sites):
             return ()
-        self._shortcuts = tuple(shortcuts)
+        self.shortcuts = tuple(shortcuts)
         base = self.site.projected[0]
         generator = torch.Generator().manual_seed(0)
         edited = base * (1 + torch.randn(base.shape, generator=generator).to(base) / 2)
@@ -167,7 +167,7 @@ class Tail:
             given = self._by_shortcut(torch.zeros_like(targets), targets, edited)
         except Exception:  # whatever a layer does with rows that it did not expect, whole sequences remain
             return ()
-        return self._shortcuts if difference(given, expected) <= same_bar(expected) else ()
+        return self.shortcuts if difference(given, expected) <= same_bar(expected) else ()
 
 
 _plans: weakref.WeakKeyDictionary[nn.Module, dict[object, tuple[_Shortcut, ...]]] = weakref.WeakKeyDictionary()
@@ -266,7 +266,7 @@ def _occurrence(values: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
 
 
 @contextlib.contextmanager
-def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
+def answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
     """Submodules that return what they are told instead of computing."""
     parts = [module.get_submodule(path) for path in given]
     before = [vars(part).get("forward", _HERE) for part in parts]
@@ -287,7 +287,7 @@ def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _looped_experts(module: nn.Module) -> Iterator[None]:
+def looped_experts(module: nn.Module) -> Iterator[None]:
     """Experts one after the other: products that gather expert weights for every row would not fit many rows."""
     name = "_experts_implementation_internal"
     configs = {
