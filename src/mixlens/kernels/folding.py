@@ -14,7 +14,7 @@ ICLR 2020, eq. 11.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.kernels.attention_slopes import AttentionSlopes
 from mixlens.kernels.perceptron_slopes import PerceptronSlopes
+from mixlens.precision import matmul_precision
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.intervention import LayerFunction
 from mixlens.recording.perceptron import perceptron
@@ -31,7 +32,7 @@ from mixlens.recording.recording import computing_dtype
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import difference
 from mixlens.recording.structure import SiteStructure
-from mixlens.recording.tail import Tail, answering, looped_experts, levels
+from mixlens.recording.tail import Tail, answering, levels, looped_experts
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 """Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of its output."""
@@ -88,7 +89,10 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     noise = tuple(torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals)
     try:
         rest = _Rest(step)  # in the precision that the layer was recorded in
-        with torch.no_grad(), full_precision():
+        with (
+            torch.no_grad(),
+            matmul_precision("float32"),
+        ):  # computed once: it should not be coarse, and comparisons need their digits
             matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
             for parts in (_written_out, _differentiated):
                 made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
@@ -113,17 +117,6 @@ def _agreeing(
         return made if difference(made(primals, noise), expected) <= _AGREES[expected.dtype] else None
     except Exception:  # attention of another form
         return None
-
-
-@contextlib.contextmanager
-def full_precision() -> Iterator[None]:
-    """Products in full float32 while open: what is computed once should not be coarse, and comparisons need their digits."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 # ------------------------------------------------------------------------------------------------ the two parts

@@ -24,8 +24,9 @@ import torch.autograd.forward_ad as forward_ad
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.folding import Push, fold, folded_bytes, full_precision, pays
+from mixlens.kernels.folding import Push, fold, folded_bytes, pays
 from mixlens.kernels.zeroing import pieces
+from mixlens.precision import matmul_precision
 
 Tangents = Float[Tensor, "tangent token d"]
 _AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}  # some models take a softmax in float32 whatever their dtype
@@ -160,7 +161,7 @@ class _Plan:
 
 def forward_derivative(step: Step) -> Push | None:
     """A way to push tangents through a step that agrees with its reverse derivative, or None."""
-    with full_precision():
+    with matmul_precision("float32"):
         return _agreeing(step)
 
 
