@@ -199,14 +199,18 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
 
 def test_nothing_is_left_behind():
     model, step = models.build("gpt2"), _step("gpt2", "decoder")
-    before = torch.get_float32_matmul_precision()
+
+    def state():  # transformers itself leaves a hook on a model that was once asked for its attentions
+        return [
+            (list(module._forward_hooks), list(module._forward_pre_hooks), "forward" in vars(module))
+            for module in model.modules()
+        ]
+
+    untouched, before = state(), torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
         folding.fold(step, jacobian.forward_derivative(step), size=64)
         assert torch.get_float32_matmul_precision() == "high"  # what a user chose for the many products
     finally:
         torch.set_float32_matmul_precision(before)
-    for module in model.modules():
-        assert not module._forward_hooks
-        assert not module._forward_pre_hooks
-        assert "forward" not in vars(module)
+    assert state() == untouched
