@@ -48,7 +48,8 @@ def map_command(
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
-    explains = measure in measures() and measures()[measure].explains_output
+    spec = measures().get(measure)
+    explains = spec is not None and spec.explains_output
     if explains and target is not None:
         options.setdefault("position", _position(lens, given, target))  # they explain what the model says there
     maps = lens.measure(measure, given, site=site, per_head=head is not None, layers=chosen, **options)

@@ -65,9 +65,9 @@ def probe_inputs(inputs: Inputs) -> dict[str, Any]:
         mask = torch.ones_like(probe[name])
         if name == "input_ids":
             mask[1, -2:] = 0
-        for mask_name in (name.replace("input_ids", "attention_mask"),):
-            if mask_name in inputs:
-                probe[mask_name] = mask
+        mask_name = name.replace("input_ids", "attention_mask")
+        if mask_name in inputs:
+            probe[mask_name] = mask
         types = name.replace("input_ids", "token_type_ids")
         if types in inputs:
             probe[types] = torch.zeros_like(probe[name])

@@ -21,8 +21,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
-from mixlens.recording.calls import Inputs, LayerCall, batch_size, first_tensor, layer_calls
-from mixlens.recording.capture import AttentionCall
+from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
 from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import Internals, Site, watch, watching
@@ -247,14 +246,3 @@ def recorded(
         layer._internals = parts
         recording._layers.setdefault(stack.name, []).append(layer)
     return recording
-
-
-def model_output(output: Any) -> Tensor | None:
-    """The first tensor of a model's output (logits or hidden states)."""
-    try:
-        return first_tensor(output)
-    except TypeError:
-        return None
-
-
-__all__ = ["AttentionCall", "Layer", "Recording", "recorded"]

@@ -92,7 +92,7 @@ class Internals:
 
     @classmethod
     def of_layer(cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor) -> list[Internals]:
-        return [cls(call, dict(seen) if i == 0 else seen, output) for i, call in enumerate(calls)]
+        return [cls(call, seen, output) for call in calls]
 
     @property
     def nbytes(self) -> int:
