@@ -36,7 +36,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,bench,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,plot,dev]'
 	touch $@
 
 clean:

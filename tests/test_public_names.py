@@ -31,8 +31,9 @@ MAPS = {
 # What is loaded with a module comes from its own group or from an earlier one.
 ORDER = [
     {"errors"}, {"tokens", "precision"}, {"recording", "loading"}, {"row"}, {"kernels", "explained"}, {"measures"},
-    {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation"}, {"identifiability", "predictions", "comparison"},
-    {"render"}, {"lens"}, {"cli", "__main__"},
+    {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation"},
+    {"identifiability", "predictions", "comparison", "corpus"}, {"evaluations"}, {"render"}, {"lens"},
+    {"finetuning", "trust", "experiments"}, {"cli", "__main__"},
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.aggregation.target_row import AGGREGATES, rolled_out_absolute, target_row
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.measures import Spec, measure, measures, names
 from mixlens.row import position_of
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
     from mixlens.recording.recording import Recording
 
-AGGREGATES = ("mean", "rollout", "last")
-
 # What a side-by-side view needs in seconds: an unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
-_DEFAULTS: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 32}}
+QUICK: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 32}}
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def comparison(
         if name not in specs:
             raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
         try:
-            given = {**_DEFAULTS.get(name, {}), **(options or {}).get(name, {})}
+            given = {**QUICK.get(name, {}), **(options or {}).get(name, {})}
             if specs[name].explains_output:
                 given = {**_explained(recording, site, place), **(explain or {}), **given}
             found = measure(name, recording, site=site, **given)
@@ -136,22 +135,8 @@ def _explained(recording: Recording, site: str | None, place: int) -> dict[str, 
 
 def _one_row(maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     """One number for each source, adding up to one in absolute value, and the sources' labels."""
-    if spec.explains_output:
-        maps = maps.words() if words else maps
-        values = maps.scores[0, 0]
-    elif maps.provenance.get("reaches_input") and aggregate in AGGREGATES:
-        maps = maps.words() if words else maps
-        values = maps.row(chosen).scores[-1]
-    elif aggregate == "rollout":
-        joined = (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout()
-        maps = joined.words() if words else joined
-        values = maps.row(chosen).scores[-1]
-    else:
-        maps = maps.words() if words else maps
-        rows = maps.row(chosen).scores
-        sums = np.abs(rows).sum(-1, keepdims=True)
-        shares = np.divide(rows, sums, out=np.zeros_like(rows), where=sums > 0)
-        values = shares.mean(0) if aggregate == "mean" else shares[-1 if aggregate == "last" else int(aggregate)]
-    total = np.abs(values).sum()
-    result: np.ndarray = values / total if total > 0 else values
-    return result, maps.source_tokens
+    if words and aggregate == "rollout" and not spec.explains_output and not maps.provenance.get("reaches_input"):
+        maps = rolled_out_absolute(maps)  # layers are joined token by token, then merged into words
+        aggregate = "last"
+    maps = maps.words() if words else maps
+    return target_row(maps, spec, chosen, aggregate), maps.source_tokens

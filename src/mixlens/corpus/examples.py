@@ -1,0 +1,73 @@
+"""One text of a data set, by what is known about it.
+
+Places in a text are character spans (first, after the last), so that they hold for every tokenizer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A text, or a pair of texts. `name` says where it stands (file:line), `group` to which part of the data it belongs."""
+
+    kind: ClassVar[str] = "text"
+
+    name: str
+    text: str
+    pair: str | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Example):
+    """A sentence with one word that must agree with others: the model is asked for that word against a foil."""
+
+    kind: ClassVar[str] = "agreement"
+
+    place: Span  # of the target in `text`
+    foil: str
+    cues: tuple[Span, ...] = ()  # the words that decide between target and foil
+    label: str | None = None  # such as singular or plural
+
+    @property
+    def target(self) -> str:
+        return self.text[slice(*self.place)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled(Example):
+    """A text with its class."""
+
+    kind: ClassVar[str] = "classification"
+
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged(Example):
+    """A text whose words carry tags, such as parts of speech."""
+
+    kind: ClassVar[str] = "tagged"
+
+    words: tuple[Span, ...]
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aligned(Example):
+    """A sentence (`source`) and its translation (`target`) in words, and which words translate each other (source, target; from 0).
+
+    Possible links include the sure ones.
+    """
+
+    kind: ClassVar[str] = "alignment"
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
