@@ -1,0 +1,148 @@
+"""`mixlens reproduce`: the figures and tables of the papers, on your model and data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.errors import InvalidInput, MixlensError
+
+if TYPE_CHECKING:
+    from mixlens.corpus import Dataset
+    from mixlens.experiments import Spec
+
+
+def reproduce_command(
+    name: Annotated[str | None, typer.Argument(help="paper/id, such as brunner2020/fig3a; or a paper, with --all.")] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="Show all experiments with their data and cost.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Run every experiment of the paper.")] = False,
+    model: ModelOption = None,
+    other_model: Annotated[str | None, typer.Option(help="A second model, for experiments that compare two.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="A data set, or a folder of data sets. Default: the agreement set of the package.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where tables, figures and result.json go, a folder for each experiment.")] = Path(
+        "reproduced"
+    ),
+    sample: Annotated[int | None, typer.Option(help="So many texts at most, drawn by the seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws samples, splits and probes.")] = 0,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings hold on this model."""
+    from mixlens.experiments import experiments, names, papers, resolved
+
+    if show_list:
+        _list(experiments(), as_json)
+        return
+    if name is None:
+        raise InvalidInput("name an experiment (mixlens reproduce --list shows them), or a paper with --all")
+    if name in papers() and not everything:
+        raise InvalidInput(f"{name} is a whole paper: add --all to run every experiment of it, or name one ({name}/…)")
+    chosen = [other for other in names() if other.startswith(f"{name}/")] if name in papers() else [resolved(name)]
+    lens = lens_from(model, device, dtype, trust_remote_code)
+    other = lens_from(other_model, device, dtype, trust_remote_code) if other_model is not None else None
+    results, failures = [], []
+    for experiment in chosen:
+        try:
+            results.append(_one(experiment, lens, other, data, out, sample, seed, quiet=as_json))
+        except (MixlensError, ImportError) as error:
+            if len(chosen) == 1:
+                raise
+            failures.append((experiment, str(error)))
+            print(f"{experiment}: not run: {error}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"results": results, "not_run": dict(failures)}, indent=2, ensure_ascii=False))
+    if not results:
+        raise InvalidInput("no experiment could be run on this model and data; the reasons stand above")
+
+
+def _one(name: str, lens: Any, other: Any, data: Path | None, out: Path, sample: int | None, seed: int, *, quiet: bool) -> Any:
+    from mixlens.experiments import module
+    from mixlens.experiments._reproduce import reproduce, require_model
+
+    spec = module(name).SPEC
+    require_model(spec, lens)
+    dataset = _dataset(spec, data) if spec.kinds else None
+    context = {"data_folder": data} if data is not None else {}
+    done = reproduce(name, lens, dataset, out=out, sample=sample, seed=seed, other=other, track=_tracked, context=context)
+    if not quiet:
+        _show(name, spec, done.result, done.folder, again=done.outcome is None)
+    return {"folder": str(done.folder), **done.result}
+
+
+def _dataset(spec: Spec, given: Path | None) -> Dataset:
+    from mixlens import corpus
+    from mixlens.experiments._reproduce import data_path
+
+    if given is None:
+        return corpus.bundled()
+    return corpus.read(data_path(spec, given))
+
+
+def _tracked(items: Iterable[Any], label: str) -> Iterable[Any]:
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, label, console=Console(stderr=True), transient=True)
+
+
+def _list(specs: dict[str, Spec], as_json: bool) -> None:
+    if as_json:
+        listed = {
+            name: {"title": spec.title, "finding": spec.finding, "data": spec.data, "kinds": spec.kinds, "needs": spec.needs,
+                   "models": spec.models, "cost": spec.cost, "also": spec.also, "published": dict(spec.published)}
+            for name, spec in specs.items()
+        }  # fmt: skip
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for name, spec in specs.items():
+        also = f" (also {', '.join(spec.also)})" if spec.also else ""
+        console.print(f"[bold]{name}[/bold]{also}  {spec.title}")
+        console.print(f"    paper    {spec.finding}", markup=False)
+        needs = "" if spec.needs == "any" else f"; needs a {spec.needs} model"
+        console.print(f"    data     {spec.data}{needs}", markup=False)
+        console.print(f"    cost     {spec.cost}", markup=False)
+
+
+def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    settings = result["settings"]
+    about = f"{settings['model']}, {settings['texts']} texts" + (f" of {settings['data']}" if settings["data"] else "")
+    console.print(f"\n[bold]{name}[/bold]  {spec.title}")
+    console.print(about + (" (finished before)" if again else ""), markup=False, style="dim")
+    if result["numbers"]:
+        own = result["papers_own_model_and_data"]
+        table = Table("", "measured", *(["published"] if own else []), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for key, pair in result["numbers"].items():
+            shown = ["" if pair[side] is None else f"{pair[side]:.4g}" for side in ("measured", *(["published"] if own else []))]
+            table.add_row(key, *shown)
+        console.print(table)
+        if not own:
+            console.print(
+                f"the paper's numbers are of {', '.join(spec.models)} on {spec.data}: not set beside these",
+                style="dim",
+                markup=False,
+            )
+    verdicts = {True: "[green]holds[/]", False: "[red]does not hold[/]", None: "[dim]cannot be told[/]"}
+    for found in result["findings"]:
+        console.print(f"{verdicts[found['holds']]}  ", end="")
+        console.print(f"{found['statement']} {found['numbers']}".rstrip(), markup=False)
+    if result["skipped"]:
+        first = result["skipped"][0]
+        console.print(f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}", markup=False, style="dim")
+    console.print(f"kept in {folder}", markup=False, style="dim")

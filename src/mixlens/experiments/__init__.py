@@ -1,0 +1,55 @@
+"""Experiments: a file in this folder is a figure or table of a paper. `experiments()` lists them, `reproduce(...)` runs one.
+
+An experiment file is named `paper_id.py` (`brunner2020_fig3a.py` is `brunner2020/fig3a`) and holds nothing but the protocol:
+
+* `SPEC`, a `Spec`: what it shows, what the paper found, the paper's data, models and numbers;
+* `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and which of its statements hold here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from types import ModuleType
+
+from mixlens.errors import InvalidInput
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+
+__all__ = ["Finding", "Outcome", "Setting", "Spec", "experiments", "module", "names", "papers", "resolved"]
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """Names of all experiments, without importing them: paper/id."""
+    files = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return tuple(name.replace("_", "/", 1) for name in files)
+
+
+def papers() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
+
+
+def module(name: str) -> ModuleType:
+    return importlib.import_module(f"{__name__}.{resolved(name).replace('/', '_', 1)}")
+
+
+def experiments() -> dict[str, Spec]:
+    """Name -> what the experiment is."""
+    return {name: module(name).SPEC for name in names()}
+
+
+def resolved(name: str) -> str:
+    """The experiment that gives a figure or table: `brunner2020/fig8` is part of `brunner2020/fig2b`."""
+    if name in names():
+        return name
+    paper, _, part = name.partition("/")
+    if paper not in papers():
+        raise InvalidInput(f"there is no paper {paper!r}; choose one of: {', '.join(papers())}")
+    for other in names():
+        if other.startswith(f"{paper}/") and part in module(other).SPEC.also:
+            return other
+    known = [other.split("/")[1] for other in names() if other.startswith(f"{paper}/")]
+    raise InvalidInput(
+        f"{paper} has no experiment {part!r}; choose one of: {', '.join(known)} (mixlens reproduce --list shows all)"
+    )
