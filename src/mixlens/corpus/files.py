@@ -1,0 +1,87 @@
+"""Text files as their lines: UTF-8, plain or gzipped, with an error that says what is wrong with anything else."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mixlens.corpus.examples import Example
+from mixlens.errors import InvalidInput
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A row that could not be read."""
+
+    name: str
+    reason: str
+
+
+def text_of(path: Path) -> str:
+    """The whole text of a file."""
+    try:
+        content = path.read_bytes()
+        if content[:2] == b"\x1f\x8b":
+            content = gzip.decompress(content)
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{path} is not UTF-8 text (byte {error.start}): if it is text, convert it, for example by iconv -t UTF-8"
+        ) from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    if "\0" in text:
+        raise InvalidInput(f"{path} is not a text file: it holds zero bytes")
+    return text
+
+
+def lines_of(path: Path) -> list[tuple[str, str]]:
+    """(name, line) of every line that is not blank; the name is file:line, from 1."""
+    lines = (
+        text_of(path).replace("\r\n", "\n").split("\n")
+    )  # not splitlines(): it cuts at characters that may stand inside a text
+    return [(f"{path.name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
+    """(name, object) of every line of a JSONL file; the object is a `Refused` where the line is no JSON object."""
+    for name, line in lines_of(path):
+        try:
+            found = json.loads(line)
+            yield name, found if isinstance(found, dict) else Refused(name, "not a JSON object")
+        except json.JSONDecodeError as error:
+            yield name, Refused(name, f"not JSON: {error}")
+
+
+def table_of(path: Path) -> list[tuple[str, list[str]]]:
+    """(name, cells) of every row. Commas with CSV quotes, or tabs without any quoting, as GLUE has them."""
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        reader = csv.reader(text_of(path).replace("\r\n", "\n").split("\n"), strict=True)
+        rows, start = [], 1
+        try:
+            for cells in reader:
+                if any(cell.strip() for cell in cells):
+                    rows.append((f"{path.name}:{start}", cells))
+                start = reader.line_num + 1
+        except csv.Error as error:
+            raise InvalidInput(f"{path.name}:{start}: not CSV: {error}") from error
+        return rows
+    return [(name, line.split("\t")) for name, line in lines_of(path)]
+
+
+def attempted(name: str, row: Row | Refused, parse: Callable[[str, Row], Example]) -> Example | Refused:
+    """What the parser makes of a row, or why it refused."""
+    if isinstance(row, Refused):
+        return row
+    try:
+        return parse(name, row)
+    except InvalidInput as error:
+        return Refused(name, str(error))
