@@ -13,7 +13,7 @@ a cue only: `cue_tokens="first"`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,14 +56,21 @@ def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> floa
 
 
 def observe(
-    case: Case, measure: str, *, metric: str = "dot", aggregate: str | int = "rollout", cue_tokens: str = "all"
+    case: Case,
+    measure: str,
+    *,
+    metric: str = "dot",
+    aggregate: str | int = "rollout",
+    cue_tokens: str = "all",
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`value`: with the layers joined; `layers`: of each."""
+    """`value`: with the layers joined; `layers`: of each. `options` are the measure's own."""
     if cue_tokens not in ("all", "first"):
         raise InvalidInput(f"cue_tokens={cue_tokens!r}: choose all or first")
     cues = [token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])]
-    joined = alignment(case.target_row(measure, aggregate), cues, metric)
-    return {"value": joined, "layers": [alignment(row, cues, metric) for row in case.layer_rows(measure)]}
+    joined = alignment(case.target_row(measure, aggregate, **(options or {})), cues, metric)
+    rows = case.layer_rows(measure, **(options or {}))
+    return {"value": joined, "layers": [alignment(row, cues, metric) for row in rows]}
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:

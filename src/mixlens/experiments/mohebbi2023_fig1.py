@@ -45,7 +45,13 @@ def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision
         )
         for metric in metrics
     }
-    return Outcome({"by_layer": pd.DataFrame(rows), "rollout": _joined(results)}, drawn, {}, _findings(results), seen.skipped)
+    return Outcome(
+        {"by_layer": pd.DataFrame(rows), "rollout": _joined(results)},
+        drawn,
+        {},
+        _findings(results) if "dot" in metrics else [],
+        seen.skipped,
+    )
 
 
 def _joined(results: dict[tuple[str, str], Result]) -> pd.DataFrame:

@@ -44,14 +44,17 @@ def _finished(axes: Axes, title: str, x: str, y: str, *, legend: bool = False) -
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     if legend:
-        axes.legend(frameon=False, fontsize=8, ncols=2 if len(axes.get_legend_handles_labels()[1]) > 6 else 1)
+        outside: dict[str, Any] = (
+            {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(axes.get_legend_handles_labels()[1]) > 5 else {}
+        )
+        axes.legend(frameon=False, fontsize=8, **outside)
 
 
 def style(number: int) -> dict[str, Any]:
-    """A colour and a marker for the number-th series; beyond nine the line style changes."""
+    """A colour and a marker for the number-th series; beyond nine colours, other markers and line styles."""
     lines = ("-", "--", ":")
     return {
-        "color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "markersize": 4,
+        "color": COLOURS[number % len(COLOURS)], "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)], "markersize": 4,
         "linestyle": lines[number // len(COLOURS) % len(lines)], "linewidth": 1.4,
     }  # fmt: skip
 
