@@ -35,6 +35,7 @@ class Spec:
     cost: str = "one forward pass for each text"
     published: Mapping[str, float] = field(default_factory=dict)  # by the name that `Outcome.measured` uses
     also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
+    compares: bool = False  # does it need a second model?
     texts: int | None = None  # how many texts the paper took, where not all of its data
 
 

@@ -54,6 +54,8 @@ def reproduce(
     found = module(name)
     spec: Spec = found.SPEC
     require_model(spec, lens)
+    if spec.compares and other is None:
+        raise InvalidInput("this experiment compares two models: name the second by --other-model")
     examples = _examples(spec, dataset, sample if sample is not None else spec.texts, seed)
     settings = {
         "experiment": name, "model": _model_name(lens), "data": dataset.name if dataset is not None else None, "texts": len(examples),
