@@ -39,6 +39,13 @@ class Case:
         self.lens, self.example = lens, example
         self.options = {**QUICK, **_erasure(lens), **(options or {})}  # by measure
         self._maps: dict[tuple[str, str], MixingMaps] = {}
+        self._others: dict[Lens, Case] = {}
+
+    def under(self, lens: Lens) -> Case:
+        """The same example under another model, remembered, so that all measures share its recording."""
+        if lens not in self._others:
+            self._others[lens] = Case(lens, self.example, options=self.options)
+        return self._others[lens]
 
     @cached_property
     def given(self) -> Any:
@@ -59,7 +66,13 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
-        return self.lens.record(self.given)
+        found = self.lens.record(self.given)
+        if len(found.structure.stacks) > 1 and not isinstance(self.example, Aligned):
+            raise InvalidInput(
+                f"{self.example.kind} examples have one row of tokens, and this model has {len(found.structure.stacks)} stacks of layers "
+                "(encoder and decoder): it can be judged on aligned pairs only"
+            )
+        return found
 
     @cached_property
     def causal(self) -> bool:
