@@ -31,11 +31,17 @@ def hidden_states(case: Case, site: str | None = None, layers: Sequence[int] | N
 
 
 def categories(case: Case, site: str | None = None) -> np.ndarray:
-    """[token]: the number of each token's category in `CATEGORIES`. Punctuation is the comma and the full stop, as in Kobayashi (2020)."""
+    """[token]: the number of each token's category in `CATEGORIES`. Punctuation is the comma and the full stop, as in Kobayashi (2020).
+
+    Where a tokenizer has no [CLS] or [SEP], its marks of the beginning and the end take their place.
+    """
     row = case.recording.target_tokens(site, 0)
     tokenizer = case.lens.tokenizer
     special = row.special or (False,) * len(row)
-    marks = [getattr(tokenizer, f"{name}_token", None) for name in ("cls", "sep")]
+    marks = [
+        getattr(tokenizer, f"{a}_token", None) or getattr(tokenizer, f"{b}_token", None)
+        for a, b in (("cls", "bos"), ("sep", "eos"))
+    ]
     found = np.full(len(row), CATEGORIES.index("other"))
     for place, (label, outside) in enumerate(zip(row.labels, special, strict=True)):
         if outside and label in marks:

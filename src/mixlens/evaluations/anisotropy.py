@@ -1,0 +1,113 @@
+"""Anisotropy: how alike any two vectors are, of block outputs and of the transformed vectors that they are sums of, by layer.
+
+Ferrando et al. (2022), figure 3: the outputs of a block point into a narrow cone, where cosines tell little; the parts T_i(x_j) that each
+source adds do not. The figure's mean over random pairs is given as the mean over all pairs, which needs no drawing: with unit vectors u and
+their sum s, the mean cosine of two different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no direction and are left
+out (parts of sources that a target cannot see).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from mixlens.evaluations._interface import Result, Spec
+from mixlens.evaluations._states import generator_of
+from mixlens.measures._interface import Request
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from mixlens.evaluations._case import Case
+    from mixlens.recording.site import Site
+
+KINDS = ("outputs", "transformed")
+
+SPEC = Spec(
+    summary="mean cosine similarity of any two block outputs, and of any two transformed vectors",
+    citation='Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer", figure 3',
+    direction="neither",
+    kinds=("text", "agreement", "classification", "tagged"),
+    of="model",
+    cost="1 forward pass + n^2 d_model per layer",
+)
+
+
+def observe(case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0) -> dict[str, np.ndarray]:
+    """For each kind the sum of its unit vectors, [layer, d_model], and `<kind>_count` [layer]: how many there are.
+
+    Transformed vectors are those of at most `targets` targets, drawn at random, with all their sources.
+    """
+    request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
+    count = len(case.recording.target_tokens(request.site, 0))
+    sources = len(case.recording.source_tokens(request.site, 0))
+    chosen = np.sort(generator_of(case, seed).permutation(count)[:targets])
+    sums: dict[str, list[np.ndarray]] = {key: [] for kind in KINDS for key in (kind, f"{kind}_count")}
+    for _, found in request.sites(case.recording):
+        for kind, vectors in zip(KINDS, ([found.block_output[0, :count]], _transformed(found, chosen, sources)), strict=True):
+            total, number = 0.0, 0
+            for some in vectors:
+                unit, known = _unit(some)
+                total, number = total + unit.sum(0), number + int(known)
+            sums[kind].append(np.asarray(total, np.float64))
+            sums[f"{kind}_count"].append(np.array(number))
+    return {key: np.stack(values) for key, values in sums.items()}
+
+
+def _transformed(found: Site, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
+    """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to the target's own."""
+    parts = found.parts()
+    for target in targets.tolist():
+        weights = found.weights[0, :, target, :sources]
+        vectors = torch.einsum("hs,hsd->sd", weights, parts.vectors[0, :, :sources]) * parts.scale[0, target]
+        if found.structure.kind == "self":
+            vectors[target] += parts.own[0, target]
+        yield vectors
+
+
+def _unit(vectors: Tensor) -> tuple[np.ndarray, int]:
+    wide = vectors.detach().double()
+    sizes = wide.norm(dim=-1, keepdim=True)
+    known = sizes[..., 0] > 0
+    return (wide[known] / sizes[known]).cpu().numpy(), int(known.sum())
+
+
+def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Of two different unit vectors out of `count` whose sum is `total` [..., d_model]; NaN for fewer than two."""
+    count = np.asarray(count, np.float64)
+    pairs = np.where(count > 1, count * (count - 1), np.nan)
+    found: np.ndarray = ((total**2).sum(-1) - count) / pairs
+    return found
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """The mean over texts and layers of the cosine of two block outputs of one text.
+
+    `details`: `outputs` and `transformed` [layer]: mean cosine of two vectors drawn from all texts; `outputs_within` and `transformed_within`
+    [layer]: of two from the same text, mean over texts.
+    """
+    details: dict[str, Any] = {}
+    values: np.ndarray = np.empty(0)
+    if len(observations):
+        stacked = {key: np.stack([np.asarray(seen[key], np.float64) for seen in observations]) for key in observations[0]}
+        within = {kind: mean_cosine(stacked[kind], stacked[f"{kind}_count"]) for kind in KINDS}
+        for kind in KINDS:
+            details[kind] = mean_cosine(stacked[kind].sum(0), stacked[f"{kind}_count"].sum(0))
+            details[f"{kind}_within"] = _known_mean(within[kind])
+        values = within["outputs"].mean(1)
+    return Result.of(SPEC, values, details=details)
+
+
+def _known_mean(values: np.ndarray) -> np.ndarray:
+    """Over the texts that have a number; NaN where none has."""
+    known = ~np.isnan(values)
+    found: np.ndarray = np.where(known, values, 0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
+    return found
+
+
+def evaluate(cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0) -> Result:
+    """See `conclude`."""
+    return conclude([observe(case, site=site, targets=targets, seed=seed) for case in cases])
