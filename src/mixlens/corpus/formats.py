@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mixlens.corpus import classes, targets, word_lists
+from mixlens.corpus import conllu, linzen, objects, plain, tables
 from mixlens.corpus.examples import Example
-from mixlens.corpus.files import Refused, attempted, objects_of, table_of
+from mixlens.corpus.files import Refused, lines_of
 from mixlens.errors import InvalidInput
 
-Rows = Iterator[Example | Refused]
+Rows = Iterable[Example | Refused]
+LINKS = (".talp", ".gold", ".naacl", ".wpt", ".wa", ".pharaoh", ".align", ".alignment", ".nonullalign", ".src-tgt")
+TABLES = (".csv", ".tsv")
+NOT_TEXT = (".json", ".xml", ".htm", ".html", ".yaml", ".yml")
 SPLITS = ("dev", "dev_matched", "validation", "valid", "val")  # which file of a folder with several splits is read
 
 
@@ -20,49 +23,61 @@ def read(path: Path, kind: str | None = None) -> Rows:
 
 
 def _file(path: Path, kind: str | None) -> Rows:
-    ending = "".join(path.suffixes).lower().removesuffix(".gz")
-    for known, reader in ((".jsonl", _objects), (".csv", _table), (".tsv", _table)):
-        if ending.endswith(known):
-            return reader(path)
-    raise InvalidInput(f"{path}: not a known ending")
+    ending = Path(path.name.lower().removesuffix(".gz")).suffix
+    if ending == ".jsonl":
+        return objects.read(path)
+    if ending in TABLES or kind == "classification":
+        return tables.read(path)
+    if ending == ".conllu":
+        return conllu.read(path)
+    if ending in (".text", ".gold") and all(path.with_suffix(each).exists() for each in (".text", ".gold")):
+        return linzen.read(path.with_suffix(".text"))
+    if ending in LINKS or kind == "alignment":
+        return _aligned(path)
+    if ending in NOT_TEXT and kind != "text":
+        raise InvalidInput(f"{path}: {ending} files are not read; write one JSON object a line (.jsonl), or a table (.csv, .tsv)")
+    if kind is None and _is_table(path):
+        return tables.read(path)
+    return plain.read(path)
 
 
 def _folder(path: Path, kind: str | None) -> Rows:
     files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    objects = [file for file in files if file.name.endswith(".jsonl")]
-    for file in objects:
-        yield from _objects(file)
-    if not objects:
-        yield from _file(_split(path, [file for file in files if file.name.endswith(".tsv")]), kind)
+    for file in files:
+        if file.suffix == ".text" and file.with_suffix(".gold").exists():
+            return linzen.read(file)
+    if kind == "alignment" or any(file.suffix in LINKS for file in files):
+        return _aligned(path)
+    for ending in (".jsonl", ".conllu"):
+        chosen = [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
+        if chosen:
+            return _all(chosen, kind)
+    tables = [file for file in files if file.name.removesuffix(".gz").endswith(TABLES)]
+    texts = [file for file in files if file.name.removesuffix(".gz").endswith((".txt", ".raw", ".tokens"))]
+    return _file(_split(path, tables or texts or files), kind)
+
+
+def _all(files: list[Path], kind: str | None) -> Iterator[Example | Refused]:
+    for file in files:
+        yield from _file(file, kind)
 
 
 def _split(folder: Path, files: list[Path]) -> Path:
     """The one file to read of a folder: its only one, or its development split."""
-    by_stem = {file.name.split(".")[0]: file for file in files}
-    chosen = files if len(files) == 1 else [by_stem[split] for split in SPLITS if split in by_stem]
-    if not chosen:
-        raise InvalidInput(f"{folder} holds {', '.join(file.name for file in files) or 'no data file'}: name the file to read")
+    splits = ([file for file in files if file.name.split(".")[0] == split] for split in SPLITS)
+    chosen = files if len(files) == 1 else next(filter(None, splits), [])
+    if len(chosen) != 1:
+        raise InvalidInput(f"{folder} holds {', '.join(file.name for file in files) or 'no file'}: name the one to read")
     return chosen[0]
 
 
-def _objects(path: Path) -> Rows:
-    """JSONL: the first object says what it is."""
-    first = next((row for _, row in objects_of(path) if not isinstance(row, Refused)), {})
-    readers: list[tuple[Callable[..., bool], Callable[[Path], Rows]]] = [(word_lists.recognises, word_lists.read)]
-    for recognises, reader in readers:
-        if recognises(first):
-            return reader(path)
-    parse = targets.agreement if targets.recognises(first) else classes.from_fields
-    return (attempted(name, row, parse) for name, row in objects_of(path))
+def _is_table(path: Path) -> bool:
+    """Does a file without a telling name begin with a header that names a text?"""
+    first = next(iter(lines_of(path)), ("", ""))[1]
+    return "\t" in first and tables.has_text(tables.header_of(first.split("\t")))
 
 
-def _table(path: Path) -> Rows:
-    """CSV or TSV: the header says what it is."""
-    rows = table_of(path)
-    header = [cell.strip().lower() for cell in rows[0][1]] if rows else []
-    if not targets.recognises(dict.fromkeys(header)):
-        return classes.read(path)
-    return (
-        attempted(name, cells, lambda name, cells: targets.agreement(name, classes.fields_of(header, cells)))
-        for name, cells in rows[1:]
-    )
+def _aligned(path: Path) -> Rows:
+    from mixlens.corpus.alignments import read_alignments
+
+    return read_alignments(path)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from mixlens.corpus import formats
+from mixlens.corpus import formats, hub
 from mixlens.corpus.dataset import Dataset
 from mixlens.corpus.examples import Example
 from mixlens.corpus.files import Refused
@@ -38,8 +38,6 @@ def read(path: str | Path, kind: str | None = None, *, sample: int | None = None
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
     if str(path).startswith("hf:"):
-        from mixlens.corpus import hub
-
         found = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:
         place = Path(path).expanduser()

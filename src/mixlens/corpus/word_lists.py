@@ -6,24 +6,16 @@ One JSON object a line: `sentence_good`, `sentence_bad` (lists of words), `targe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from mixlens.corpus.examples import Agreement, Example
-from mixlens.corpus.files import Refused, attempted, objects_of
+from mixlens.corpus.examples import Agreement
 from mixlens.corpus.spelling import spelled
 from mixlens.errors import InvalidInput
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
     return {"sentence_good", "sentence_bad", "target_index"} <= row.keys()
-
-
-def read(path: Path) -> Iterator[Example | Refused]:
-    group = path.name.split(".")[0]
-    for name, row in objects_of(path):
-        yield attempted(name, row, lambda name, row: agreement(name, row, group))
 
 
 def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:

@@ -1,0 +1,83 @@
+"""Data sets of the Hugging Face hub, by name, through the `datasets` library.
+
+`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it where another than the validation split is wanted: `hf:glue/sst2`,
+`hf:blimp/anaphor_number_agreement`, `hf:owner/name`, `hf:owner/name/config:test`. Of a name with one slash, the first part is the owner,
+unless it is one of the short names below. Rows are read by their fields, as in a JSONL file.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mixlens.corpus.examples import Example
+from mixlens.corpus.files import Refused, attempted
+from mixlens.corpus.objects import parser_of
+from mixlens.corpus.origins import advice
+from mixlens.errors import InvalidInput
+
+OWNERS = {"glue": "nyu-mll/glue", "blimp": "nyu-mll/blimp", "wikitext": "Salesforce/wikitext", "sst2": "stanfordnlp/sst2"}
+SPLITS = ("validation", "validation_matched", "dev", "test", "train")
+
+
+def named(name: str) -> tuple[str, str | None, str | None]:
+    """What `hf:…` names: data set, configuration, split."""
+    path, _, split = name.removeprefix("hf:").partition(":")
+    first, *rest = path.split("/")
+    if first in OWNERS:
+        first, rest = OWNERS[first], rest
+    elif rest:
+        first, rest = f"{first}/{rest[0]}", rest[1:]
+    if not first or len(rest) > 1:
+        raise InvalidInput(f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with :SPLIT behind it where wanted")
+    return first, rest[0] if rest else None, split or None
+
+
+def read(name: str) -> Iterator[Example | Refused]:
+    """The examples of one split."""
+    path, config, split = named(name)
+    try:
+        datasets: Any = importlib.import_module("datasets")
+    except ImportError as error:
+        raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
+    try:
+        split = split or _split(name, datasets.get_dataset_split_names(path, config))
+        table = datasets.load_dataset(path, config, split=split)
+    except InvalidInput:
+        raise
+    except Exception as error:  # the library raises what its network and file layers raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        known = advice(name)
+        raise InvalidInput(
+            f"{name} could not be loaded from the hub: {reason}" + (f". To get {known}" if known else "")
+        ) from error
+    yield from _rows(table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1])
+
+
+def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
+    names = {key: kind.int2str for key, kind in (table.features or {}).items() if hasattr(kind, "int2str")}
+    parse = None
+    for number, row in enumerate(table, 1):
+        fields = _fields(row, names)
+        parse = parse or parser_of(fields, group)
+        if str(fields.get("text", "something")).strip():  # WikiText has empty rows
+            yield attempted(f"{place}:{number}", fields, parse)
+
+
+def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with class names for class numbers; −1 stands for a label that is kept secret."""
+    return {
+        key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
+        for key, value in row.items()
+        if not (key in names and value == -1)
+    }
+
+
+def _split(name: str, splits: list[str]) -> str:
+    found = next((split for split in SPLITS if split in splits), None)
+    if found is None:
+        raise InvalidInput(
+            f"{name} has the splits {', '.join(splits)}: name one, as in {name}:{splits[0] if splits else 'train'}"
+        )
+    return found
