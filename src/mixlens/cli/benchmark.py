@@ -1,0 +1,113 @@
+"""`mixlens benchmark`: which measure to trust on a model and its data."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixlens.corpus import Dataset
+    from mixlens.trust.run import Progress
+
+BUNDLED_SAMPLE = 40  # with the bundled model: under two minutes on two cores
+
+
+def benchmark(
+    data: Annotated[
+        str | None, typer.Option(help="A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement sentences.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Read the data as agreement, classification, tagged, alignment or text.")
+    ] = None,
+    measures: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
+    evaluations: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
+    out: Annotated[Path | None, typer.Option(help="The folder for results and report. A run that stopped goes on there.")] = None,
+    sample: Annotated[int | None, typer.Option(help="How many texts. Default: all; 40 of the bundled ones.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")] = 0,
+    other_model: Annotated[str | None, typer.Option(help="A second model, for evaluations that compare two.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
+    model: ModelOption = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Rank every measure on a model by every evaluation that fits the data, with honest intervals."""
+    dataset = _dataset(data, kind, sample, seed)
+    lens = lens_from(model, device, dtype, trust_remote_code)
+    other = None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
+    from mixlens import trust
+
+    with _progress(out) as told:
+        ranking = trust.benchmark(
+            lens, dataset, _names(measures), _names(evaluations), out, other=other, seed=seed, fresh=fresh, progress=told
+        )
+    if as_json:
+        print(json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        from rich.console import Console
+
+        from mixlens.trust.terminal import show
+
+        show(ranking, Console(highlight=False))
+    if out is not None:
+        print(f"report: {out / 'report.html'}", file=sys.stderr)
+
+
+def _names(given: str) -> list[str] | None:
+    return None if given == "all" else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _dataset(data: str | None, kind: str | None, sample: int | None, seed: int) -> Dataset:
+    from mixlens import corpus
+
+    if data is None:
+        print("no --data given: using the bundled agreement sentences", file=sys.stderr)
+        return corpus.bundled().sample(sample or BUNDLED_SAMPLE, seed)
+    return corpus.read(data, kind, sample=sample, seed=seed)
+
+
+@contextmanager
+def _progress(out: Path | None) -> Iterator[Progress]:
+    """A bar on standard error with the time that is left; an interruption says how to go on."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    parts = (
+        TextColumn("texts"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    counts = {"done": 0, "total": 0}
+    console = Console(stderr=True)
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("texts", total=None)
+
+        def told(done: int, total: int, before: int) -> None:
+            if counts["total"] == 0 and before:
+                bar.console.print(f"going on after {before} of {total}", style="dim")
+            counts.update(done=done, total=total)
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield told
+        except KeyboardInterrupt:
+            bar.stop()
+            said = f"interrupted after {counts['done']} of {counts['total']}"
+            kept = (
+                f"; what was done is in {out}: the same command goes on from there" if out else "; with --out DIR a run can go on"
+            )
+            print(said + kept, file=sys.stderr)
+            raise typer.Exit(130) from None

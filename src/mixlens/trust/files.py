@@ -1,0 +1,96 @@
+"""What a run leaves in its folder: observations.parquet, results.json, errors.csv, report.md with its plots, report.html."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.corpus.dataset import Dataset
+from mixlens.errors import MissingExtra
+from mixlens.trust.journal import write_whole
+from mixlens.trust.markdown import markdown
+from mixlens.trust.page import page
+from mixlens.trust.wording import charts_of
+
+if TYPE_CHECKING:
+    from mixlens.trust.ranking import Ranking
+
+_LARGEST = 64  # entries of an array that a cell of the table still takes; the journal has them all
+
+
+def write_files(folder: Path, ranking: Ranking, pieces: Iterable[Mapping[str, Any]], data: Dataset) -> None:
+    """Each file is replaced whole."""
+    from mixlens.render.charts import standalone
+
+    write_whole(folder / "observations.parquet", _parquet(pieces))
+    write_whole(folder / "results.json", json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    write_whole(folder / "errors.csv", _errors(ranking))
+    try:
+        charts = charts_of(ranking)
+    except MissingExtra:  # a report without plots is still a report
+        charts = {}
+    plots = {}
+    if charts:
+        (folder / "plots").mkdir(exist_ok=True)
+    for title, svg in charts.items():
+        plots[title] = f"plots/{title.lower().replace(' ', '_')}.svg"
+        write_whole(folder / plots[title], standalone(svg))
+    write_whole(folder / "report.md", markdown(ranking, plots))
+    write_whole(folder / "report.html", page(ranking, charts))
+
+
+def _parquet(pieces: Iterable[Mapping[str, Any]]) -> bytes:
+    """A row for each example, evaluation and measure (empty where the model is judged)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    fields = [(name, pa.string()) for name in ("example", "group", "evaluation", "measure")]
+    schema = pa.schema([*fields, ("value", pa.float64()), ("observation", pa.string())])
+    written = io.BytesIO()
+    with pq.ParquetWriter(written, schema) as writer:  # type: ignore[no-untyped-call]
+        for piece in pieces:
+            rows = [
+                {
+                    "example": piece["example"], "group": piece.get("group"), "evaluation": entry["evaluation"],
+                    "measure": entry["measure"], "value": _value(entry["seen"]), "observation": _shown(entry["seen"]),
+                }
+                for entry in piece["observations"]
+            ]  # fmt: skip
+            if rows:
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+    return written.getvalue()
+
+
+def _value(seen: Any) -> float:
+    if isinstance(seen, Mapping):
+        seen = seen.get("value", math.nan)
+    return float(seen) if isinstance(seen, (int, float)) else math.nan
+
+
+def _shown(seen: Any) -> str:
+    return json.dumps(_small(seen), ensure_ascii=False)
+
+
+def _small(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.size <= _LARGEST else f"array of {' x '.join(map(str, value.shape))}"
+    if isinstance(value, Mapping):
+        return {key: _small(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_small(entry) for entry in value[:_LARGEST]]
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _errors(ranking: Ranking) -> str:
+    written = io.StringIO()
+    table = csv.writer(written)
+    table.writerow(["example", "measure", "evaluation", "reason"])
+    table.writerows([error.example, error.measure, error.evaluation, error.reason] for error in ranking.errors)
+    return written.getvalue()

@@ -1,0 +1,95 @@
+"""What a run does: which measures are asked by which evaluations, and why the others are not."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.evaluations import evaluations as known_evaluations
+from mixlens.evaluations import module
+from mixlens.measures import names as measure_names
+
+BASELINE = "random"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Measures, and evaluations by what they need."""
+
+    measures: tuple[str, ...]
+    of_measures: tuple[str, ...] = ()  # asked of every text and measure
+    of_model: tuple[str, ...] = ()  # asked of every text
+    own: tuple[str, ...] = ()  # bring their own texts and models: asked of every measure once
+    left_out: Mapping[str, str] = field(default_factory=dict)  # evaluation -> why
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure or evaluation
+    extras: Mapping[str, Any] = field(default_factory=dict)  # what an evaluation may ask for by name, such as another model
+
+    def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
+        """The options that one function of an evaluation takes."""
+        takes = _parameters(module(evaluation), function)
+        found = {key: value for key, value in self.extras.items() if key in takes and value is not None}
+        return {**found, **{key: value for key, value in self.options.get(evaluation, {}).items() if key in takes}}
+
+
+def planned(
+    kind: str,
+    measures: Sequence[str] | None = None,
+    evaluations: Sequence[str] | None = None,
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    extras: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Everything that applies to examples of this kind, or what is named. The random baseline is always there."""
+    specs = known_evaluations()
+    chosen = _known(evaluations, tuple(specs), "evaluation")
+    _known(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
+    left_out: dict[str, str] = {}
+    groups: dict[str, list[str]] = {"measure": [], "model": [], "own": []}
+    for name in chosen:
+        reason = _reason(name, specs[name].kinds, kind, extras or {})
+        if reason is not None:
+            left_out[name] = reason
+        else:
+            groups["own" if not specs[name].kinds else specs[name].of].append(name)
+    if not any(groups.values()):
+        raise InvalidInput("no evaluation applies: " + "; ".join(f"{name}: {reason}" for name, reason in left_out.items()))
+    wanted = _known(measures, measure_names(), "measure")
+    return Plan(
+        wanted if BASELINE in wanted else (*wanted, BASELINE),
+        tuple(groups["measure"]), tuple(groups["model"]), tuple(groups["own"]), left_out, options or {}, extras or {},
+    )  # fmt: skip
+
+
+def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
+    if chosen is None or list(chosen) == ["all"]:
+        return tuple(known)
+    for name in chosen:
+        if name not in known:
+            raise InvalidInput(f"there is no {what} {name!r}; choose some of: {', '.join(known)}")
+    return tuple(dict.fromkeys(chosen))
+
+
+def _reason(name: str, kinds: Sequence[str], kind: str, extras: Mapping[str, Any]) -> str | None:
+    if kinds and kind not in kinds:
+        return f"it takes {' or '.join(kinds)} examples, and these are {kind} examples"
+    needs = [key for key in _needed(module(name)) if extras.get(key) is None]
+    return None if not needs else _NEEDS.get(needs[0], f"it needs {needs[0]}=")
+
+
+_NEEDS = {"other": "it compares two models: name the second with --other-model"}
+
+
+def _parameters(found: ModuleType, function: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(getattr(found, function)).parameters if hasattr(found, function) else {}
+
+
+def _needed(found: ModuleType) -> list[str]:
+    return [
+        name for name, parameter in _parameters(found, "observe").items()
+        if name not in ("case", "measure") and parameter.default is inspect.Parameter.empty
+        and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    ]  # fmt: skip

@@ -1,0 +1,117 @@
+"""A ranking: which measure to trust on a model and its data, with everything that it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.evaluations import Result, evaluations
+from mixlens.trust.findings import Findings, RowError
+from mixlens.trust.marks import Marks, marks_of
+from mixlens.trust.plan import BASELINE, Plan
+from mixlens.trust.ranks import Column, Standing, standings
+from mixlens.trust.verdict import verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Measures from first to last (`order`), what each evaluation says of each (`columns`, `marks`), and `verdict` in plain words."""
+
+    standings: Mapping[str, Standing]  # from first to last
+    columns: Mapping[str, Column]  # by evaluation
+    marks: Mapping[str, Mapping[str, Marks]]  # by evaluation, by measure
+    of_model: Mapping[str, Result]  # evaluations that judge the model, not a measure
+    seconds: Mapping[str, float]  # for one text
+    left_out: Mapping[str, str]  # measures and evaluations that are not there, with the reason
+    errors: tuple[RowError, ...]  # of single examples
+    texts: int
+    settings: Mapping[str, Any]
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple(self.standings)
+
+    @cached_property
+    def verdict(self) -> str:
+        """Which measure to trust here and why, with caveats."""
+        return "\n".join(verdict(self))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each measure and evaluation."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"measure": measure, "mean_rank": standing.mean_rank, "evaluation": name, **self.cell(name, measure)}
+            for measure, standing in self.standings.items()
+            for name in self.columns
+            if measure in self.columns[name].results
+        )
+
+    def cell(self, evaluation: str, measure: str) -> dict[str, Any]:
+        """The numbers of one measure under one evaluation."""
+        result = self.columns[evaluation].results[measure]
+        marks = self.marks[evaluation].get(measure, Marks())
+        return {
+            "value": result.value, "low": result.interval[0], "high": result.interval[1],
+            "examples": int((~np.isnan(result.per_example)).sum()),
+            "rank": self.standings[measure].ranks.get(evaluation, math.nan), "p_best": marks.p_best, "p_random": marks.p_random,
+            "is_best": marks.is_best, "not_different_from_best": marks.not_different_from_best,
+            "not_better_than_random": marks.not_better_than_random, "judges_itself": marks.judges_itself,
+        }  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON; NaN becomes None."""
+        specs = evaluations()
+        found: dict[str, Any] = _plain({
+            "verdict": self.verdict,
+            "texts": self.texts,
+            "measures": [
+                {"measure": m, **asdict(s), "seconds_per_text": self.seconds.get(m, math.nan)} for m, s in self.standings.items()
+            ],
+            "evaluations": {
+                name: {
+                    "summary": column.summary, "citation": specs[name].citation, "direction": column.direction,
+                    "measures": {m: self.cell(name, m) | {"details": column.results[m].details} for m in self.order if m in column.results},
+                }
+                for name, column in self.columns.items()
+            },
+            "model": {
+                name: {"summary": specs[name].summary, **{k: v for k, v in r.to_dict().items() if k != "per_example"}}
+                for name, r in self.of_model.items()
+            },
+            "left_out": dict(self.left_out),
+            "errors": [asdict(error) for error in self.errors],
+            "settings": dict(self.settings),
+        })  # fmt: skip
+        return found
+
+
+def ranking_of(found: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0) -> Ranking:
+    """Ranks, tests and intervals from what was found."""
+    measures = [m for m in plan.measures if m not in found.left_out and any(m in c.results for c in found.columns)]
+    return Ranking(
+        standings(found.columns, measures, baseline=BASELINE, seed=seed),
+        {column.evaluation: column for column in found.columns},
+        {column.evaluation: marks_of(column, measures, baseline=BASELINE, seed=seed) for column in found.columns},
+        found.of_model, found.seconds, found.left_out, found.errors, texts, settings,
+    )  # fmt: skip
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,117 @@
+"""How the terminal, the Markdown and the HTML report write the same things."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.trust.plan import BASELINE
+
+if TYPE_CHECKING:
+    from mixlens.evaluations import Result
+    from mixlens.trust.findings import RowError
+    from mixlens.trust.marks import Marks
+    from mixlens.trust.ranking import Ranking
+
+BEST, LIKE_BEST, LIKE_RANDOM, ITSELF = "★", "≈", "○", "↺"
+LEGEND = {
+    BEST: "the best of its column",
+    LIKE_BEST: "not different from the best (paired permutation test, Holm's correction, 5 %)",
+    LIKE_RANDOM: "not better than random (same test)",
+    ITSELF: "judges itself: the evaluation works as the measure does; left out of its mean rank",
+}
+ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
+DIRECTIONS = {"higher": "higher is better", "lower": "lower is better", "neither": "describes; no direction is better"}
+
+
+def signs(marks: Marks) -> str:
+    found = ((marks.is_best, BEST), (marks.not_different_from_best, LIKE_BEST),
+             (marks.not_better_than_random, LIKE_RANDOM), (marks.judges_itself, ITSELF))  # fmt: skip
+    return "".join(sign for holds, sign in found if holds)
+
+
+def number(value: float, digits: int = 3) -> str:
+    return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def spread(interval: tuple[float, float], digits: int = 3) -> str:
+    """Half of the interval's width, to stand after ±; nothing where there is no interval."""
+    low, high = interval
+    return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
+
+
+def between(interval: tuple[float, float], digits: int = 3) -> str:
+    low, high = interval
+    return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def seconds(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.3f}" if value < 10 else f"{value:.0f}"
+
+
+def headline(ranking: Ranking) -> str:
+    settings = ranking.settings
+    return f"{settings['model']} on {settings['data']}: {ranking.texts} texts, {len(ranking.order)} measures"
+
+
+def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
+    """What was tried, the reason, and the examples, most examples first."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for error in errors:
+        tried = " under ".join(part for part in (error.measure, error.evaluation) if part) or "reading and recording"
+        found[tried, error.reason].append(error.example)
+    return sorted(((*key, names) for key, names in found.items()), key=lambda group: -len(group[2]))
+
+
+def some(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def short_details(result: Result) -> Mapping[str, str]:
+    """The further numbers of a result that fit a line."""
+    return {key: text for key, value in result.details.items() if (text := _short(value))}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (bool, str)):
+        return str(value)
+    if isinstance(value, (int, float, np.number)):
+        return f"{float(value):.4g}"
+    if isinstance(value, (list, tuple, np.ndarray)):
+        entries = np.asarray(value)
+        if entries.ndim == 1 and 0 < entries.size <= 32 and entries.dtype.kind in "fiub":
+            return " ".join(f"{float(entry):.3g}" for entry in entries)
+        if entries.ndim == 1 and entries.size <= 12 and entries.dtype.kind == "U":
+            return ", ".join(map(str, entries))
+    if isinstance(value, Mapping) and len(value) <= 16:
+        parts = [f"{key} {text}" for key, entry in value.items() if (text := _short(entry))]
+        return "; ".join(parts) if sum(map(len, parts)) < 400 else ""
+    return ""
+
+
+def charts_of(ranking: Ranking) -> dict[str, str]:
+    """Title -> SVG. Needs matplotlib."""
+    from mixlens.render import charts
+
+    found = {}
+    order = ranking.order
+    ranked = {m: (s.mean_rank, *s.interval) for m, s in ranking.standings.items() if not math.isnan(s.mean_rank)}
+    if ranked:
+        found["Mean rank"] = charts.rank_bars(ranked, BASELINE)
+    panels = {
+        name: {m: (result.value, *result.interval) for m, result in column.results.items() if not math.isnan(result.value)}
+        for name, column in ranking.columns.items()
+    }
+    if panels:
+        arrows = {name: ARROWS[column.direction] for name, column in ranking.columns.items()}
+        found["Every evaluation"] = charts.evaluation_panels(panels, order, BASELINE, arrows)
+    aligned = ranking.columns.get("cue_alignment")
+    results = {} if aligned is None else {m: aligned.results[m] for m in order if m in aligned.results}
+    curves = {m: list(r.details["layers"]) for m, r in results.items() if len(r.details.get("layers", ())) > 1}
+    if curves:
+        found["Cue alignment by layer"] = charts.layer_curves(curves, BASELINE, "cue alignment")
+    return found

@@ -1,0 +1,52 @@
+"""The journal keeps what it is given, bit by bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixlens.errors import InvalidInput
+from mixlens.trust.journal import Journal
+
+CONTENT = {
+    "numbers": [0.1, 1 / 3, float("nan")], "states": np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32),
+    "label": np.array("plural"), "count": np.int64(3), "nested": {"a": {"b": None}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_what_goes_in_comes_out(tmp_path: Path, on_disk: bool) -> None:
+    folder = tmp_path if on_disk else None
+    with Journal.opened(folder, {"a": 1}) as journal:
+        journal.add("0", CONTENT)
+        journal.add("x y", {"numbers": []})
+    if on_disk:
+        with Journal.opened(folder, {"a": 1}) as journal:
+            assert journal.done == {"0", "x y"}
+    first, second = journal.pieces()
+    assert second == {"piece": "x y", "numbers": []}
+    np.testing.assert_array_equal(first["numbers"], CONTENT["numbers"])
+    assert first["states"].dtype == np.float32
+    np.testing.assert_array_equal(first["states"], CONTENT["states"])
+    assert str(first["label"]) == "plural"
+    assert first["nested"] == {"a": {"b": None}}
+    assert first["count"] == 3
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    with Journal.opened(tmp_path, {}) as journal:
+        journal.add("0", {})
+        journal.add("1", {})
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"0"', b'"0'))
+    with pytest.raises(InvalidInput, match=r"line 1: damaged.*--fresh"), Journal.opened(tmp_path, {}):
+        pass
+    with Journal.opened(tmp_path, {}, fresh=True) as journal:
+        assert not journal.done
+
+
+def test_what_cannot_be_kept_is_refused() -> None:
+    with Journal.opened(None, {}) as journal, pytest.raises(TypeError, match=r"not .*Path"):
+        journal.add("0", {"a": Path("x")})

@@ -1,0 +1,131 @@
+"""Ranks, marks and verdicts on made-up observations whose truth is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from mixlens.evaluations import Result, Spec
+from mixlens.trust.findings import Findings
+from mixlens.trust.marks import marks_of
+from mixlens.trust.plan import Plan
+from mixlens.trust.ranking import Ranking, ranking_of
+from mixlens.trust.ranks import Column, ranks_of, standings
+
+TEXTS = 60
+
+
+def column(name: str, values: dict[str, np.ndarray], direction: str = "higher", itself: frozenset[str] = frozenset()) -> Column:
+    spec = Spec("made up", "nobody", direction, ("text",))
+    return Column(name, direction, {m: Result.of(spec, v) for m, v in values.items()}, values, itself=itself)
+
+
+def made_up(seed: int = 0, sign: float = 1.0) -> dict[str, np.ndarray]:
+    """`good` is better by construction, `twin` is the same measure again, `near` is as good but for noise, `poor` is noise."""
+    draw = np.random.default_rng(seed)
+    shared = draw.normal(0, 0.3, TEXTS)
+    good = shared + 1 + draw.normal(0, 0.1, TEXTS)
+    values = {
+        "good": good, "twin": good * (1 + 1e-9), "near": good + draw.normal(-0.001, 0.2, TEXTS), "middling": shared + 0.5,
+        "poor": shared + draw.normal(0, 0.3, TEXTS), "random": shared + draw.normal(0, 0.3, TEXTS),
+    }  # fmt: skip
+    return {name: sign * value for name, value in values.items()}
+
+
+def ranked(*columns: Column) -> Ranking:
+    measures = tuple(dict.fromkeys(m for c in columns for m in c.results))
+    return ranking_of(Findings(columns, {}, {}, (), {}), Plan(measures), TEXTS, {"model": "m", "data": "d"})
+
+
+def test_ranks_by_hand() -> None:
+    scores = np.array([[0.3, 0.9, math.nan, 0.3 + 1e-9, 0.1], [5.0, 4.0, 3.0, 2.0, 1.0]])
+    expected = np.array([[2.5, 1.0, math.nan, 2.5, 4.0], [1.0, 2.0, 3.0, 4.0, 5.0]])
+    np.testing.assert_array_equal(ranks_of(scores), expected)
+
+
+@pytest.mark.parametrize(("direction", "sign"), [("higher", 1.0), ("lower", -1.0)])
+def test_the_better_measure_is_first_and_its_lead_is_real(direction: str, sign: float) -> None:
+    ranking = ranked(*(column(f"e{seed}", made_up(seed, sign), direction) for seed in range(3)))
+    assert set(ranking.order[:2]) | {"near"} >= {"good", "twin"}
+    assert ranking.order[3] == "middling"
+    first = ranking.standings[ranking.order[0]]
+    assert first.interval[0] <= first.mean_rank <= first.interval[1]
+    assert ranking.standings["middling"].p_first < 0.05
+    assert ranking.standings["poor"].p_first < 0.05
+    close = {m for m in ("good", "twin", "near") if m != ranking.order[0]}
+    assert all(ranking.standings[m].p_first >= 0.05 for m in close)
+    assert ranking.verdict.startswith(f"Trust {ranking.order[0]} first")
+    assert "Not told apart from it by mean rank" in ranking.verdict
+    assert "Better than random numbers in no evaluation: poor." in ranking.verdict
+
+
+def test_marks_tell_the_better_the_same_and_the_useless() -> None:
+    marks = marks_of(column("e", made_up()), list(made_up()), baseline="random")
+    best = next(m for m, mark in marks.items() if mark.is_best)
+    assert best in ("good", "twin", "near")
+    assert marks["twin" if best != "twin" else "good"].not_different_from_best
+    assert not marks["middling"].not_different_from_best
+    assert not marks["middling"].not_better_than_random
+    assert marks["poor"].not_better_than_random
+    assert not marks["random"].not_better_than_random  # there is nothing to compare it with
+    worse = {**made_up(), "poor": made_up()["random"] - 5}
+    assert marks_of(column("e", worse), list(worse), baseline="random")["poor"].not_better_than_random
+
+
+def test_rounding_is_no_difference() -> None:
+    values = made_up()
+    twins = {"good": values["good"], "twin": values["good"] + 1e-9, "random": values["random"]}
+    found = standings([column("e", twins)], list(twins), baseline="random")
+    assert found["good"].mean_rank == found["twin"].mean_rank == 1.5
+    assert marks_of(column("e", twins), list(twins), baseline="random")["good"].p_best == 1.0
+
+
+def test_who_judges_itself_takes_no_part() -> None:
+    values = made_up()
+    judged = column("e", {**values, "self": values["good"] + 10}, itself=frozenset({"self"}))
+    ranking = ranked(judged, column("other", {**values, "self": values["poor"] - 9}))
+    assert ranking.standings["self"].ranks == {"other": 7.0}
+    assert ranking.standings["good"].ranks["e"] < 4
+    assert not ranking.marks["e"]["self"].is_best
+    assert ranking.marks["e"]["self"].judges_itself
+    assert "e judges self" in ranking.verdict
+
+
+def test_a_measure_that_is_hardly_judged_is_put_last() -> None:
+    full = [column(f"e{seed}", {m: v for m, v in made_up(seed).items() if m != "near"}) for seed in range(2)]
+    ranking = ranked(*full, column("e3", {**made_up(3), "near": made_up(3)["good"] + 3}))
+    assert ranking.standings["near"].mean_rank == 1.0
+    assert ranking.order[-1] == "near"
+    assert "Judged by fewer than half of the evaluations, and therefore put last: near." in ranking.verdict
+
+
+def test_descriptions_are_not_ranked() -> None:
+    ranking = ranked(column("e", made_up(), "neither"))
+    assert all(math.isnan(standing.mean_rank) for standing in ranking.standings.values())
+    assert "nothing to rank" in ranking.verdict
+
+
+def test_missing_examples_are_compared_on_those_that_both_have() -> None:
+    values = made_up()
+    values["middling"] = values["middling"].copy()
+    values["middling"][::3] = math.nan
+    marks = marks_of(column("e", values), list(values), baseline="random")
+    assert not marks["middling"].not_different_from_best
+    values["middling"][2:] = math.nan
+    assert math.isnan(marks_of(column("e", values), list(values), baseline="random")["middling"].p_best)
+
+
+def test_few_texts_are_said_to_be_few() -> None:
+    values = {m: v[:6] for m, v in made_up().items()}
+    measures = tuple(values)
+    ranking = ranking_of(Findings((column("e", values),), {}, {}, (), {}), Plan(measures), 6, {"model": "m", "data": "d"})
+    assert ranking.verdict.startswith("Too few texts to say")
+    assert not any(mark.p_best < 0.05 for mark in ranking.marks["e"].values())
+
+
+def test_when_nothing_beats_random_nothing_is_recommended() -> None:
+    draw = np.random.default_rng(1)
+    ranking = ranked(column("e", {m: draw.normal(0, 1, TEXTS) for m in ("a", "b", "random")}))
+    assert ranking.verdict.startswith("No measure earns trust here")
