@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -61,20 +62,23 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
             yield name, Refused(name, f"not JSON: {error}")
 
 
-def table_of(path: Path) -> list[tuple[str, list[str]]]:
+def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
     """(name, cells) of every row. Commas with CSV quotes, or tabs without any quoting, as GLUE has them."""
-    if path.name.removesuffix(".gz").endswith(".csv"):
-        reader = csv.reader(text_of(path).replace("\r\n", "\n").split("\n"), strict=True)
-        rows, start = [], 1
+    if not path.name.lower().removesuffix(".gz").endswith(".csv"):
+        return [(name, line.split("\t")) for name, line in lines_of(path)]
+    reader = csv.reader(io.StringIO(text_of(path), newline=""), strict=True)
+    rows: list[tuple[str, list[str] | Refused]] = []
+    while True:
+        name = f"{path.name}:{reader.line_num + 1}"  # a row may go over several lines
         try:
-            for cells in reader:
-                if any(cell.strip() for cell in cells):
-                    rows.append((f"{path.name}:{start}", cells))
-                start = reader.line_num + 1
+            cells = next(reader)
+        except StopIteration:
+            return rows
         except csv.Error as error:
-            raise InvalidInput(f"{path.name}:{start}: not CSV: {error}") from error
-        return rows
-    return [(name, line.split("\t")) for name, line in lines_of(path)]
+            rows.append((name, Refused(name, f"not CSV: {error}")))
+        else:
+            if any(cell.strip() for cell in cells):
+                rows.append((name, cells))
 
 
 def attempted(name: str, row: Row | Refused, parse: Callable[[str, Row], Example]) -> Example | Refused:

@@ -1,7 +1,8 @@
 """Plain text: one text a line, or one a paragraph.
 
-Where blank lines part blocks of several lines, a block is a text and its lines are joined; otherwise each line is one. WikiText is known by
-its headings (` = Title = `): they are left out, each line is a paragraph, and its tokenised spelling («role @-@ playing , is») becomes plain.
+Where blank lines part the file into blocks and most of them have several lines, a block is a text and its lines are joined; otherwise each
+line is one. WikiText is known by its headings (` = Title = `): they are left out, each line is a paragraph, and its tokenised spelling
+(«role @-@ playing , is») becomes plain.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _paragraphs(path: Path) -> list[tuple[str, str]]:
-    """(name of the first line, text) of each block; none where the file has no blocks of several lines."""
+    """(name of the first line, text) of each block; none where most blocks are single lines."""
     blocks: list[tuple[str, list[str]]] = []
     blank = True
     for number, line in enumerate(text_of(path).replace("\r\n", "\n").split("\n"), 1):
@@ -38,6 +39,6 @@ def _paragraphs(path: Path) -> list[tuple[str, str]]:
         if line.strip():
             blocks[-1][1].append(line.strip())
         blank = not line.strip()
-    if len(blocks) < 2 or all(len(lines) == 1 for _, lines in blocks):
+    if len(blocks) < 2 or sum(len(lines) > 1 for _, lines in blocks) <= len(blocks) / 2:
         return []
     return [(name, " ".join(lines)) for name, lines in blocks]

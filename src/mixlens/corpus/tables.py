@@ -24,17 +24,16 @@ Cells = Sequence[str]
 def read(path: Path) -> Iterator[Example | Refused]:
     """The examples of a table."""
     rows = table_of(path)
-    if not rows:
-        return
-    header = header_of(rows[0][1])
+    whole = [cells for _, cells in rows if not isinstance(cells, Refused)]
+    header = header_of(whole[0]) if whole else []
     parse: Callable[[str, Cells], Example]
     if has_text(header):
         named = parser_of(dict.fromkeys(header, ""), path.name.split(".")[0])
-        parse, rows = (lambda name, cells: named(name, _fields(header, cells))), rows[1:]
-    elif _is_cola([cells for _, cells in rows]):
+        parse, rows = (lambda name, cells: named(name, _fields(header, cells))), [row for row in rows if row[1] is not whole[0]]
+    elif _is_cola(whole):
         parse = _cola
     else:
-        label, width = _label_column(path, [cells for _, cells in rows])
+        label, width = _label_column(path, whole)
         parse = lambda name, cells: _columns(name, cells, label, width)  # noqa: E731
     for name, cells in rows:
         yield attempted(name, cells, parse)

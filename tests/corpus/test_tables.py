@@ -1,0 +1,116 @@
+"""Classification tables: GLUE's, with and without header, and others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mixlens import corpus
+from mixlens.corpus.examples import Labelled
+from mixlens.errors import InvalidInput
+
+
+def read(tmp_path: Path, text: str, name: str = "dev.tsv") -> corpus.Dataset:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return corpus.read(tmp_path / name)
+
+
+def triples(found: corpus.Dataset) -> list[tuple[str, str | None, str]]:
+    return [(each.text, each.pair, each.label) for each in found if isinstance(each, Labelled)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("sentence\tlabel\nit 's good . \t1\n", [("it 's good .", None, "1")]),
+        ("label\ttext\n0\tbad\n", [("bad", None, "0")]),
+        ("sentence1\tsentence2\tlabel\na b\tc\tyes\n", [("a b", "c", "yes")]),
+        ("index\tpremise\thypothesis\tgold_label\n0\tp\th\tneutral\n", [("p", "h", "neutral")]),
+        ("index\tquestion\tsentence\tlabel\n0\tq\ts\tentailment\n", [("q", "s", "entailment")]),
+        ('\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\t"One.\tTwo "x"\n', [('"One.', 'Two "x"', "1")]),
+        ("sentence\tlabel\r\ngood\t1\r\n", [("good", None, "1")]),
+    ],
+)
+def test_headers(tmp_path: Path, text: str, expected: list[tuple[str, str | None, str]]) -> None:
+    found = read(tmp_path, text)
+    assert found.kind == "classification"
+    assert triples(found) == expected
+
+
+def test_without_header(tmp_path: Path) -> None:
+    assert triples(read(tmp_path, "a b\t1\nc d\t0\ne\t1\n")) == [("a b", None, "1"), ("c d", None, "0"), ("e", None, "1")]
+    assert triples(read(tmp_path, "1\ta b\n0\tc d\n")) == [("a b", None, "1"), ("c d", None, "0")]
+    assert triples(read(tmp_path, "no\ta b\tc d\nyes\te f\tg h\n")) == [("a b", "c d", "no"), ("e f", "g h", "yes")]
+    found = read(tmp_path, "gj04\t1\t\tBill sang.\ncj99\t0\t?*\tSang Bill the.\n")
+    assert triples(found) == [("Bill sang.", None, "1"), ("Sang Bill the.", None, "0")]
+    assert [each.group for each in found] == ["gj04", "cj99"]
+
+
+def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="add a header"):
+        read(tmp_path, "1\t0\n0\t1\n")
+    with pytest.raises(InvalidInput, match="0 look like labels: add a header"):
+        read(tmp_path, "some text\tother text\nmore text\tand more\n")
+    with pytest.raises(InvalidInput, match="4 columns"):
+        read(tmp_path, "a\tb\tc d\te f\n")
+
+
+def test_broken_rows_are_named(tmp_path: Path) -> None:
+    found = read(tmp_path, "sentence\tlabel\ngood\t1\n\nno label\n \t1\nbad\t\n")
+    assert triples(found) == [("good", None, "1")]
+    assert found.errors == (
+        ("dev.tsv:4", "1 columns, where the header has 2"),
+        ("dev.tsv:5", "the text is missing"),
+        ("dev.tsv:6", "the label is missing"),
+    )
+    found = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
+    assert [(name, reason) for name, reason in found.errors] == [
+        ("dev.tsv:11", "3 columns, where other rows have 2"),
+        ("dev.tsv:12", "'not one' is no label"),
+    ]
+    with pytest.raises(InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"):
+        read(tmp_path, "sentence\tlabel\n \t1\n")
+    with pytest.raises(InvalidInput, match="nothing in it"):
+        read(tmp_path, "")
+
+
+def test_splits_without_labels_are_texts(tmp_path: Path) -> None:
+    found = read(tmp_path, "index\tsentence\n0\tgood\n")
+    assert (found.kind, found[0].text) == ("text", "good")
+
+
+def test_csv_and_jsonl(tmp_path: Path) -> None:
+    assert triples(read(tmp_path, 'text,label\n"a, ""b""",1\n', "d.csv")) == [('a, "b"', None, "1")]
+    assert triples(read(tmp_path, '{"Text": "a", "Label": 1}\n', "d.jsonl")) == [("a", None, "1")]
+    found = read(tmp_path, 'text,label\n"a"b,1\nc,0\n"d,1\n', "d.csv")
+    assert triples(found) == [("c", None, "0")]
+    assert [(name, reason[:8]) for name, reason in found.errors] == [("d.csv:2", "not CSV:"), ("d.csv:4", "not CSV:")]
+
+
+@pytest.mark.parametrize(
+    ("path", "size", "labels"),
+    [
+        ("mrpc", 408, {"1": 279, "0": 129}),
+        ("mrpc/train.tsv", 3668, {"1": 2474, "0": 1194}),
+        ("cola", 1043, {"1": 721, "0": 322}),
+        ("cola/train.tsv", 8551, {"1": 6023, "0": 2528}),
+        ("sst2", 872, {"1": 444, "0": 428}),
+        ("sst2/test.tsv", 1821, {"0": 912, "1": 909}),
+        ("sst2/train_sentences.tsv", 6920, {"1": 3610, "0": 3310}),
+        ("mnli/matched_1000.tsv", 1000, {"entailment": 373, "contradiction": 316, "neutral": 311}),
+    ],
+)
+def test_the_real_files(shared: Path, path: str, size: int, labels: dict[str, int]) -> None:
+    found = corpus.read(shared / "data" / "glue" / path)
+    assert len(found) == size
+    assert not found.errors
+    assert Counter(each.label for each in found if isinstance(each, Labelled)) == labels
+    assert all(each.pair for each in found) == (path.startswith(("mrpc", "mnli")))
+
+
+@pytest.mark.parametrize(("name", "size"), [("mrpc", 1725), ("cola", 1063)])
+def test_real_splits_without_labels(shared: Path, name: str, size: int) -> None:
+    found = corpus.read(shared / "data" / "glue" / name / "test.tsv")
+    assert (found.kind, len(found)) == ("text", size)
