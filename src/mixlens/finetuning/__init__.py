@@ -1,1 +1,14 @@
-"""Fine-tuning as the papers do it, seeded, on whatever model is given."""
+"""Fine-tuning as the papers do it, seeded, on whatever model is given.
+
+`prompt`: words in a masked place; `classification`: classes of texts.
+"""
+
+from __future__ import annotations
+
+from mixlens.finetuning.classification import classifier_finetuned
+from mixlens.finetuning.loop import Settings
+from mixlens.finetuning.prompt import prompt_finetuned
+from mixlens.finetuning.result import Finetuned
+from mixlens.finetuning.splitting import halves
+
+__all__ = ["Finetuned", "Settings", "classifier_finetuned", "halves", "prompt_finetuned"]

@@ -1,0 +1,106 @@
+"""`mixlens finetune`: a model learns a task, and is saved where every other command can load it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.corpus import Dataset
+    from mixlens.finetuning import Settings
+
+
+class Task(str, Enum):
+    """What is learned."""
+
+    prompt = "prompt"
+    classification = "classification"
+
+
+def finetune(
+    task: Annotated[
+        Task, typer.Argument(help="prompt: target against foil in a masked place. classification: classes of texts.")
+    ],
+    out: Annotated[Path, typer.Option(help="A new folder for the model. After a kill, the same command goes on.")],
+    data: Annotated[str | None, typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set.")] = None,
+    held_out: Annotated[str | None, typer.Option(help="classification: what is judged by. Default: a tenth of --data.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the split, the new head, the order and dropout.")] = 0,
+    sample: Annotated[int | None, typer.Option(help="Take so many examples of --data only.")] = None,
+    model: ModelOption = None,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Fine-tune a model as the papers do, and save it: on half of an agreement set, or as a classifier of texts."""
+    lens = lens_from(model, device, "float64" if dtype == "float64" else "float32", trust_remote_code)
+    from mixlens.finetuning import classifier_finetuned, prompt_finetuned
+    from mixlens.finetuning.classification import SETTINGS as CLASSIFICATION
+    from mixlens.finetuning.prompt import SETTINGS as PROMPT
+
+    chosen = {"epochs": epochs, "rate": lr, "batch": batch, "patience": patience, "seed": seed, "dtype": dtype}
+    examples = _read(task, data, sample, seed)
+    if task is Task.prompt:
+        if held_out is not None:
+            raise InvalidInput(
+                "--held-out is for classification: prompt fine-tuning judges by the half that it does not learn from"
+            )
+        found = prompt_finetuned(lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin)
+    else:
+        judged = None if held_out is None else _read(task, held_out, None, seed)
+        found = classifier_finetuned(
+            lens,
+            examples,
+            judged,
+            settings=_with(CLASSIFICATION, chosen),
+            out=out,
+            source=examples.origin,
+            held_out_source=None if judged is None else judged.origin,
+        )
+    if as_json:
+        print(json.dumps(found.report, indent=2, ensure_ascii=False))
+    else:
+        _show(found.report, out)
+
+
+def _read(task: Task, data: str | None, sample: int | None, seed: int) -> Dataset:
+    from mixlens import corpus
+
+    if data is not None:
+        found = corpus.read(data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed)
+    elif task is Task.prompt:
+        print("no --data given: using the bundled agreement set", file=sys.stderr)
+        found = corpus.bundled() if sample is None else corpus.bundled().sample(sample, seed)
+    else:
+        raise InvalidInput("classification needs --data: a file with a text and a label in each row")
+    if found.errors:
+        name, reason = found.errors[0]
+        print(f"{len(found.errors)} rows of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
+    return found
+
+
+def _with(settings: Settings, chosen: dict[str, Any]) -> Settings:
+    from dataclasses import replace
+
+    return replace(settings, **{name: value for name, value in chosen.items() if value is not None})
+
+
+def _show(report: dict[str, Any], out: Path) -> None:
+    scores, count = report["scores"], report["data"]["held_out"]
+    print(f"on {count} held-out examples  before   after")
+    for name, after in scores["after"].items():
+        if isinstance(after, float):
+            print(f"{name:<{len(str(count)) + 20}}{scores['before'][name]:9.4f}{after:8.4f}")
+    print(f"saved in {out}: use it by --model {out}")

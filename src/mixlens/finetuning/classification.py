@@ -1,0 +1,190 @@
+"""Classification of texts and pairs of texts (SST-2, CoLA, MRPC …): a new head on a pretrained model, all weights trained.
+
+Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3: batch 32, learning rate 2e-5 (of 5e-5,
+3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay 0.01, linear warm-up over a tenth of the steps, linear decay and gradients
+clipped at norm 1 are those of its program. The rates are for models of BERT's size; small ones need a higher rate or more epochs.
+
+The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture has one can be given, also as a masked or
+causal language model or without a head. What the new model shares with the given one is taken over, the rest is drawn by seed.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from mixlens.corpus.examples import Example, Labelled
+from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.finetuning.loop import Item, Scores, Settings, Task, log
+from mixlens.finetuning.result import Finetuned, finetuned, working_copy
+from mixlens.finetuning.splitting import portion
+from mixlens.finetuning.tokens import most_tokens, token_inputs
+from mixlens.lens import Lens
+
+SETTINGS = Settings(epochs=3, rate=2e-5, batch=32, weight_decay=0.01, clip=1.0)
+
+
+def classifier_finetuned(
+    lens: Lens,
+    examples: Sequence[Example],
+    held_out: Sequence[Example] | None = None,
+    *,
+    settings: Settings = SETTINGS,
+    out: str | os.PathLike[str] | None = None,
+    source: str | None = None,
+    held_out_source: str | None = None,
+    in_place: bool = False,
+) -> Finetuned:
+    """A classifier trained on labelled examples, with accuracy and Matthews correlation on `held_out` (default: a tenth of each class).
+
+    With `out`, the model is saved there, and a run that was killed goes on from its last epoch. The sources are noted in the report. The
+    given model is not changed; `in_place` trains a given classifier itself, where its classes are those of the data.
+    """
+    first = labelled(examples)
+    second = [] if held_out is None else labelled(held_out)
+    split = "given" if held_out is not None else "a tenth of each class, by seed"
+    if held_out is None:
+        first, second = portion(first, seed=settings.seed)
+    labels = label_order(first)
+    _require_known(labels, second)
+    model, fresh = classifier(lens, labels, settings, in_place)
+    if fresh:
+        log(f"new, not trained before: {', '.join(fresh)}")
+    tokenizer = _padding_tokenizer(lens.tokenizer, model)
+    longest = min(settings.longest, most_tokens(model, tokenizer))
+    cut: list[str] = []
+    items, judged = ([_item(model, tokenizer, example, labels, longest, cut) for example in part] for part in (first, second))
+    about = {
+        "source": source,
+        "held_out_source": held_out_source,
+        "split": split,
+        "labels": labels,
+        "cut_short": len(cut),
+        "held_out_texts_also_trained_on": _shared_texts(first, second),
+        "new_parts": fresh,
+    }
+    task = Task(lambda logits, _: logits, tokenizer.pad_token_id)
+    return finetuned("classification", model, tokenizer, (items, judged), task, settings, correlations, about, out)
+
+
+def labelled(examples: Sequence[Example]) -> list[Labelled]:
+    """The examples, which must all have a class."""
+    if not examples:
+        raise InvalidInput("there is no example to learn from")
+    for example in examples:
+        if not isinstance(example, Labelled):
+            raise InvalidInput(f"classification learns from texts with a class, and {example.name} is of the kind {example.kind}")
+    return [example for example in examples if isinstance(example, Labelled)]
+
+
+def label_order(examples: Sequence[Labelled]) -> list[str]:
+    """The classes: numbers by size, then words by alphabet; the order of the examples does not matter."""
+    labels = {example.label for example in examples}
+    found = sorted(labels, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
+    if len(found) < 2:
+        raise InvalidInput(f"two classes at least are needed, and every example is {found[0]!r}")
+    return found
+
+
+def _require_known(labels: Sequence[str], held_out: Sequence[Labelled]) -> None:
+    for example in held_out:
+        if example.label not in labels:
+            raise InvalidInput(
+                f"{example.name} has the class {example.label!r}, which is not learned; there are: {', '.join(labels)}"
+            )
+
+
+def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
+    seen = {(example.text, example.pair) for example in first}
+    count = sum((example.text, example.pair) in seen for example in second)
+    if count:
+        log(f"{count} of the {len(second)} held-out texts are also trained on: the scores below flatter the model")
+    return count
+
+
+# -------------------------------------------------------------------------------------------------- the model
+
+
+def classifier(lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False) -> tuple[Any, list[str]]:
+    """The model with a head for these classes, and the names of its parts that are new."""
+    given: Any = lens.model
+    names = dict(enumerate(labels))
+    same = "ForSequenceClassification" in type(given).__name__ and dict(given.config.id2label) == names
+    if same:
+        return working_copy(given, settings, in_place), []
+    if in_place:
+        raise InvalidInput(
+            "in_place=True needs a classifier with these classes; this model gets a new head, which is a new model"
+        )
+    config = copy.deepcopy(given.config)
+    config.id2label, config.label2id = names, {label: number for number, label in names.items()}
+    config.problem_type = "single_label_classification"
+    head: Any = transformers.AutoModelForSequenceClassification
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        try:
+            model = head.from_config(config, dtype=torch.float32)
+        except ValueError as error:
+            raise InvalidInput(f"transformers has no text classifier of the kind {config.model_type!r}") from error
+    fresh = _take_over(model, given)
+    return working_copy(model.to(given.device), settings, True), fresh
+
+
+def _take_over(model: Any, given: Any) -> list[str]:
+    """Copies the weights below the head; returns the parts that the given model does not have."""
+    body, theirs = model.base_model, given.base_model.state_dict()
+    lacking, different = body.load_state_dict(theirs, strict=False)
+    numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
+    if numbered or different:
+        raise InvalidInput(
+            f"the layers of {type(given).__name__} are not those of {type(model).__name__}: {', '.join((numbered + different)[:3])} …"
+        )
+    own = {f"{model.base_model_prefix}.{name}" for name in theirs}
+    return sorted({name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in own})
+
+
+def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
+    """A tokenizer that pads, in agreement with the model, which reads the class off the last token that is not padding."""
+    if tokenizer is None:
+        raise MissingTokenizer("fine-tuning reads texts: use Lens(model, tokenizer)")
+    if tokenizer.pad_token_id is None:
+        if tokenizer.eos_token is None:
+            raise InvalidInput("the tokenizer has no padding token: set tokenizer.pad_token")
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.pad_token_id = tokenizer.pad_token_id
+    return tokenizer
+
+
+def _item(model: Any, tokenizer: Any, example: Labelled, labels: Sequence[str], longest: int, cut: list[str]) -> Item:
+    text = example.text if example.pair is None else (example.text, example.pair)
+    inputs = token_inputs(model, tokenizer, text)
+    if len(inputs["input_ids"]) > longest:
+        cut.append(example.name)
+        inputs = token_inputs(model, tokenizer, text, longest)
+    return Item(example.name, inputs, labels.index(example.label), example.group)
+
+
+# ------------------------------------------------------------------------------------------------------ scores
+
+
+def correlations(items: Sequence[Item], scores: Scores) -> dict[str, Any]:
+    """Accuracy and Matthews correlation."""
+    answers = [item.answer for item in items]
+    return {"accuracy": scores.accuracy(items), "matthews": matthews(answers, scores.chosen), "loss": scores.loss}
+
+
+def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
+    """Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two K-category assignments"); 0 where undefined."""
+    size = max(*answers, *chosen) + 1
+    table = np.zeros((size, size))
+    np.add.at(table, (np.asarray(answers), np.asarray(chosen)), 1)
+    total, right, truth, guess = table.sum(), np.trace(table), table.sum(1), table.sum(0)
+    below = np.sqrt((total**2 - guess @ guess) * (total**2 - truth @ truth))
+    return float((right * total - truth @ guess) / below) if below else 0.0

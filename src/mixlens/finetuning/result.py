@@ -1,0 +1,108 @@
+"""A fine-tuned model, what is known about it, and the folder that holds both."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+import mixlens
+from mixlens.errors import InvalidInput
+from mixlens.finetuning import checkpoint
+from mixlens.finetuning.loop import Item, Scores, Settings, Task, Training, log, scored
+from mixlens.lens import Lens
+from mixlens.loading import quiet_loading
+
+DESCRIPTION = "mixlens_finetuning.json"
+Measured = Callable[[Sequence[Item], Scores], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """The model with its tokenizer, and the report that is saved beside it: data, settings, scores before and after, versions."""
+
+    lens: Lens
+    report: dict[str, Any]
+
+
+def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
+    """The model to train, in float32 (or float64 where asked for): a copy, unless the caller wants its own model changed."""
+    dtype = torch.float64 if settings.dtype == "float64" else torch.float32
+    return (model if in_place else copy.deepcopy(model)).to(dtype)
+
+
+def finetuned(
+    kind: str,
+    model: Any,
+    tokenizer: Any,
+    items: tuple[Sequence[Item], Sequence[Item]],
+    task: Task,
+    settings: Settings,
+    measured: Measured,
+    about: Mapping[str, Any],
+    out: str | os.PathLike[str] | None,
+) -> Finetuned:
+    """Trains on the first items and judges by the second, before and after; goes on where a run with the same `out` was stopped."""
+    train, held_out = items
+    folder = None if out is None else _prepared_folder(Path(out))
+    run = checkpoint.fingerprint(model, train, held_out, settings)
+    log(f"{len(train)} examples to learn from, {len(held_out)} held out")
+    before = measured(held_out, scored(model, held_out, task, settings))
+    log("before: " + shown(before))
+    training = Training(model, train, held_out, task, settings)
+    if folder is not None and checkpoint.resume(training, folder, run):
+        log(f"going on after epoch {len(training.history)}")
+    training.run(None if folder is None else lambda now: checkpoint.save(now, folder, run))
+    after = measured(held_out, scored(model, held_out, task, settings))
+    log("after: " + shown(after))
+    name = getattr(model.config, "_name_or_path", None) or type(model).__name__
+    report = {
+        "kind": kind,
+        "model": {"class": type(model).__name__, "from": name},
+        "settings": asdict(settings),
+        "data": {"trained_on": len(train), "held_out": len(held_out), **about},
+        "scores": {"before": before, "after": after},
+        "chosen_epoch": training.best_epoch if settings.patience is not None else len(training.history),
+        "history": training.history,
+        "versions": {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__},
+    }
+    if folder is not None:
+        _save(model, tokenizer, report, folder)
+    return Finetuned(Lens(model, tokenizer), report)
+
+
+def shown(scores: Mapping[str, Any]) -> str:
+    """The single numbers of a score in one line."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float))
+
+
+def _prepared_folder(folder: Path) -> Path:
+    """A folder that is empty, or holds an unfinished run."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file: a folder is needed")
+    if not (folder / checkpoint.NAME).exists() and folder.exists() and any(folder.iterdir()):
+        raise InvalidInput(f"{folder} is not empty: give a new folder for the fine-tuned model")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"cannot make the folder {folder}: {error.strerror}") from error
+    return folder
+
+
+def _save(model: Any, tokenizer: Any, report: Mapping[str, Any], folder: Path) -> None:
+    """What `Lens.from_pretrained` loads. The checkpoint goes last: a kill before that repeats the saving."""
+    with quiet_loading():
+        model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    draft = folder / f".{DESCRIPTION}.part"
+    draft.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(draft, folder / DESCRIPTION)
+    (folder / checkpoint.NAME).unlink(missing_ok=True)
+    model.config._name_or_path = os.fspath(folder)

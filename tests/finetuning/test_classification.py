@@ -1,0 +1,126 @@
+"""Classifiers from the bundled models: they learn, keep their class names, load again, and are measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mixlens import InvalidInput, Lens
+from mixlens.corpus.examples import Labelled
+from mixlens.finetuning import Settings, classifier_finetuned
+from mixlens.finetuning.classification import classifier, label_order, matthews
+from tests.finetuning.sentences import agreement, labelled
+
+FAST = Settings(epochs=4, rate=1e-3, batch=8, weight_decay=0.01, clip=1.0)
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+@pytest.fixture(scope="module")
+def folder(lens: Lens, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of pairs, saved."""
+    found = tmp_path_factory.mktemp("saved") / "classifier"
+    result = classifier_finetuned(lens, labelled(pairs=True), labelled(pairs=True), settings=FAST, out=found)
+    history = result.report["history"]
+    assert history[-1]["loss"] < history[0]["loss"] / 2
+    assert result.report["scores"]["after"]["accuracy"] > 0.9 > result.report["scores"]["before"]["accuracy"]
+    assert result.report["scores"]["after"]["matthews"] > 0.8
+    assert result.report["data"]["held_out_texts_also_trained_on"] == 24
+    assert result.report["data"]["new_parts"] == ["bert.pooler.dense", "classifier"]
+    return found
+
+
+def test_a_saved_classifier_loads_names_its_classes_and_is_measured(folder: Path) -> None:
+    again = Lens.from_pretrained(str(folder))
+    assert again.model.config.id2label == {0: "awful", 1: "fine"}
+    assert again.model.config.label2id == {"awful": 0, "fine": 1}
+    pair = ("This is a great story about the house.", "It is long.")
+    maps = again.measure("value_zeroing", pair)
+    assert np.isfinite(maps.scores).all()
+    gradient = again.measure("gradient_x_input", pair, label="fine")
+    assert gradient.tokens == ("fine",)
+    assert {file.suffix for file in folder.iterdir()} == {".json", ".safetensors"}
+    assert not (folder / "checkpoint.safetensors").exists()
+
+
+def test_a_classifier_of_the_same_classes_keeps_its_head(folder: Path, lens: Lens) -> None:
+    again = Lens.from_pretrained(str(folder))
+    model, fresh = classifier(again, ["awful", "fine"], FAST)
+    assert fresh == []
+    assert torch.equal(model.classifier.weight, again.model.classifier.weight)
+    model, fresh = classifier(again, ["no", "yes"], FAST)
+    assert fresh == ["classifier"]
+    assert not torch.equal(model.classifier.weight, again.model.classifier.weight)
+    assert torch.equal(model.bert.pooler.dense.weight, again.model.bert.pooler.dense.weight)
+    with pytest.raises(InvalidInput, match="in_place"):
+        classifier(lens, ["no", "yes"], FAST, in_place=True)
+
+
+def test_the_layers_are_those_of_the_given_model(lens: Lens) -> None:
+    model, _ = classifier(lens, ["no", "yes"], FAST)
+    theirs = lens.model.bert.state_dict()
+    assert theirs
+    assert all(torch.equal(model.bert.state_dict()[name], value) for name, value in theirs.items())
+    assert all(a is not b for a, b in zip(model.bert.parameters(), lens.model.bert.parameters(), strict=False))
+    assert lens.model.config.id2label != model.config.id2label
+    bare, fresh = classifier(Lens(lens.model.bert, lens.tokenizer), ["no", "yes"], FAST)
+    assert fresh == ["bert.pooler.dense", "classifier"]
+    assert torch.equal(bare.bert.embeddings.word_embeddings.weight, theirs["embeddings.word_embeddings.weight"])
+
+
+def test_a_causal_model_reads_the_class_off_its_last_real_token() -> None:
+    given = Lens.bundled("causal")
+    given.tokenizer.pad_token = None  # as many causal models come
+    found = classifier_finetuned(given, labelled(), labelled(), settings=replace(FAST, epochs=8, rate=3e-4))
+    assert given.tokenizer.pad_token is None
+    assert found.report["scores"]["after"]["accuracy"] > 0.9
+    long, short = "This is a great story about the old house.", "This is a bad king."
+    model, tokenizer = found.lens.model, found.lens.tokenizer
+    with torch.inference_mode():
+        both = model(**tokenizer([long, short], return_tensors="pt", padding=True, padding_side="right")).logits
+        alone = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in (long, short)])
+    assert torch.allclose(both, alone, atol=1e-4)
+
+
+def test_the_order_of_labels_is_stable() -> None:
+    def of(*labels: str) -> list[str]:
+        return label_order([Labelled(name=label, text=label, label=label) for label in labels])
+
+    assert of("1", "0") == of("0", "1", "1") == ["0", "1"]
+    assert of("10", "9", "2") == ["2", "9", "10"]
+    assert of("neutral", "entailment", "3") == ["3", "entailment", "neutral"]
+    with pytest.raises(InvalidInput, match="two classes at least"):
+        of("yes", "yes")
+
+
+def test_a_tenth_is_held_out_by_default_and_long_texts_are_cut(lens: Lens) -> None:
+    found = classifier_finetuned(lens, labelled(), settings=replace(FAST, epochs=1, longest=6))
+    assert (found.report["data"]["trained_on"], found.report["data"]["held_out"]) == (22, 2)
+    assert found.report["data"]["cut_short"] == 24
+    assert found.report["data"]["held_out_texts_also_trained_on"] == 0
+
+
+def test_wrong_data_gets_clear_errors(lens: Lens) -> None:
+    with pytest.raises(InvalidInput, match="of the kind agreement"):
+        classifier_finetuned(lens, agreement(), settings=FAST)
+    with pytest.raises(InvalidInput, match="no example"):
+        classifier_finetuned(lens, [], settings=FAST)
+    strange = [replace(labelled()[0], label="middling")]
+    with pytest.raises(InvalidInput, match="'middling', which is not learned"):
+        classifier_finetuned(lens, labelled(), strange, settings=FAST)
+
+
+def test_matthews_correlation_is_scikit_learns() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    chance = np.random.default_rng(0)
+    for classes in (2, 3):
+        answers, chosen = chance.integers(0, classes, (2, 50)).tolist()
+        assert matthews(answers, chosen) == pytest.approx(metrics.matthews_corrcoef(answers, chosen))
+    assert matthews([0, 1, 1], [1, 1, 1]) == 0

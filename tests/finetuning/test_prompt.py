@@ -1,0 +1,141 @@
+"""Prompt fine-tuning of the bundled models: it learns, it leaves the given model alone, it says what it cannot ask."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from mixlens import InvalidInput, Lens
+from mixlens.finetuning import Settings, halves, prompt_finetuned
+from mixlens.finetuning.loop import Task, padded, scored
+from mixlens.finetuning.prompt import choices, prompts
+from tests.finetuning.sentences import agreement, labelled
+
+FAST = Settings(epochs=3, rate=5e-4, batch=3)
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+@pytest.fixture(scope="module")
+def causal() -> Lens:
+    return Lens.bundled("causal")
+
+
+@pytest.mark.parametrize("name", ["lens", "causal"])
+def test_it_learns_and_the_given_model_stays_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+    given: Lens = request.getfixturevalue(name)
+    before = {key: value.clone() for key, value in given.model.state_dict().items()}
+    chance = torch.get_rng_state()
+    found = prompt_finetuned(given, agreement(), settings=FAST)
+    assert found.report["scores"]["before"]["accuracy"] < 0.7  # plural subjects with a singular verb
+    assert found.report["scores"]["after"]["accuracy"] == 1
+    losses = [epoch["loss"] for epoch in found.report["history"]]
+    assert losses[-1] < losses[0] / 2
+    assert found.report["history"][-1]["accuracy"] > found.report["history"][0]["accuracy"]
+    assert found.report["scores"]["after"]["by_group"] == {"plural": 1, "singular": 1}
+    assert all(torch.equal(before[key], value) for key, value in given.model.state_dict().items())
+    assert torch.equal(chance, torch.get_rng_state())
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert not found.lens.model.training
+
+
+def test_in_place_trains_the_given_model() -> None:
+    own = Lens.bundled()
+    found = prompt_finetuned(own, agreement(), settings=replace(FAST, epochs=1), in_place=True)
+    assert found.lens.model is own.model
+    other = Lens.bundled().model.state_dict()
+    assert any(not torch.equal(other[key], value) for key, value in own.model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["lens", "causal"])
+def test_the_choice_in_a_batch_is_that_of_each_text_alone(name: str, request: pytest.FixtureRequest) -> None:
+    """Padding and places: what is asked in a batch of different lengths is what the lens itself measures."""
+    given: Lens = request.getfixturevalue(name)
+    sentences = agreement()[:3]
+    reasons: Counter[str] = Counter()
+    items = prompts(given, sentences, 128, reasons)
+    assert not reasons
+    assert len({len(item.inputs["input_ids"]) for item in items}) == 1  # so one is cut short
+    items[0] = replace(items[0], inputs={key: value[1:] for key, value in items[0].inputs.items()}, place=items[0].place - 1)
+    with torch.inference_mode():
+        together = choices(given.model(**padded(items, given.tokenizer.pad_token_id)).logits, items)
+        alone = torch.cat([choices(given.model(**padded([item], 0)).logits, [item]) for item in items])
+    assert torch.allclose(together, alone, atol=1e-4)
+    text = (
+        sentences[1].text[: sentences[1].place[0]].rstrip() if name == "causal" else sentences[1].text.replace(" is ", " [MASK] ")
+    )
+    with torch.inference_mode():
+        logits = given.model(**given.tokenizer(text, return_tensors="pt")).logits[0]
+    spelled = [" is", " are"] if name == "causal" else ["is", "are"]
+    words = [given.tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in spelled]
+    place = -1 if name == "causal" else given.tokenizer(text)["input_ids"].index(given.tokenizer.mask_token_id)
+    assert torch.allclose(together[1], logits[place, words], atol=1e-4)
+
+
+def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
+    items = prompts(lens, agreement(), 128, Counter())
+    task = Task(choices, lens.tokenizer.pad_token_id)
+    forward = scored(lens.model, items, task, FAST)
+    backward = scored(lens.model, items[::-1], task, FAST)
+    assert forward.chosen == backward.chosen[::-1]
+    assert forward.loss == pytest.approx(backward.loss, rel=1e-5)
+
+
+def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
+    plain = agreement()[0]
+    split = replace(plain, foil="unpronounceableness")
+    same = replace(plain, foil="Is")  # the tokenizer knows lower case only
+    first = replace(plain, text=plain.text[plain.place[0] :], place=(0, plain.place[1] - plain.place[0]), cues=())
+    later = replace(plain, cues=((plain.place[1] + 1, plain.place[1] + 4),))
+    reasons: Counter[str] = Counter()
+    assert len(prompts(lens, [plain, split, same, first, later], 128, reasons)) == 3
+    assert reasons == {"target or foil is not one token": 1, "target and foil are the same token": 1}
+    reasons.clear()
+    assert len(prompts(causal, [plain, first, later], 128, reasons)) == 1
+    assert reasons == {"the target is the first word": 1, "a cue stands after the target": 1}
+    reasons.clear()
+    assert not prompts(lens, [plain], 5, reasons)
+    assert reasons == {"more than 5 tokens": 1}
+
+
+def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
+    with pytest.raises(InvalidInput, match="of the kind classification"):
+        prompt_finetuned(lens, labelled(), settings=FAST)
+    with pytest.raises(InvalidInput, match="too few"):
+        prompt_finetuned(lens, agreement()[:1], settings=FAST)
+    hopeless = [replace(example, foil="unpronounceableness") for example in agreement()]
+    with pytest.raises(InvalidInput, match="none of the 12 examples can be asked"):
+        prompt_finetuned(lens, hopeless, settings=FAST)
+    headless = Lens(lens.model.bert, lens.tokenizer)
+    with pytest.raises(InvalidInput, match="no logits"):
+        prompt_finetuned(headless, agreement(), settings=FAST)
+
+
+def test_halves_are_disjoint_whole_and_the_same_every_time() -> None:
+    examples = agreement()
+    first, second = halves(examples, seed=1)
+    assert sorted(e.name for e in first + second) == sorted(e.name for e in examples)
+    for group in ("plural", "singular"):
+        assert sum(e.group == group for e in first) == sum(e.group == group for e in second) == 3
+    assert halves(examples, seed=1) == (first, second)
+    assert halves(examples, seed=2) != (first, second)
+    twice = [*examples, *(replace(example, name="again") for example in examples)]
+    first, second = halves(twice)
+    assert not {e.text for e in first} & {e.text for e in second}
+
+
+def test_real_examples(lens: Lens, shared: Path) -> None:
+    from mixlens import corpus
+
+    examples = corpus.read(shared / "data" / "blimp_cues", sample=40)
+    found = prompt_finetuned(lens, examples, settings=replace(FAST, epochs=1, rate=3e-5, batch=16))
+    assert found.report["data"]["trained_on"] + found.report["data"]["held_out"] >= 35
+    assert set(found.report["scores"]["before"]["by_group"]) == {"ana", "dna", "dnaa", "darn", "rpsv"}
+    assert found.report["scores"]["before"]["accuracy"] > 0.85
