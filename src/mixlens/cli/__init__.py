@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mixlens import __version__
-from mixlens.cli import compare, demo, doctor, map, measures, reproduce
+from mixlens.cli import compare, demo, doctor, finetune, map, measures, reproduce
 from mixlens.errors import MixlensError
 
 app = typer.Typer(
@@ -40,6 +40,7 @@ for name, command in (
     ("measures", measures.measures_command),
     ("doctor", doctor.doctor),
     ("demo", demo.demo),
+    ("finetune", finetune.finetune),
     ("reproduce", reproduce.reproduce_command),
 ):
     app.command(name)(command)
