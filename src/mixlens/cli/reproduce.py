@@ -99,7 +99,8 @@ def _list(specs: dict[str, Spec], as_json: bool) -> None:
     if as_json:
         listed = {
             name: {"title": spec.title, "finding": spec.finding, "data": spec.data, "kinds": spec.kinds, "needs": spec.needs,
-                   "models": spec.models, "cost": spec.cost, "also": spec.also, "published": dict(spec.published)}
+                   "models": spec.models, "cost": spec.cost, "also": spec.also,
+                   "published": {model: dict(numbers) for model, numbers in spec.published.items()}}
             for name, spec in specs.items()
         }  # fmt: skip
         print(json.dumps(listed, indent=2, ensure_ascii=False))

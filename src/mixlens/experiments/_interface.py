@@ -33,7 +33,9 @@ class Spec:
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
     needs: str = "any"  # "any" model, a "masked" or other language model ("language"), a "classifier", a "translation" model
     cost: str = "one forward pass for each text"
-    published: Mapping[str, float] = field(default_factory=dict)  # by the name that `Outcome.measured` uses
+    published: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # by checkpoint, then by the name in `Outcome.measured`
     also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
     compares: bool = False  # does it need a second model?
     texts: int | None = None  # how many texts the paper took, where not all of its data

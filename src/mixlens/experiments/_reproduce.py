@@ -115,22 +115,22 @@ def _model_name(lens: Lens) -> str:
     return str(getattr(lens.model.config, "_name_or_path", "") or type(lens.model).__name__)
 
 
-def is_papers_own(spec: Spec, model: str, data: str | None) -> bool:
-    """Are both the checkpoint and the data those of the paper? Only then can numbers be compared one to one."""
-    own_model = model.rstrip("/").split("/")[-1].lower() in spec.models
+def published(spec: Spec, model: str, data: str | None) -> Mapping[str, float] | None:
+    """The paper's numbers where both the checkpoint and the data are the paper's own: only then can they be compared one to one."""
+    name = model.rstrip("/").split("/")[-1].lower()
     words = [part.lower() for pattern in spec.files for part in Path(pattern).parts]
     own_data = not spec.files or (data is not None and any(part.lower() in words for part in Path(data).parts))
-    return own_model and own_data
+    return spec.published.get(name, {}) if name in spec.models and own_data else None
 
 
 def _result(spec: Spec, settings: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    own = is_papers_own(spec, str(settings["model"]), settings["data"])
+    own = published(spec, str(settings["model"]), settings["data"])
     return {
         "settings": dict(settings),
         "title": spec.title,
-        "papers_own_model_and_data": own,
+        "papers_own_model_and_data": own is not None,
         "numbers": {
-            key: {"measured": _plain(value), "published": spec.published.get(key) if own else None}
+            key: {"measured": _plain(value), "published": (own or {}).get(key)}
             for key, value in outcome.measured.items()
         },
         "findings": [
