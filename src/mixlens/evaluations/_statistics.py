@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,9 @@ _FLIPS, _AT_ONCE = 10_000, 500
 
 
 def interval_of(
-    values: np.ndarray, statistic: Callable[..., np.ndarray] | None = None, *, confidence: float = 0.95, seed: int = 0
+    values: np.ndarray, statistic: Callable[..., Any] | None = None, *, confidence: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Percentile bootstrap over the first axis; `statistic(values, axis)` is the mean unless given.
+    """Percentile bootstrap over the first axis; `statistic(drawn)`, one number of drawn values, is the mean unless given.
 
     With fewer than two examples nothing is known: (nan, nan).
     """
@@ -24,11 +25,10 @@ def interval_of(
     if len(values) < 2:
         return math.nan, math.nan
     generator = np.random.default_rng(seed)
-    picks = generator.integers(0, len(values), (RESAMPLES, len(values)))
-    if statistic is None:
-        found = values[picks].mean(1)
-    else:
-        found = np.array([float(statistic(values[pick])) for pick in picks])
+    found = np.empty(RESAMPLES)
+    for number in range(RESAMPLES):  # one at a time: all draws at once would not fit for large corpora
+        drawn = values[generator.integers(0, len(values), len(values))]
+        found[number] = drawn.mean() if statistic is None else float(statistic(drawn))
     low, high = np.nanquantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 

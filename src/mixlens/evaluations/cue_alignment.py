@@ -13,6 +13,7 @@ a cue only: `cue_tokens="first"`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ def alignment(row: np.ndarray, cues: Sequence[int], metric: str = "dot") -> floa
     right[list(cues)] = True
     if not right.any():
         raise InvalidInput("no cue is named")
+    if not np.isfinite(sizes).all():
+        return math.nan
     if metric == "dot":
         total = sizes.sum()
         return float(sizes[right].sum() / total) if total > 0 else 0.0
