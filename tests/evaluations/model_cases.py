@@ -9,6 +9,8 @@ from typing import Any
 import mixlens
 from mixlens.corpus.examples import Example
 from mixlens.evaluations._case import Case
+from mixlens.measures import measure as measured
+from mixlens.recording.recording import Recording
 from tests.measures.models import recording
 
 TEXTS = (
@@ -20,8 +22,24 @@ TEXTS = (
 
 
 def random_case(name: str, length: int, seed: int = 0) -> Any:
-    example = Example(name=f"{name} {seed}", text=f"{name} of {length} tokens, {seed}")
-    return SimpleNamespace(recording=recording(name, length, seed), example=example, lens=SimpleNamespace(tokenizer=None))
+    return case_of(recording(name, length, seed), f"{name} of {length} tokens, {seed}")
+
+
+def case_of(recorded: Recording, name: str) -> Any:
+    maps: dict[str, Any] = {}
+
+    def remembered(measure: str, **options: Any) -> Any:
+        key = repr((measure, sorted(options.items())))
+        if key not in maps:
+            maps[key] = measured(measure, recorded, **options)
+        return maps[key]
+
+    return SimpleNamespace(
+        recording=recorded,
+        example=Example(name=name, text=name),
+        lens=SimpleNamespace(tokenizer=None),
+        maps=remembered,
+    )
 
 
 @functools.cache

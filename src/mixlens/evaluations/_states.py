@@ -56,3 +56,9 @@ def generator_of(case: Case, seed: int) -> np.random.Generator:
     """Random numbers that depend on the text and the seed alone."""
     key = hashlib.sha256(repr((case.example.text, case.example.pair)).encode()).digest()
     return np.random.default_rng([seed, int.from_bytes(key[:8], "big")])
+
+
+def shuffled(contents: Sequence[bytes], seed: int) -> np.ndarray:
+    """A random order that is the same in whatever order things come: it depends on what they are, and on the seed."""
+    keys = [hashlib.sha256(b"%d " % seed + content).digest() for content in contents]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), int)

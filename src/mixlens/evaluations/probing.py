@@ -10,7 +10,6 @@ mixed in (their table 2).
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._online_code import bits, block_ends, blockwise, label_bits, logistic, mixed_bits
 from mixlens.evaluations._released_probe import FRACTIONS, released_costs, released_fit
-from mixlens.evaluations._states import hidden_states
+from mixlens.evaluations._states import hidden_states, shuffled
 from mixlens.evaluations._statistics import interval_of, spearman
 
 if TYPE_CHECKING:
@@ -66,7 +65,9 @@ def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "paper", 
     names, labels = np.unique([str(seen["label"]) for seen in observations], return_inverse=True)
     if len(names) < 2:
         raise InvalidInput(f"a probe needs at least two labels, and there are {len(names)}: {', '.join(names)}")
-    order = _shuffled(observations, seed)
+    order = shuffled(
+        [str(seen["label"]).encode() + np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
+    )
     states, sent = np.stack([observations[i]["states"] for i in order]).astype(np.float64), labels[order]
     ends = block_ends(len(sent)) if variant == "paper" else block_ends(len(sent), FRACTIONS)
     costs = np.stack([_costs(states[:, layer], sent, len(names), ends, variant, seed) for layer in range(states.shape[1])], 1)
@@ -90,15 +91,6 @@ def _costs(states: np.ndarray, labels: np.ndarray, classes: int, ends: tuple[int
         return released_costs(blockwise(states, labels, classes, ends, partial(released_fit, seed=seed))[0], labels, ends[0])
     made = bits(blockwise(states, labels, classes, ends, logistic), labels)
     return mixed_bits(np.concatenate([made, np.full((1, len(labels)), math.log2(classes))]))
-
-
-def _shuffled(observations: Sequence[dict[str, Any]], seed: int) -> np.ndarray:
-    """A random order that is the same however the examples come."""
-    keys = [
-        hashlib.sha256(b"%d" % seed + np.ascontiguousarray(seen["states"]).tobytes() + str(seen["label"]).encode()).digest()
-        for seen in observations
-    ]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__))
 
 
 def evaluate(cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0) -> Result:
