@@ -1,0 +1,155 @@
+"""Can an input token be read off a hidden state? Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
+
+Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token counts as identified where the probe's answer is
+nearer to its own input embedding than to that of any other token of the same sentence. Inputs that are equal to the last digit (the same
+word twice, in a model whose positions come later) are one answer.
+
+Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000 with GELU), trained as in the paper: Adam at
+1e-4, batches of 256, Glorot uniform, stopped when 20 passes did not better the loss on sentences kept apart. `ridge` is not in the paper: the
+linear probe of least squares in closed form, its strength chosen on the same sentences. Losses are the cosine distance or the squared
+Euclidean one; `ridge` fits the second in any case and uses the metric for its choice of strength and for neighbours.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from mixlens.errors import InvalidInput
+
+PROBES = ("naive", "linear", "mlp", "ridge")
+METRICS = ("cosine", "l2")
+_STRENGTHS = (1e-6, 1e-4, 1e-2, 1e-1, 1.0)
+
+Probe = Callable[[Float[np.ndarray, "token d_model"]], Float[np.ndarray, "token d_input"]]
+"""From hidden states to input embeddings."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the trained probes are trained; the paper's numbers."""
+
+    rate: float = 1e-4
+    batch: int = 256
+    patience: int = 20
+    most_passes: int = 5000
+    hidden: int = 1000
+    device: str = "cpu"
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Hidden states and the input embeddings that they should be mapped to."""
+
+    states: Float[np.ndarray, "token d_model"]
+    inputs: Float[np.ndarray, "token d_input"]
+
+
+def identified(
+    answers: Float[np.ndarray, "token d_input"],
+    candidates: Float[np.ndarray, "candidate d_input"],
+    wanted: Int[np.ndarray, " token"],
+    metric: str = "cosine",
+) -> Bool[np.ndarray, " token"]:
+    """Is the candidate that lies nearest to each answer the wanted one? `wanted` numbers the candidates."""
+    _require(metric, METRICS, "metric")
+    answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
+    if metric == "cosine":
+        nearness = answers @ _unit(candidates).T  # the answer's own length changes no order
+    else:
+        nearness = 2 * answers @ candidates.T - (candidates**2).sum(-1)
+    nearest = nearness.argmax(-1)
+    found: np.ndarray = (nearest == wanted) | (candidates[nearest] == candidates[wanted]).all(-1)
+    return found
+
+
+def fitted(probe: str, train: Pairs, apart: Pairs, metric: str = "cosine", training: Training | None = None) -> tuple[Probe, int]:
+    """A probe trained on `train`, stopped or tuned on `apart`, and how many passes over the data it took."""
+    _require(probe, PROBES, "probe")
+    _require(metric, METRICS, "metric")
+    if probe == "naive":
+        return (lambda states: states), 0
+    if probe == "ridge":
+        return _ridge(train, apart, metric), 0
+    return _trained(probe, train, apart, metric, training or Training())
+
+
+def _require(given: str, known: tuple[str, ...], what: str) -> None:
+    if given not in known:
+        raise InvalidInput(f"there is no {what} {given!r}; choose one of: {', '.join(known)}")
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    sizes = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    found: np.ndarray = vectors / np.where(sizes > 0, sizes, 1)
+    return found
+
+
+def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
+    states = train.states.astype(np.float64)
+    values, basis = np.linalg.eigh(states.T @ states)
+    turned = basis.T @ (states.T @ train.inputs.astype(np.float64))
+    scale = max(float(values.mean()), np.finfo(np.float64).tiny)
+    maps = [basis @ (turned / (values.clip(0) + strength * scale)[:, None]) for strength in _STRENGTHS]
+    wanted = torch.from_numpy(apart.inputs.astype(np.float64))
+    losses = [float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), wanted, metric)) for one in maps]
+    best = maps[int(np.argmin(losses))]
+    return lambda states: states.astype(np.float64) @ best
+
+
+def _loss(answers: Tensor, wanted: Tensor, metric: str) -> Tensor:
+    if metric == "cosine":
+        return 1 - nn.functional.cosine_similarity(answers, wanted, dim=-1).mean()
+    return (answers - wanted).square().sum(-1).mean()
+
+
+def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
+    if probe == "linear":
+        network: nn.Module = nn.Linear(d_in, d_out, bias=False)
+    else:
+        network = nn.Sequential(nn.Linear(d_in, hidden), nn.GELU(), nn.Linear(hidden, d_out))
+    for parameter in network.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+        else:
+            nn.init.zeros_(parameter)
+    return network
+
+
+def _trained(probe: str, train: Pairs, apart: Pairs, metric: str, training: Training) -> tuple[Probe, int]:
+    device = torch.device(training.device)
+    states, inputs, other_states, other_inputs = (
+        torch.tensor(array, dtype=torch.float32, device=device)
+        for array in (train.states, train.inputs, apart.states, apart.inputs)
+    )
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.manual_seed(training.seed)
+        network = _network(probe, states.shape[1], inputs.shape[1], training.hidden).to(device)
+        optimiser = torch.optim.Adam(network.parameters(), lr=training.rate)
+        best, least, waited, passes = copy.deepcopy(network.state_dict()), float("inf"), 0, 0
+        while waited < training.patience and passes < training.most_passes:
+            for some in torch.split(torch.randperm(len(states)).to(device), training.batch):
+                loss = _loss(network(states[some]), inputs[some], metric)
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+            with torch.no_grad():
+                reached = float(_loss(network(other_states), other_inputs, metric))
+            passes, waited = passes + 1, waited + 1
+            if reached < least:
+                best, least, waited = copy.deepcopy(network.state_dict()), reached, 0
+    network.load_state_dict(best)
+    network.requires_grad_(False)
+
+    def answer(asked: np.ndarray) -> np.ndarray:
+        made: np.ndarray = network(torch.tensor(asked, dtype=torch.float32, device=device)).cpu().numpy()
+        return made
+
+    return answer, passes
