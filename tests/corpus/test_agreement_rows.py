@@ -93,6 +93,11 @@ def test_what_is_wrong_is_said(fields: dict[str, Any], reason: str) -> None:
         agreement("f:1", {**KEYS, **fields})
 
 
+def test_a_cue_may_be_the_same_word_as_the_target() -> None:
+    found = agreement("f:1", {"text": "We are sure they are here.", "target": "are", "foil": "is", "position": 17, "cue": "are"})
+    assert (found.place, found.cues) == ((17, 20), ((3, 6),))
+
+
 def test_scripts_without_spaces_may_have_any_span() -> None:
     found = agreement("f:1", {"text": "猫[MASK]好き。", "target": "が", "foil": "を", "cue": [0, 1]})
     assert (found.text, cues(found)) == ("猫が好き。", ["猫"])

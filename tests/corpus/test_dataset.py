@@ -32,6 +32,11 @@ def test_samples_are_in_proportion_and_do_not_depend_on_order(sizes: list[int], 
     assert {each.name for each in data(sizes, order).sample(count, seed)} == {each.name for each in found}
 
 
+def test_what_is_left_over_goes_to_the_largest_remainder() -> None:
+    for seed in range(5):
+        assert data([17, 9, 4]).sample(10, seed).groups == {"g0": 6, "g1": 3, "g2": 1}  # 5.67, 3, 1.33
+
+
 def test_a_sample_does_not_depend_on_line_numbers() -> None:
     texts = [f"sentence {i}" for i in range(50)]
 
