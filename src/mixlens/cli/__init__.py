@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mixlens import __version__
-from mixlens.cli import compare, demo, doctor, finetune, map, measures, reproduce
+from mixlens.cli import benchmark, compare, demo, doctor, finetune, map, measures, reproduce
 from mixlens.errors import MixlensError
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def _app(
 for name, command in (
     ("map", map.map_command),
     ("compare", compare.compare),
+    ("benchmark", benchmark.benchmark),
     ("measures", measures.measures_command),
     ("doctor", doctor.doctor),
     ("demo", demo.demo),
