@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
@@ -26,7 +27,13 @@ class Dataset(Sequence[Example]):
     def __iter__(self) -> Iterator[Example]:
         return iter(self.examples)
 
-    def __getitem__(self, place):  # type: ignore[no-untyped-def]  # an int gives an example, a slice a tuple of them
+    @overload
+    def __getitem__(self, place: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Example, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Example | tuple[Example, ...]:
         return self.examples[place]
 
     @property
