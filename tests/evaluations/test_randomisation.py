@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from scipy.stats import spearmanr
+
+from mixlens import Lens
+from mixlens.corpus.examples import Labelled
+from mixlens.errors import InvalidInput
+from mixlens.evaluations import randomisation
+from mixlens.evaluations._case import Case
+from mixlens.evaluations.randomisation import drawn_anew, random_lens, randomised, steps
+from tests.evaluations.sentences import cases, lens
+
+
+def state(model: torch.nn.Module) -> dict[str, bytes]:
+    return {name: tensor.detach().numpy().tobytes() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("model", ["masked", "causal"])
+def test_the_model_is_left_bit_by_bit_as_it_was(model: str) -> None:
+    found, case = lens(model), cases(model)[0]
+    before, versions = state(found.model), [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()]
+    hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()]
+    randomisation.observe(case, "alti", curve=True)
+    with pytest.raises(InvalidInput):
+        randomisation.observe(case, "alti", aggregate="middle", curve=True)
+    assert state(found.model) == before
+    assert [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()] == versions
+    assert [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()] == hooks
+
+
+def test_weights_keep_their_mean_and_spread_and_norms_are_drawn_too() -> None:
+    model = lens().model
+    everything = frozenset(name for name, _ in model.named_parameters())
+    copied = randomised(model, everything, 0)
+    weights = [dict(one.named_parameters()) for one in (model, copied)]
+    pairs = {name: (weights[0][name].detach(), weights[1][name].detach()) for name in everything}
+    for name, (old, new) in pairs.items():
+        assert (new.shape, new.dtype) == (old.shape, old.dtype)
+        if float(old.std()) > 0:
+            assert not torch.equal(old, new), name
+        if old.numel() > 10_000:
+            assert float(new.mean() - old.mean()) == pytest.approx(0, abs=5 * float(old.std()) / old.numel() ** 0.5), name
+            assert float(new.std()) == pytest.approx(float(old.std()), rel=0.05), name
+    assert any(name.endswith("LayerNorm.weight") and float(old.std()) > 0 for name, (old, _) in pairs.items())
+
+
+def test_draws_depend_on_seed_and_name_alone() -> None:
+    weight = torch.randn(4, 5)
+    assert torch.equal(drawn_anew("a", weight, 0), drawn_anew("a", weight, 0))
+    assert not torch.equal(drawn_anew("a", weight, 0), drawn_anew("b", weight, 0))
+    assert not torch.equal(drawn_anew("a", weight, 0), drawn_anew("a", weight, 1))
+    assert torch.equal(drawn_anew("a", torch.full((3,), 2.0), 0), torch.full((3,), 2.0))
+
+
+def test_steps_go_down_from_the_last_layer() -> None:
+    case = cases()[0]
+    plan = steps(lens().model, case.recording.structure)
+    assert [name for name, _ in plan] == [f"encoder {i}" for i in (5, 4, 3, 2, 1, 0)] + ["everything"]
+    sizes = [len(names) for _, names in plan]
+    assert sizes == sorted(set(sizes))
+    assert all(".5." in name for name in plan[0][1])
+    alone = steps(lens().model, case.recording.structure, "independent")
+    assert len({len(names) for _, names in alone}) == 1
+    assert not alone[0][1] & alone[1][1]
+
+
+def test_a_step_changes_its_layers_only_and_shares_the_rest() -> None:
+    case = cases()[0]
+    _, names = steps(lens().model, case.recording.structure)[1]
+    copied = randomised(lens().model, names, 0)
+    for (name, old), (_, new) in zip(lens().model.named_parameters(), copied.named_parameters(), strict=True):
+        assert (new is old) == (name not in names)
+    assert copied.get_output_embeddings().weight is lens().model.get_output_embeddings().weight
+
+
+def test_it_is_the_correlation_with_the_random_models_row() -> None:
+    case = cases()[0]
+    seen = randomisation.observe(case, "value_zeroing", curve=True)
+    assert len(seen["curve"]) == len(seen["steps"]) == 7
+    assert seen["value"] == seen["curve"][-1] == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
+    everything = steps(lens().model, case.recording.structure)[-1][1]
+    other = Case(random_lens(lens(), everything, 0), case.example)
+    others = np.arange(len(case.row)) != case.target
+    expected = spearmanr(case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]).statistic
+    assert seen["value"] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("model", ["masked", "causal"])
+def test_noise_is_blind_to_the_weights_and_measures_are_not(model: str) -> None:
+    assert randomisation.evaluate(cases(model), "random").value == pytest.approx(1)
+    for measure in ("alti", "blank_out", "gradient_x_input"):
+        result = randomisation.evaluate(cases(model), measure)
+        assert result.value < 0.7
+        assert result.direction == "lower"
+
+
+def test_independent_layers() -> None:
+    seen = randomisation.observe(cases()[0], "attention", mode="independent")
+    assert len(seen["curve"]) == 6
+    assert seen["value"] == pytest.approx(np.mean(seen["curve"]))
+    result = randomisation.evaluate(cases()[:2], "attention", mode="independent")
+    assert result.details["curve"].shape == (6,)
+    assert result.details["steps"][0] == "encoder 5"
+
+
+def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> None:
+    torch.manual_seed(0)
+    config = hf.BertConfig(
+        vocab_size=len(lens().tokenizer),
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        num_labels=5,
+    )
+    model = hf.BertForSequenceClassification(config).eval()
+    case = Case(Lens(model, lens().tokenizer), Labelled(name="x", text="The keys are on the old table .", label="1"))
+    predicted = int(case.recording.output.logits.argmax())
+    assert randomisation.asked(case) == {"label": predicted}
+    randomisation.observe(case, "gradient_norm")
+    (beside,) = case._others.values()
+    (key,) = beside._maps
+    assert key == ("gradient_norm", repr([("label", predicted)]))
+
+
+def test_random_models_go_with_their_lens_and_follow_its_weights() -> None:
+    torch.manual_seed(0)
+    config = hf.BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    one = Lens(hf.BertModel(config).eval())
+    names = frozenset({"encoder.layer.0.attention.self.query.weight"})
+    first = random_lens(one, names, 0)
+    assert random_lens(one, names, 0) is first
+    assert random_lens(one, names, 1) is not first
+    second = random_lens(one, names, 0)
+    with torch.no_grad():
+        next(one.model.parameters()).add_(1.0)
+    assert random_lens(one, names, 0) is not second
+    gone = weakref.ref(random_lens(one, names, 0))
+    del one, first, second
+    gc.collect()
+    assert gone() is None
+
+
+def test_misuse_is_named() -> None:
+    with pytest.raises(InvalidInput, match="mode"):
+        randomisation.observe(cases()[0], "alti", mode="sideways")
