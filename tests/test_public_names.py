@@ -32,7 +32,7 @@ MAPS = {
 ORDER = [
     {"errors"}, {"tokens", "precision"}, {"recording", "loading"}, {"row"}, {"kernels", "explained"}, {"measures"},
     {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation"},
-    {"identifiability", "predictions", "comparison", "corpus"}, {"evaluations"}, {"render"}, {"lens"},
+    {"identifiability", "predictions", "comparison", "corpus"}, {"render"}, {"lens"}, {"evaluations"},
     {"finetuning", "trust", "experiments"}, {"cli", "__main__"},
 ]  # fmt: skip
 

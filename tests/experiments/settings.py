@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import mixlens
 from mixlens import corpus
 from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Aligned, Example, Labelled, Tagged
+from mixlens.experiments import module, names
+from mixlens.experiments._reproduce import reproduce
 
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
 
@@ -99,3 +103,27 @@ def _aligned(number: int, source: str, target: str, links: str) -> Aligned:
         name=f"pair:{number}", text=source, pair=target, source=tuple(source.split()), target=tuple(target.split()),
         sure=pairs, possible=pairs,
     )  # fmt: skip
+
+
+# Where the protocol trains probes or looks at every token exactly: the smallest setting that still runs.
+FAST: dict[str, dict[str, Any]] = {}
+# Coarser than anyone would take them for a result.
+COARSE = {"hidden_token_attribution": {"probes": 4}, "integrated_gradients": {"steps": 5}}
+TEXTS = 20
+
+
+def main(paper: str, out: str) -> None:
+    """Every experiment of a paper. A process of its own: the shape checks of the tests would make it several times slower."""
+    torch.set_num_threads(1)
+    for name in names():
+        if name.startswith(f"{paper}/"):
+            spec = module(name).SPEC
+            data = dataset_for(spec.kinds[0], TEXTS) if spec.kinds else None
+            other = lens_for(spec.needs, 1) if spec.compares else None
+            start = time.process_time()
+            reproduce(name, lens_for(spec.needs), data, out=Path(out), other=other, measure_options=COARSE, **FAST.get(name, {}))
+            print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -3,44 +3,64 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from mixlens.experiments import experiments, module, names, resolved
+from mixlens.errors import InvalidInput
+from mixlens.experiments import experiments, module, names, papers, resolved
 from mixlens.experiments._reproduce import reproduce
-from tests.experiments.settings import dataset_for, lens_for
-
-TEXTS = 20
-# Where the protocol trains probes or needs many texts: the smallest setting that still runs.
-FAST: dict[str, dict[str, object]] = {}
+from tests.experiments.settings import COARSE, FAST, TEXTS, dataset_for, lens_for
 
 
-@pytest.mark.parametrize("name", names())
-def test_runs_and_keeps_what_it_found(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=papers())
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """Every experiment of a paper, run on 20 texts."""
+    out = tmp_path_factory.mktemp(request.param)
+    command = [sys.executable, "-m", "tests.experiments.settings", request.param, str(out)]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True)
+    return request.param, out
+
+
+def test_each_runs_and_keeps_what_it_found(finished: tuple[str, Path]) -> None:
+    paper, out = finished
+    for name in names():
+        if not name.startswith(f"{paper}/"):
+            continue
+        spec, folder = module(name).SPEC, out / name.replace("/", "_")
+        result = json.loads((folder / "result.json").read_text())
+        assert result["settings"]["experiment"] == name
+        for file in result["tables"]:
+            assert len(pd.read_csv(folder / file)) > 0, (name, file)
+        for file in result["figures"]:
+            assert "<svg" in (folder / file).read_text()[:2000], (name, file)
+        assert spec.title in (folder / "README.md").read_text()
+        assert not result["skipped"], (name, result["skipped"][:3])
+
+
+def test_measured_numbers_go_by_the_names_of_the_published_ones(finished: tuple[str, Path]) -> None:
+    paper, out = finished
+    for name, spec in experiments().items():
+        if name.startswith(f"{paper}/"):
+            result = json.loads((out / name.replace("/", "_") / "result.json").read_text())
+            assert set(spec.published) <= set(spec.models), name
+            for numbers in spec.published.values():
+                assert set(numbers) <= set(result["numbers"]), name
+            assert all(pair["published"] is None for pair in result["numbers"].values()), "not the paper's own model"
+
+
+def test_a_finished_experiment_is_not_run_again(finished: tuple[str, Path]) -> None:
+    paper, out = finished
+    name = next(name for name in names() if name.startswith(f"{paper}/"))
     spec = module(name).SPEC
-    options = FAST.get(name, {})
-    other = lens_for(spec.needs, 1) if spec.compares else None
-    data = dataset_for(spec.kinds[0], TEXTS) if spec.kinds else None
-    done = reproduce(name, lens_for(spec.needs), data, out=tmp_path, other=other, **options)
-    assert done.folder is not None
-    result = json.loads((done.folder / "result.json").read_text())
-    assert result["settings"]["experiment"] == name
-    for file in result["tables"]:
-        assert len(pd.read_csv(done.folder / file)) > 0, file
-    for file in result["figures"]:
-        assert "<svg" in (done.folder / file).read_text()[:2000], file
-    for numbers in spec.published.values():
-        assert set(numbers) <= set(result["numbers"]), "a published number has no measured one of the same name"
-    assert set(spec.published) <= set(spec.models)
-    assert all(numbers["published"] is None for numbers in result["numbers"].values()), "not the paper's own model"
-    assert not result["skipped"], result["skipped"][:3]
-    page = (done.folder / "README.md").read_text()
-    assert spec.title in page
-    again = reproduce(name, lens_for(spec.needs), data, out=tmp_path, other=other, **options)
-    assert again.outcome is None, "a finished experiment is not run again"
-    assert again.result == result
+    data = dataset_for(spec.kinds[0], TEXTS)
+    again = reproduce(name, lens_for(spec.needs), data, out=out, measure_options=COARSE, **FAST.get(name, {}))
+    assert again.outcome is None
+    with pytest.raises(InvalidInput, match="seed"):
+        reproduce(name, lens_for(spec.needs), data, out=out, measure_options=COARSE, seed=1, **FAST.get(name, {}))
 
 
 def test_every_row_of_the_papers_is_there() -> None:

@@ -51,13 +51,14 @@ class Setting:
     other: Lens | None = None  # a second model, where two are compared
     track: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, label: items  # shows progress
     context: Mapping[str, Any] = field(default_factory=dict)  # further files by name
+    measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure, where not the usual ones
 
     def cases(self, label: str = "texts", **options: Any) -> Iterable[Case]:
         """The examples as cases, one at a time, with progress. A text that the model cannot take is an error that names it."""
         from mixlens.evaluations._case import Case
 
         for example in self.track(self.examples, label):
-            yield Case(self.lens, example, **options)
+            yield Case(self.lens, example, options=self.measure_options, **options)
 
     def observed(self, questions: Mapping[Key, Callable[[Case], Any]], label: str = "texts", **options: Any) -> Observed[Key]:
         """Asks the same questions of every text. A text that one of them cannot be asked of is left out of all, so that answers compare;

@@ -47,6 +47,7 @@ def reproduce(
     other: Lens | None = None,
     track: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
     context: Mapping[str, Any] | None = None,
+    measure_options: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Reproduced:
     """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is made."""
@@ -59,12 +60,16 @@ def reproduce(
     examples = _examples(spec, dataset, sample if sample is not None else spec.texts, seed)
     settings = {
         "experiment": name, "model": _model_name(lens), "data": dataset.name if dataset is not None else None, "texts": len(examples),
-        "seed": seed, "other_model": _model_name(other) if other is not None else None, "options": options, "mixlens": __version__,
+        "seed": seed, "other_model": _model_name(other) if other is not None else None, "options": options,
+        "measure_options": dict(measure_options or {}), "mixlens": __version__,
     }  # fmt: skip
     folder = out / name.replace("/", "_") if out is not None else None
     if folder is not None and folder.exists():
         return Reproduced(name, folder, _finished(folder, settings))
-    setting = Setting(lens, examples, seed, other, **({"track": track} if track else {}), context=dict(context or {}))
+    known = {"track": track} if track else {}
+    setting = Setting(
+        lens, examples, seed, other, context=dict(context or {}), measure_options=dict(measure_options or {}), **known
+    )
     outcome: Outcome = found.run(setting, **options)
     result = _result(spec, settings, outcome)
     if folder is not None:
