@@ -82,6 +82,7 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(whole: Pa
         for epoch in report["history"]:
             del epoch["seconds"]
     assert found["history"] == expected["history"]
+    assert found["chosen_epoch"] == 2  # the epoch after the kill
     assert found["scores"] == expected["scores"]
 
 
