@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 
@@ -27,9 +28,9 @@ def test_the_model_is_left_bit_by_bit_as_it_was(model: str) -> None:
     found, case = lens(model), cases(model)[0]
     before, versions = state(found.model), [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()]
     hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()]
-    randomisation.observe(case, "alti", curve=True)
+    randomisation.observe(case, "alti")
     with pytest.raises(InvalidInput):
-        randomisation.observe(case, "alti", aggregate="middle", curve=True)
+        randomisation.observe(case, "alti", aggregate="middle")
     assert state(found.model) == before
     assert [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()] == versions
     assert [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()] == hooks
@@ -80,18 +81,6 @@ def test_a_step_changes_its_layers_only_and_shares_the_rest() -> None:
     assert copied.get_output_embeddings().weight is lens().model.get_output_embeddings().weight
 
 
-def test_it_is_the_correlation_with_the_random_models_row() -> None:
-    case = cases()[0]
-    seen = randomisation.observe(case, "value_zeroing", curve=True)
-    assert len(seen["curve"]) == len(seen["steps"]) == 7
-    assert seen["value"] == seen["curve"][-1] == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
-    everything = steps(lens().model, case.recording.structure)[-1][1]
-    other = Case(random_lens(lens(), everything, 0), case.example)
-    others = np.arange(len(case.row)) != case.target
-    expected = spearmanr(case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]).statistic
-    assert seen["value"] == pytest.approx(expected, abs=1e-6)
-
-
 @pytest.mark.parametrize("model", ["masked", "causal"])
 def test_noise_is_blind_to_the_weights_and_measures_are_not(model: str) -> None:
     assert randomisation.evaluate(cases(model), "random").value == pytest.approx(1)
@@ -101,16 +90,8 @@ def test_noise_is_blind_to_the_weights_and_measures_are_not(model: str) -> None:
         assert result.direction == "lower"
 
 
-def test_independent_layers() -> None:
-    seen = randomisation.observe(cases()[0], "attention", mode="independent")
-    assert len(seen["curve"]) == 6
-    assert seen["value"] == pytest.approx(np.mean(seen["curve"]))
-    result = randomisation.evaluate(cases()[:2], "attention", mode="independent")
-    assert result.details["curve"].shape == (6,)
-    assert result.details["steps"][0] == "encoder 5"
-
-
-def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> None:
+@functools.cache
+def classifier() -> Case:
     torch.manual_seed(0)
     config = hf.BertConfig(
         vocab_size=len(lens().tokenizer),
@@ -120,8 +101,33 @@ def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> Non
         intermediate_size=32,
         num_labels=5,
     )
-    model = hf.BertForSequenceClassification(config).eval()
-    case = Case(Lens(model, lens().tokenizer), Labelled(name="x", text="The keys are on the old table .", label="1"))
+    one = Lens(hf.BertForSequenceClassification(config).eval(), lens().tokenizer)
+    return Case(one, Labelled(name="x", text="The keys are on the old table .", label="1"))
+
+
+def test_it_is_the_correlation_with_the_random_models_row() -> None:
+    case = classifier()
+    seen = randomisation.observe(case, "value_zeroing", curve=True)
+    assert seen["steps"] == ["encoder 1", "encoder 0", "everything"]
+    assert seen["value"] == seen["curve"][-1] == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
+    others = np.arange(len(case.row)) != case.target
+    for found, (_, names) in zip(seen["curve"], steps(case.lens.model, case.recording.structure), strict=True):
+        other = Case(Lens(randomised(case.lens.model, names), lens().tokenizer), case.example)
+        expected = spearmanr(case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]).statistic
+        assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_independent_layers() -> None:
+    seen = randomisation.observe(classifier(), "attention", mode="independent")
+    assert len(seen["curve"]) == 2
+    assert seen["value"] == pytest.approx(np.mean(seen["curve"]))
+    result = randomisation.evaluate([classifier()] * 2, "attention", mode="independent")
+    assert list(result.details["curve"]) == pytest.approx(seen["curve"])
+    assert result.details["steps"] == ["encoder 1", "encoder 0"]
+
+
+def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> None:
+    case = Case(classifier().lens, classifier().example)
     predicted = int(case.recording.output.logits.argmax())
     assert randomisation.asked(case) == {"label": predicted}
     randomisation.observe(case, "gradient_norm")
