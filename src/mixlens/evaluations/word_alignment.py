@@ -1,0 +1,201 @@
+"""Word alignment: do a measure's cross-attention maps point from each word of a translation to the word that it translates?
+
+Kobayashi et al. (2020), section 5. The model is fed the gold translation. Scores of a source word are the sum over its pieces, of a target
+word the mean over its pieces; every target word is linked to the source word with the largest score, and the links are compared with those
+that people made, by the alignment error rate over the whole corpus (Och & Ney 2003):
+
+    AER = 1 - (|A and S| + |A and P|) / (|A| + |S|),    A the links found, S the sure and P the possible gold links (S among them).
+
+* `setting`: "AWI" reads the row of the step that consumes the target word (alignment with input), "AWO" of the step that produces it
+  (alignment with output).
+* `eos`: the end mark of the source (like any special token there) often takes the largest score. "drop" leaves such a target word without
+  a link, as the paper does; "exclude" keeps special tokens out of the choice.
+* `layer`: a number counted from 0, or "best", the layer with the lowest AER on these very sentences. That choice flatters, and the interval
+  does not account for it. `details["held_out_aer"]` does without: each half of the sentences is read in the layer that is best on the other.
+
+Sizes are compared where scores have signs. A row without any score (ALTI has such) gives no link. A measure that explains outputs (gradients,
+erasure) is asked for every piece of the translation in turn and has a single layer.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from mixlens.corpus.examples import Aligned
+from mixlens.errors import InvalidInput
+from mixlens.evaluations._interface import Result, Spec
+from mixlens.evaluations._parallel import Range, WordInputs, word_inputs
+from mixlens.evaluations._statistics import interval_of
+from mixlens.measures import measures
+
+if TYPE_CHECKING:
+    from mixlens.evaluations._case import Case
+
+SETTINGS = ("AWI", "AWO")
+EOS = ("drop", "exclude")
+COUNTS = ("links", "in_sure", "in_possible", "sure")
+"""|A|, |A and S|, |A and P|, |S|."""
+
+Link = tuple[int, int]
+
+_INPUTS: WeakKeyDictionary[Case, WordInputs] = WeakKeyDictionary()  # a case is read in several settings
+
+SPEC = Spec(
+    summary="how far the words that a measure links across languages differ from gold alignments (alignment error rate)",
+    citation='Kobayashi et al. (2020), "Attention is Not Only a Weight", section 5; Och & Ney (2003) for the error rate',
+    direction="lower",
+    kinds=("alignment",),
+)
+
+
+# ----------------------------------------------------------------------------------------------------- metrics
+
+
+def link_counts(links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]) -> tuple[int, int, int, int]:
+    """What the error rate is made of, in the order of `COUNTS`. Possible links include the sure ones, said or not."""
+    return len(links), len(links & sure), len(links & (possible | sure)), len(sure)
+
+
+def error_rate(counts: np.ndarray) -> np.ndarray:
+    """AER from counts [..., 4]; NaN where there are neither found nor sure links."""
+    links, in_sure, in_possible, sure = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
+    return 1 - _ratio(in_sure + in_possible, links + sure)
+
+
+def precision(counts: np.ndarray) -> np.ndarray:
+    """The share of the found links that are possible."""
+    return _ratio(counts[..., 2], counts[..., 0])
+
+
+def recall(counts: np.ndarray) -> np.ndarray:
+    """The share of the sure links that were found."""
+    return _ratio(counts[..., 1], counts[..., 3])
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    above, below = np.asarray(above, np.float64), np.asarray(below, np.float64)
+    found: np.ndarray = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
+    return found
+
+
+# -------------------------------------------------------------------------------------------------- alignments
+
+
+def soft_alignment(case: Case, measure: str, *, setting: str = "AWI") -> tuple[np.ndarray, np.ndarray]:
+    """Scores between words: [layer, target word, source word], and those of special tokens [layer, target word, special token]."""
+    if setting not in SETTINGS:
+        raise InvalidInput(f"setting={setting!r}: choose AWI or AWO")
+    if case not in _INPUTS:
+        _INPUTS[case] = word_inputs(case.lens, _aligned(case))
+    inputs = _INPUTS[case]
+    sizes = np.abs(_scores(case, measure, inputs).astype(np.float64))
+    if not np.isfinite(sizes).all():
+        raise InvalidInput(f"{measure} has scores that are no number on {case.example.name}")
+    shift = 1 if setting == "AWO" else 0
+    rows = _indicator([(a - shift, b - shift) for a, b in inputs.target], sizes.shape[1])
+    columns = _indicator(inputs.source, sizes.shape[2])
+    by_word = np.einsum("wt,lts->lws", rows / rows.sum(1, keepdims=True), sizes)
+    return by_word @ columns.T, by_word[..., columns.sum(0) == 0]
+
+
+def hard_alignments(words: np.ndarray, special: np.ndarray, *, eos: str = "drop") -> list[frozenset[Link]]:
+    """For each layer the links (source, target): every target word to its largest source word; no link by the rules above."""
+    if eos not in EOS:
+        raise InvalidInput(f"eos={eos!r}: choose drop or exclude")
+    best, size = words.argmax(-1), words.max(-1)
+    linked = size > 0
+    if eos == "drop" and special.shape[-1]:
+        linked &= size >= special.max(-1)
+    return [
+        frozenset((int(source), target) for target, source in enumerate(row) if kept[target])
+        for row, kept in zip(best, linked, strict=True)
+    ]
+
+
+def _aligned(case: Case) -> Aligned:
+    if not isinstance(case.example, Aligned):
+        raise InvalidInput(f"word alignment needs pairs with gold alignments, not {case.example.kind} examples")
+    return case.example
+
+
+def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
+    """[layer, row of the decoder, token of the encoder]."""
+    if measure not in _explaining():
+        return case.maps(measure).scores
+    encoder = case.recording.structure.stacks[0].name
+    rows = [case.maps(measure, site=encoder, position=row, word=token).scores[:, 0] for row, token in enumerate(inputs.produced)]
+    return np.stack(rows, 1)
+
+
+@functools.cache
+def _explaining() -> frozenset[str]:
+    return frozenset(name for name, spec in measures().items() if spec.explains_output)
+
+
+def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
+    """[word, token]: 1 for the tokens of a word."""
+    tokens = np.arange(width)
+    return np.array([(first <= tokens) & (tokens < stop) for first, stop in ranges], np.float64)
+
+
+# -------------------------------------------------------------------------------------------------- evaluation
+
+
+def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop") -> dict[str, Any]:
+    """`counts` [layer, 4], in the order of `COUNTS`."""
+    example = _aligned(case)
+    links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
+    return {"counts": [link_counts(found, example.sure, example.possible) for found in links]}
+
+
+def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:
+    """AER in one layer; `details` has AER, precision and recall of each, their mean, the best layer and what it gives held out."""
+    if not observations:
+        raise InvalidInput("there is no sentence pair")
+    counts = np.array([seen["counts"] for seen in observations], np.float64)  # sentence, layer, 4
+    total = counts.sum(0)
+    rates = error_rate(total)
+    chosen = _layer(rates, layer)
+    details = {
+        "layer": chosen, "layer_chosen": "on the same sentences" if layer == "best" else "given",
+        "aer": rates, "precision": precision(total), "recall": recall(total),
+        "best_layer": _layer(rates, "best"), "mean_aer": float(rates.mean()), "held_out_aer": _held_out(counts),
+    }  # fmt: skip
+    return Result.of(
+        SPEC,
+        error_rate(counts[:, chosen]),
+        value=float(rates[chosen]),
+        interval=interval_of(counts[:, chosen], lambda picked: error_rate(picked.sum(0))),
+        details=details,
+    )
+
+
+def _layer(rates: np.ndarray, layer: int | str) -> int:
+    if layer == "best":
+        if np.isnan(rates).all():
+            raise InvalidInput("no sentence has a link, found or gold")
+        return int(np.nanargmin(rates))
+    if isinstance(layer, str) or not -len(rates) <= layer < len(rates):
+        raise InvalidInput(f"layer={layer!r}: choose best, or a number from 0 to {len(rates) - 1}")
+    return layer % len(rates)
+
+
+def _held_out(counts: np.ndarray) -> float:
+    """AER with the layer of each half of the sentences (every other one) chosen on the other half."""
+    halves = counts[::2].sum(0), counts[1::2].sum(0)
+    if any(np.isnan(error_rate(half)).all() for half in halves):
+        return float("nan")
+    best = [_layer(error_rate(half), "best") for half in halves]
+    return float(error_rate(halves[0][best[1]] + halves[1][best[0]]))
+
+
+def evaluate(
+    cases: Iterable[Case], measure: str, *, setting: str = "AWI", eos: str = "drop", layer: int | str = "best"
+) -> Result:
+    """The alignment error rate of a corpus; `details` has it by layer. The interval is a bootstrap over sentences of the ratio of sums."""
+    return conclude([observe(case, measure, setting=setting, eos=eos) for case in cases], layer=layer)
