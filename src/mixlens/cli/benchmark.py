@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mixlens.corpus import Dataset
     from mixlens.trust.run import Progress
 
-BUNDLED_SAMPLE = 40  # with the bundled model: under two minutes on two cores
+BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
 
 def benchmark(
@@ -31,7 +31,7 @@ def benchmark(
     measures: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
     evaluations: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
     out: Annotated[Path | None, typer.Option(help="The folder for results and report. A run that stopped goes on there.")] = None,
-    sample: Annotated[int | None, typer.Option(help="How many texts. Default: all; 40 of the bundled ones.", min=1)] = None,
+    sample: Annotated[int | None, typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")] = 0,
     other_model: Annotated[str | None, typer.Option(help="A second model, for evaluations that compare two.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _INK = "#010203"  # stands for the page's own colour of text until the SVG is written
 _ACCENT, _QUIET, _FLOOR = "#3a8fd6", "#8a8f98", "#d9822b"
-_LINES = ("#3a8fd6", "#d9822b", "#2fa37c", "#c65b9d", "#8f7fe0", "#b8a12c", "#4fb3c9", "#e0655c")
+_LINES = ("#3a8fd6", "#2fa37c", "#c65b9d", "#8f7fe0", "#b8a12c", "#4fb3c9", "#e0655c")
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none", "svg.hashsalt": "mixlens", "font.family": "sans-serif", "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False, "text.color": _INK, "axes.labelcolor": _INK, "axes.edgecolor": _INK, "xtick.color": _INK,

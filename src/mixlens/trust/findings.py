@@ -45,12 +45,12 @@ class Findings:
 
 
 def findings(pieces: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
-    """`pieces` as the journal has them; a text's piece is named by its number."""
+    """`pieces` as the journal has them: each is named by the number of its text, or of the evaluation's own case."""
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
     errors: list[RowError] = []
     for piece in pieces:
-        place = int(piece["piece"]) if piece["piece"].isdigit() else 0
+        place = int(piece["piece"].split()[-1])
         for entry in piece["observations"]:
             seen[entry["evaluation"], entry["measure"]][place] = entry["seen"]
         for measure, spent in piece["seconds"].items():
@@ -104,6 +104,7 @@ def _column(
 ) -> tuple[Column, list[RowError]]:
     results, values, errors = {}, {}, []
     by_text = evaluation not in plan.own
+    examples = texts if by_text else 1 + max((place for key in seen if key[0] == evaluation for place in seen[key]), default=-1)
     for measure in plan.measures:
         observations = seen.get((evaluation, measure), {})
         if not observations:
@@ -114,15 +115,15 @@ def _column(
             errors.append(RowError("all together", measure, evaluation, _reason(error)))
             continue
         results[measure] = result
-        values[measure] = _aligned(result.per_example, sorted(observations), texts) if by_text else result.per_example
+        values[measure] = _aligned(result.per_example, sorted(observations), examples)
     spec, itself = evaluations()[evaluation], SAME_METHOD.get(evaluation, frozenset())
     direction = next(iter(results.values())).direction if results else spec.direction
     return Column(evaluation, direction, results, values, by_text, itself, spec.summary), errors
 
 
-def _aligned(per_example: np.ndarray, places: Sequence[int], texts: int) -> np.ndarray:
-    """One number for each text of the data, NaN where the measure gave none, so that measures can be compared text by text."""
-    found = np.full(texts, math.nan)
+def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
+    """One number for each example, NaN where the measure gave none, so that measures can be compared example by example."""
+    found = np.full(examples, math.nan)
     if len(per_example) == len(places):
         found[list(places)] = per_example
     return found

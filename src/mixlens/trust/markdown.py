@@ -50,7 +50,7 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
 
 def _ranked(ranking: Ranking) -> Iterator[str]:
     heads = [f"{name} {wording.ARROWS[column.direction]}".strip() for name, column in ranking.columns.items()]
-    yield _row(["", "measure", "mean rank", "judged by", *heads, "s per text"])
+    yield _row(["", "measure", "mean rank", "evaluations", *heads, "s per text"])
     yield _row(["---:", "---", *["---"] * (len(heads) + 2), "---:"])
     for place, (measure, standing) in enumerate(ranking.standings.items(), 1):
         cells = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.evaluations import module
 from mixlens.evaluations._case import Case
-from mixlens.measures import names as measure_names
+from mixlens.measures import measures
 
 if TYPE_CHECKING:
     from mixlens.corpus.examples import Example
@@ -29,7 +29,8 @@ class TimedCase(Case):
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
-        key, start = (measure, repr(sorted(options.items()))), time.perf_counter()
+        options, start = self._unusual(measure, options), time.perf_counter()
+        key = (measure, repr(sorted(options.items())))
         if key in self._failed:
             raise self._failed[key]
         try:
@@ -39,6 +40,15 @@ class TimedCase(Case):
             raise
         finally:
             self.seconds[measure] = self.seconds.get(measure, 0.0) + time.perf_counter() - start
+
+    def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
+        """The options that are not what the measure does anyway: what is asked for in two ways is computed once."""
+        spec = measures().get(measure)
+        if spec is None:
+            return options
+        usual = {option.name: option.default for option in spec.options}
+        usual = {**usual, **(self.explain if spec.explains_output else {}), **self.options.get(measure, {})}
+        return {key: value for key, value in options.items() if key not in usual or usual[key] != value}
 
 
 class Piece:
@@ -66,16 +76,24 @@ class Piece:
 def text_observed(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
     """One recording, every measure, every evaluation that reads the user's texts."""
     piece = Piece(example.name, example.group)
-    case = TimedCase(lens, example, options={name: plan.options[name] for name in measure_names() if name in plan.options})
+    case = TimedCase(lens, example, options={name: plan.options[name] for name in measures() if name in plan.options})
     if piece.tried(lambda: case.recording):
         for measure, evaluation in itertools.product(plan.measures, plan.of_measures):
             _observe(piece, plan, evaluation, case, measure)
+        piece.seconds = dict(case.seconds)  # what the model is asked for costs the measures nothing
         for evaluation in plan.of_model:
             _observe(piece, plan, evaluation, case)
-    piece.seconds = case.seconds
     return vars(piece)
 
 
-def _observe(piece: Piece, plan: Plan, evaluation: str, case: Case, *measure: str) -> None:
+def own_observed(evaluation: str, case: Any, plan: Plan) -> dict[str, Any]:
+    """Every measure on a case that the evaluation brings."""
+    piece = Piece(f"{evaluation}: {case.name}")
+    for measure in plan.measures:
+        _observe(piece, plan, evaluation, case, measure)
+    return vars(piece)
+
+
+def _observe(piece: Piece, plan: Plan, evaluation: str, case: Any, *measure: str) -> None:
     observe, options = module(evaluation).observe, plan.options_of(evaluation)
     piece.tried(lambda: observe(case, *measure, **options), measure=measure[0] if measure else MODEL, evaluation=evaluation)

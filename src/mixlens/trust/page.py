@@ -25,9 +25,9 @@ h1 { font-size: 1.7rem; margin-bottom: .2rem } h2 { font-size: 1.2rem; margin-to
 .verdict { border-left: 4px solid var(--mark); background: var(--band); padding: .6rem 1rem }
 .verdict p:first-child { font-weight: 600; font-size: 1.05rem } .verdict p { margin: .35rem 0 }
 .wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .86rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .82rem }
 caption { text-align: left; color: var(--quiet); padding-bottom: .4rem }
-th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; vertical-align: top }
+th, td { padding: .3rem .45rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; vertical-align: top }
 th[scope=row], .left { text-align: left } th[scope=row] { position: sticky; left: 0; background: var(--paper) }
 td.left { white-space: normal }
 tr.baseline { font-style: italic } td small { display: block } td.best { font-weight: 700 }
@@ -74,7 +74,7 @@ def _ranked(ranking: Ranking) -> Iterator[str]:
     yield '<div class="wide" role="region" aria-label="Ranked measures" tabindex="0">\n<table>'
     yield "<caption>Best first. Under each value its 95 % bootstrap interval over the examples.</caption>\n<thead><tr>"
     heads = [f"{name} {wording.ARROWS[column.direction]}".strip() for name, column in ranking.columns.items()]
-    yield '<th scope="col" class="left">measure</th><th scope="col">mean rank</th><th scope="col">judged by</th>'
+    yield '<th scope="col" class="left">measure</th><th scope="col">mean rank</th><th scope="col">evaluations</th>'
     yield (
         "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
         + '<th scope="col">s per text</th></tr></thead>\n<tbody>'

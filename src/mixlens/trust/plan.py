@@ -23,7 +23,7 @@ class Plan:
     measures: tuple[str, ...]
     of_measures: tuple[str, ...] = ()  # asked of every text and measure
     of_model: tuple[str, ...] = ()  # asked of every text
-    own: tuple[str, ...] = ()  # bring their own texts and models: asked of every measure once
+    own: tuple[str, ...] = ()  # bring their own `cases()`: texts and models with a known answer
     left_out: Mapping[str, str] = field(default_factory=dict)  # evaluation -> why
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure or evaluation
     extras: Mapping[str, Any] = field(default_factory=dict)  # what an evaluation may ask for by name, such as another model

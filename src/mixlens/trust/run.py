@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixlens.corpus.dataset import Dataset
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.evaluations import module
 from mixlens.trust.findings import Findings, RowError, findings
 from mixlens.trust.journal import Journal
-from mixlens.trust.observing import text_observed
+from mixlens.trust.observing import own_observed, text_observed
 from mixlens.trust.plan import Plan, planned
 from mixlens.trust.ranking import Ranking, ranking_of
 from mixlens.trust.settings import settings_of
@@ -72,8 +74,12 @@ def benchmark(
 
 def _work(lens: Lens, data: Dataset, plan: Plan) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Pieces by name, in the order in which they are done."""
-    for number, example in enumerate(data.examples):
-        yield str(number), lambda example=example: text_observed(lens, example, plan)  # type: ignore[misc]
+    if plan.of_measures or plan.of_model:
+        for number, example in enumerate(data.examples):
+            yield str(number), partial(text_observed, lens, example, plan)
+    for evaluation in plan.own:
+        for number, case in enumerate(module(evaluation).cases()):
+            yield f"{evaluation} {number}", partial(own_observed, evaluation, case, plan)
 
 
 def _data(given: Dataset | Sequence[Example]) -> Dataset:
