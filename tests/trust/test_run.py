@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import signal
 import subprocess
@@ -211,3 +212,57 @@ def test_observations_are_a_table(lens: Lens, examples: list[Agreement], tmp_pat
     assert list(ours["example"]) == [example.name for example in examples[:3]]
     np.testing.assert_array_equal(ours["value"], ranking.columns["cue_alignment"].results["attention"].per_example)
     assert (frame["measure"] == "").sum() == 3  # probing judges the model
+
+
+def test_evaluations_with_cases_of_their_own_need_no_text(lens: Lens, examples: list[Agreement]) -> None:
+    from mixlens.evaluations import planted_truth
+
+    ranking = benchmark(lens, examples[:1], ["attention"], ["planted_truth"])
+    found, expected = ranking.columns["planted_truth"], planted_truth.evaluate("attention")
+    assert found.results["attention"].value == expected.value
+    np.testing.assert_array_equal(found.values["attention"], expected.per_example)
+    assert not found.by_text
+    assert "attention" not in ranking.seconds  # no text was measured
+
+
+def test_what_is_asked_for_in_two_ways_is_computed_once(
+    lens: Lens, examples: list[Agreement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mixlens.measures import value_zeroing
+    from mixlens.trust.observing import TimedCase
+
+    calls = []
+    scores = value_zeroing.scores
+
+    def counted(recording: Any, request: Any, **options: Any) -> Any:
+        calls.append(options)
+        return scores(recording, request, **options)
+
+    counted.__signature__ = inspect.signature(scores)  # type: ignore[attr-defined]
+    monkeypatch.setattr(value_zeroing, "scores", counted)
+    case = TimedCase(lens, examples[0], options={})
+    usual = case.maps("value_zeroing")
+    assert case.maps("value_zeroing", distance="cosine") is usual
+    assert case.maps("value_zeroing", distance="euclidean") is not usual
+    assert calls == [{}, {"distance": "euclidean"}]
+    assert case.seconds["value_zeroing"] > 0
+
+
+def test_probing_becomes_a_column_about_measures() -> None:
+    from mixlens.trust.findings import findings
+    from mixlens.trust.plan import Plan
+
+    draw = np.random.default_rng(0)
+    pieces = []
+    for number in range(60):
+        label = number % 2
+        states = draw.normal(size=(4, 8)) + 3 * label * np.array([0, 0.1, 0.4, 1])[:, None]  # the label comes in layer by layer
+        seen = [{"evaluation": "probing", "measure": "", "seen": {"states": states, "label": np.array(str(label))}}]
+        for measure, layers in (("attention", [0.1, 0.2, 0.3]), ("alti", [0.3, 0.2, 0.1]), ("blank_out", [0.5])):
+            seen.append({"evaluation": "cue_alignment", "measure": measure, "seen": {"value": 0.2, "layers": layers}})
+        pieces.append({"piece": str(number), "example": f"x:{number}", "observations": seen, "errors": [], "seconds": {}})
+    plan = Plan(("attention", "alti", "blank_out", "random"), ("cue_alignment",), ("probing",))
+    found = findings(pieces, plan, 60)
+    column = next(column for column in found.columns if column.evaluation == "probing")
+    assert {m: r.value for m, r in column.results.items()} == {"attention": pytest.approx(1.0), "alti": pytest.approx(-1.0)}
+    assert found.of_model["probing"].details["layers"][-1] > 1.5
