@@ -106,7 +106,16 @@ def _aligned(number: int, source: str, target: str, links: str) -> Aligned:
 
 
 # Where the protocol trains probes or looks at every token exactly: the smallest setting that still runs.
-FAST: dict[str, dict[str, Any]] = {}
+_SHARES = {"probes": 4}
+FAST: dict[str, dict[str, Any]] = {
+    "brunner2020/fig2a": {"probes": ("naive", "ridge"), "folds": 2},
+    "brunner2020/fig2b": {"probe": "ridge", "folds": 2},
+    "brunner2020/fig7": {"probes": ("ridge",), "learner": "ridge", "folds": 2},
+    "brunner2020/fig11": {"probes": ("naive", "ridge"), "folds": 2},
+    "brunner2020/fig14": {"probe": "ridge", "folds": 2},
+    "brunner2020/appD": {"probes": ("naive", "ridge"), "folds": 2, "attribution_probes": 4},
+    **dict.fromkeys((f"brunner2020/{name}" for name in ("fig3a", "fig3b", "fig4", "fig18", "fig19", "fig26")), _SHARES),
+}
 # Coarser than anyone would take them for a result.
 COARSE = {"hidden_token_attribution": {"probes": 4}, "integrated_gradients": {"steps": 5}}
 TEXTS = 20

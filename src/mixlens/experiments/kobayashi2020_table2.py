@@ -1,0 +1,37 @@
+"""Kobayashi et al. (2020), table 2: are large weights given to small vectors?"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from mixlens.evaluations import norm_statistics
+from mixlens.experiments import kobayashi2020_table1
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title="Spearman's correlation of weight and |f(x)| by category of the source",
+    finding="they cancel on special tokens ([SEP] -0.69) and are hardly related elsewhere (-0.06)",
+    kinds=("text",),
+    data=kobayashi2020_table1.SPEC.data,
+    files=kobayashi2020_table1.SPEC.files,
+    texts=992,
+    published={"bert-base-uncased": {"cls": -0.34, "sep": -0.69, "punctuation": -0.25, "other": -0.06}},
+)
+
+
+def run(setting: Setting) -> Outcome:
+    seen = setting.observed({"norms": norm_statistics.observe})
+    found = {key: float(value) for key, value in norm_statistics.conclude(seen.answers["norms"]).details["correlation"].items()}
+    table = pd.DataFrame({"category": list(found), "spearman": list(found.values())})
+    known = found["sep"] == found["sep"]
+    shown = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
+    findings = [
+        Finding(
+            "weight and norm go against each other on [SEP], more than on other tokens",
+            found["sep"] < min(0.0, found["other"]) if known else None,
+            shown,
+        )
+    ]
+    figure = figures.bars({"": found}, title="weight against |f(x)|", y_label="Spearman's rho")
+    return Outcome({"correlation": table}, {"table2": figure}, found, findings, seen.skipped)
