@@ -12,6 +12,7 @@ from mixlens.corpus.examples import Example, Tagged
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import context_contribution
 from mixlens.evaluations._case import Case
+from mixlens.maps import MixingMaps
 from tests.evaluations.model_cases import bundled, case_of, random_case
 from tests.measures.models import inputs
 
@@ -40,6 +41,18 @@ def test_own_shares_with_loops(cases: list[object]) -> None:
         assert math.isclose(result.details["not_largest"][layer], np.mean(beaten))
     assert np.allclose(result.per_example, [np.diag(_maps(case)[-1]).mean() for case in cases])
     assert math.isclose(result.value, result.per_example.mean())
+
+
+def test_a_hand_worked_map() -> None:
+    """Token 1 gives way to token 0, token 2 is level with token 1: of three, one is not its own largest contributor."""
+    case = random_case("bert", 3)
+    scores = np.array([[[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.2, 0.4, 0.4]]])
+    case.maps = lambda measure, **options: MixingMaps.of(scores)
+    found = context_contribution.evaluate([case], reach=2).details
+    assert np.allclose(found["own"], [[0.35, 0.4, 0.5]])
+    assert np.allclose(found["not_largest"], [1 / 3])
+    assert np.allclose(found["by_offset"], [[0.2, 0.45, 1.3 / 3, 0.25, 0.1]])
+    assert np.allclose(found["by_distance"], [[1.4 / 3, 0.1, 0, 0, 0, 0]])
 
 
 def test_places_with_loops(cases: list[object]) -> None:
