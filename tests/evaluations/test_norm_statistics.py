@@ -83,7 +83,7 @@ def test_shares_of_categories_with_loops(name: str) -> None:
 @pytest.mark.parametrize("name", ["masked", "causal"])
 def test_correlation_of_weight_and_norm_is_scipys_over_all_pairs(name: str) -> None:
     cases = bundled_cases(name)[:2]
-    result = norm_statistics.evaluate(cases, sample=ALL)
+    result = norm_statistics.evaluate(cases, sample=ALL, most=ALL)
     for kind, category in enumerate(CATEGORIES):
         weights, norms = [], []
         for case in cases:
@@ -104,7 +104,7 @@ def test_correlation_of_weight_and_norm_is_scipys_over_all_pairs(name: str) -> N
 
 def test_a_sample_is_near_the_whole_and_does_not_depend_on_order() -> None:
     cases = bundled_cases("masked")
-    whole = norm_statistics.evaluate(cases, sample=ALL).details["correlation"]
+    whole = norm_statistics.evaluate(cases, sample=ALL, most=ALL).details["correlation"]
     some = norm_statistics.evaluate(cases, sample=1500).details
     again = norm_statistics.evaluate(cases[::-1], sample=1500).details
     assert len(some["pairs"]["weight"]) <= 4 * 4 * 1500
@@ -123,6 +123,7 @@ def test_each_pair_has_the_same_chance_whatever_its_text() -> None:
             taken[place] += kept.sum()
     assert math.isclose(taken[0] / taken[1], 0.01, rel_tol=0.25)
     assert taken[1] == 300 * 50
+    assert [kept.sum() for kept in together([np.array([0.1, 0.4]), np.array([0.2, 0.3])], [1.0, 0.35], most=2)] == [1, 1]
 
 
 def test_frequency_ranks() -> None:

@@ -21,7 +21,10 @@ def lowest(count: int, keep: int, generator: np.random.Generator) -> tuple[np.nd
     return chosen, priorities[chosen], float(priorities[order[keep]])
 
 
-def together(priorities: Sequence[np.ndarray], thresholds: Sequence[float]) -> list[np.ndarray]:
-    """For each text which of the things that it kept belong to the joint sample."""
+def together(priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None) -> list[np.ndarray]:
+    """For each text which of the things that it kept belong to the joint sample, `most` things in all."""
     least = min(thresholds, default=1.0)
+    every = np.concatenate([some[some < least] for some in priorities])
+    if most is not None and len(every) > most:
+        least = float(np.partition(every, most)[most])
     return [some < least for some in priorities]

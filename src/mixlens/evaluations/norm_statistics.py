@@ -147,10 +147,12 @@ class _Drawn:
 # --------------------------------------------------------------------------------------------------- conclusions
 
 
-def conclude(observations: Sequence[dict[str, Any]], *, ranks: Mapping[int, int] | None = None, seed: int = 0) -> Result:
+def conclude(
+    observations: Sequence[dict[str, Any]], *, ranks: Mapping[int, int] | None = None, most: int = 20_000, seed: int = 0
+) -> Result:
     """The coefficient of variation of |f(x)|, mean over heads; per example within the text.
 
-    `ranks`: token id -> frequency rank; counted over these texts where it is not given.
+    `ranks`: token id -> frequency rank; counted over these texts where it is not given. `most`: pairs of each category in the sample.
 
     `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer]; `categories`: their names;
     `category_weight` and `category_norm` [layer, head, category] (figure 3; NaN-free: a category that is absent gets nothing);
@@ -163,7 +165,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, ranks: Mapping[int, int]
     moments = np.stack([seen["f"] for seen in observations])
     flat = moments[..., :3].reshape(len(moments), -1, 3)
     cv = _statistics(moments)["cv"]
-    pairs = _joined_pairs(observations)
+    pairs = _joined_pairs(observations, most)
     details = {
         "f": _statistics(moments), "x": _statistics(np.stack([seen["x"] for seen in observations])), "categories": CATEGORIES,
         **_by_category(observations), "pairs": pairs, "frequency": frequencies(observations, ranks),
@@ -205,13 +207,14 @@ def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray
     return found
 
 
-def _joined_pairs(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
+def _joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
     kept = []
     for kind in range(len(CATEGORIES)):
         own = [seen["pairs"][:, 0] == kind for seen in observations]
         chosen = together(
             [seen["priority"][mine] for seen, mine in zip(observations, own, strict=True)],
             [float(seen["threshold"][kind]) for seen in observations],
+            most,
         )
         kept += [seen["pairs"][mine][some] for seen, mine, some in zip(observations, own, chosen, strict=True)]
     columns = np.concatenate(kept).T
@@ -251,7 +254,13 @@ def singular_values(recording: Recording, site: str | None = None) -> np.ndarray
 
 
 def evaluate(
-    cases: Iterable[Case], *, ranks: Mapping[int, int] | None = None, site: str | None = None, sample: int = 1000, seed: int = 0
+    cases: Iterable[Case],
+    *,
+    ranks: Mapping[int, int] | None = None,
+    site: str | None = None,
+    sample: int = 1000,
+    most: int = 20_000,
+    seed: int = 0,
 ) -> Result:
-    """See `conclude`."""
-    return conclude([observe(case, site=site, sample=sample, seed=seed) for case in cases], ranks=ranks, seed=seed)
+    """See `conclude`; `sample`: pairs of each category that are kept of one text."""
+    return conclude([observe(case, site=site, sample=sample, seed=seed) for case in cases], ranks=ranks, most=most, seed=seed)

@@ -171,8 +171,8 @@ def conclude(
     }  # fmt: skip
     per_example = np.empty(len(order))
     per_example[order] = hits[-1] / np.where(counts > 0, counts, np.nan)
-    pairs = np.stack([hits[-1], counts], 1)[tested]
-    interval = interval_of(pairs, lambda some: some[:, 0].sum() / (some[:, 1].sum() or np.nan), seed=seed)
+    pairs = np.stack([hits[-1], counts], 1)[tested & (counts > 0)]
+    interval = interval_of(pairs, lambda some: some[:, 0].sum() / some[:, 1].sum(), seed=seed)
     return Result.of(SPEC, per_example, value=float(layers[-1]), interval=interval, details=details)
 
 
