@@ -25,11 +25,11 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
             raise InvalidInput(f"--option {word}: write name=value")
         if key not in known:
             raise InvalidInput(f"{name} has no option {key!r}; it has: {', '.join(known) or 'none'}")
-        found[key] = _read(key, value, known[key].kind)
+        found[key] = read_value(key, value, known[key].kind)
     return found
 
 
-def _read(name: str, value: str, kind: str) -> Any:
+def read_value(name: str, value: str, kind: str) -> Any:
     kinds = [part.strip() for part in kind.split("|")]
     if value.lower() == "none" and "None" in kinds:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.options import read_value
 from mixlens.errors import InvalidInput, MixlensError
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def reproduce_command(
     ),
     sample: Annotated[int | None, typer.Option(help="So many texts at most, drawn by the seed.")] = None,
     seed: Annotated[int, typer.Option(help="Draws samples, splits and probes.")] = 0,
+    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="An experiment's own option, name=value.")] = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
@@ -50,10 +53,13 @@ def reproduce_command(
     chosen = [other for other in names() if other.startswith(f"{name}/")] if name in papers() else [resolved(name)]
     lens = lens_from(model, device, dtype, trust_remote_code)
     other = lens_from(other_model, device, dtype, trust_remote_code) if other_model is not None else None
+    from mixlens.experiments._memory import Memory
+
+    memory = Memory()
     results, failures = [], []
     for experiment in chosen:
         try:
-            results.append(_one(experiment, lens, other, data, out, sample, seed, quiet=as_json))
+            results.append(_one(experiment, lens, other, data, out, sample, seed, option or [], memory, quiet=as_json))
         except (MixlensError, ImportError) as error:
             if len(chosen) == 1:
                 raise
@@ -65,7 +71,10 @@ def reproduce_command(
         raise InvalidInput("no experiment could be run on this model and data; the reasons stand above")
 
 
-def _one(name: str, lens: Any, other: Any, data: Path | None, out: Path, sample: int | None, seed: int, *, quiet: bool) -> Any:
+def _one(
+    name: str, lens: Any, other: Any, data: Path | None, out: Path, sample: int | None, seed: int, option: list[str], memory: Any,
+    *, quiet: bool,
+) -> Any:  # fmt: skip
     from mixlens.experiments import module
     from mixlens.experiments._reproduce import reproduce, require_model
 
@@ -73,10 +82,35 @@ def _one(name: str, lens: Any, other: Any, data: Path | None, out: Path, sample:
     require_model(spec, lens)
     dataset = _dataset(spec, data) if spec.kinds else None
     context = {"data_folder": data} if data is not None else {}
-    done = reproduce(name, lens, dataset, out=out, sample=sample, seed=seed, other=other, track=_tracked, context=context)
+    options = _options(module(name).run, option)
+    done = reproduce(
+        name,
+        lens,
+        dataset,
+        out=out,
+        sample=sample,
+        seed=seed,
+        other=other,
+        track=_tracked,
+        context=context,
+        memory=memory,
+        **options,
+    )
     if not quiet:
         _show(name, spec, done.result, done.folder, again=done.outcome is None)
     return {"folder": str(done.folder), **done.result}
+
+
+def _options(run: Any, given: list[str]) -> dict[str, Any]:
+    """The options of an experiment from `name=value` words, by the types that its function declares."""
+    known = {name: str(p.annotation) for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    found: dict[str, Any] = {}
+    for word in given:
+        key, equals, value = word.partition("=")
+        if not equals or key not in known:
+            raise InvalidInput(f"--option {word}: write name=value; this experiment has: {', '.join(known) or 'no options'}")
+        found[key] = tuple(value.split(",")) if known[key].startswith("Sequence") else read_value(key, value, known[key])
+    return found
 
 
 def _dataset(spec: Spec, given: Path | None) -> Dataset:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
+from mixlens.experiments._memory import Memory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,6 +53,7 @@ class Setting:
     track: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, label: items  # shows progress
     context: Mapping[str, Any] = field(default_factory=dict)  # further files by name
     measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure, where not the usual ones
+    memory: Memory = field(default_factory=Memory)
 
     def cases(self, label: str = "texts", **options: Any) -> Iterable[Case]:
         """The examples as cases, one at a time, with progress. A text that the model cannot take is an error that names it."""
@@ -71,7 +73,7 @@ class Setting:
             try:
                 for key in list(asked):
                     try:
-                        found[key] = asked[key](case)
+                        found[key] = self.memory.ask(asked[key], case)
                     except UnsupportedModel as error:
                         left_out[key] = str(error)
                         del asked[key], answers[key]

@@ -20,6 +20,7 @@ from mixlens.corpus.examples import Aligned, Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module, resolved
 from mixlens.experiments._interface import Outcome, Setting, Spec
+from mixlens.experiments._memory import Memory
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -48,9 +49,13 @@ def reproduce(
     track: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
     context: Mapping[str, Any] | None = None,
     measure_options: Mapping[str, Mapping[str, Any]] | None = None,
+    memory: Memory | None = None,
     **options: Any,
 ) -> Reproduced:
-    """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is made."""
+    """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is made.
+
+    Experiments that are given the same `memory` ask each question of a text only once.
+    """
     name = resolved(name)
     found = module(name)
     spec: Spec = found.SPEC
@@ -59,19 +64,21 @@ def reproduce(
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
     examples = _examples(spec, dataset, sample if sample is not None else spec.texts, seed)
     settings = {
-        "experiment": name, "model": _model_name(lens), "data": dataset.name if dataset is not None else None, "texts": len(examples),
+        "experiment": name, "model": _model_name(lens), "data": _data_name(dataset), "texts": len(examples),
         "seed": seed, "other_model": _model_name(other) if other is not None else None, "options": options,
         "measure_options": dict(measure_options or {}), "mixlens": __version__,
     }  # fmt: skip
     folder = out / name.replace("/", "_") if out is not None else None
     if folder is not None and folder.exists():
         return Reproduced(name, folder, _finished(folder, settings))
-    known = {"track": track} if track else {}
+    known: dict[str, Any] = {**({"track": track} if track else {}), **({"memory": memory} if memory else {})}
     setting = Setting(
         lens, examples, seed, other, context=dict(context or {}), measure_options=dict(measure_options or {}), **known
     )
     outcome: Outcome = found.run(setting, **options)
-    result = _result(spec, settings, outcome)
+    result = _result(
+        spec, settings, outcome, published(spec, str(settings["model"]), dataset.origin if dataset is not None else "")
+    )
     if folder is not None:
         _write(folder, spec, result, outcome)
     return Reproduced(name, folder, result, outcome)
@@ -120,16 +127,22 @@ def _model_name(lens: Lens) -> str:
     return str(getattr(lens.model.config, "_name_or_path", "") or type(lens.model).__name__)
 
 
-def published(spec: Spec, model: str, data: str | None) -> Mapping[str, float] | None:
+def _data_name(dataset: Dataset | None) -> str | None:
+    """With the folder that it lies in: there are many files dev.tsv."""
+    if dataset is None:
+        return None
+    origin = Path(dataset.origin)
+    return "/".join(origin.parts[-2:]) if origin.name == dataset.name and origin.suffix else dataset.name
+
+
+def published(spec: Spec, model: str, origin: str) -> Mapping[str, float] | None:
     """The paper's numbers where both the checkpoint and the data are the paper's own: only then can they be compared one to one."""
     name = model.rstrip("/").split("/")[-1].lower()
-    words = [part.lower() for pattern in spec.files for part in Path(pattern).parts]
-    own_data = not spec.files or (data is not None and any(part.lower() in words for part in Path(data).parts))
+    own_data = not spec.files or any(Path(origin).match(pattern) for pattern in spec.files)
     return spec.published.get(name, {}) if name in spec.models and own_data else None
 
 
-def _result(spec: Spec, settings: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    own = published(spec, str(settings["model"]), settings["data"])
+def _result(spec: Spec, settings: Mapping[str, Any], outcome: Outcome, own: Mapping[str, float] | None) -> dict[str, Any]:
     return {
         "settings": dict(settings),
         "title": spec.title,
