@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.norms import norm_of
 from mixlens.recording.projection import affine_map
-from mixlens.recording.site import rounding, watching
+from mixlens.recording.site import difference, rounding, watching
 from mixlens.recording.structure import Witness
 
 if TYPE_CHECKING:
@@ -22,9 +23,16 @@ if TYPE_CHECKING:
     from mixlens.recording.site import Site
 
 
+def read_by(layer: Layer, site: Site) -> Tensor:
+    """What the self-attention of a layer reads, [batch, target, d_model]: the stream, after the input norm where there is one."""
+    path = site.structure.input_norm
+    norm = None if path is None else norm_of(layer.module.get_submodule(path), layer.input)
+    return layer.input if norm is None else norm(layer.input)
+
+
 def value_map(layer: Layer, site: Site) -> Tensor:
     """[head, d_model + 1, d_head]: the value projection of each head, its bias as the last row."""
-    module = layer.module
+    module, dtype = layer.module, layer._call.hidden_in.dtype
     heads, tokens, d_head = site.values.shape[1:]
     wanted = site.values[0].transpose(0, 1).reshape(tokens, heads * d_head)
     paths = [path for path, part in module.named_modules() if path and any(p.dim() == 2 for p in part.parameters(recurse=False))]
@@ -35,15 +43,17 @@ def value_map(layer: Layer, site: Site) -> Tensor:
         if len(channels) != tokens:
             continue
         gaps, places = torch.cdist(wanted.T, channels.T, p=float("inf")).min(1)
-        if float(gaps.max()) > rounding(wanted, layer._call.hidden_in.dtype) * float(wanted.abs().max()):
+        if float(gaps.max()) > rounding(wanted, dtype) * float(wanted.abs().max()):
             continue
         found = affine_map(module.get_submodule(witness.path), layer.input.shape[-1], wanted)
-        if found is not None:
-            whole = torch.cat([found[0], found[1][None]])[:, places]
-            return whole.reshape(len(whole), heads, d_head).transpose(0, 1)
+        if found is None:
+            continue
+        matrix, bias = found[0][:, places], found[1][places]
+        if difference(read_by(layer, site)[0] @ matrix + bias, wanted) <= rounding(wanted, dtype):  # not a later step of a chain
+            return torch.cat([matrix, bias[None]]).reshape(-1, heads, d_head).transpose(0, 1)
     raise UnsupportedModel(
-        f"layer {layer.index} of {layer.stack.name}: no affine module puts out the value vectors (they may be normed on their "
-        "way), so the map from tokens to them has no singular values"
+        f"layer {layer.index} of {layer.stack.name}: no affine module makes the value vectors of what attention reads (they may take several "
+        "steps), so the map from tokens to them has no singular values"
     )
 
 

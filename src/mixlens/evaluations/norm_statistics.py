@@ -29,17 +29,13 @@ from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._pair_sample import lowest, together
 from mixlens.evaluations._states import CATEGORIES, categories, generator_of
 from mixlens.evaluations._statistics import interval_of, spearman
-from mixlens.evaluations._value_maps import singular_values_of
+from mixlens.evaluations._value_maps import read_by, singular_values_of
 from mixlens.measures._interface import Request
 from mixlens.recording.intervention import token_input
-from mixlens.recording.norms import norm_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from mixlens.evaluations._case import Case
-    from mixlens.recording.recording import Layer, Recording
-    from mixlens.recording.site import Site
+    from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary="spread of the norms of transformed vectors, and how they go with attention weights, token categories and frequency",
@@ -73,7 +69,7 @@ def observe(case: Case, *, site: str | None = None, sample: int = 1000, seed: in
     for number, (layer, found) in enumerate(request.sites(case.recording)):
         weights = found.weights[0, :, :count, :count].detach().double().cpu().numpy()
         sizes = found.transformed()[0, :, :count].detach().double().norm(dim=-1).cpu().numpy()
-        read = _read(layer, found)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
+        read = read_by(layer, found)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
         drawn.fill(number, weights, sizes)
         seen["f"].append(_moments(sizes))
         seen["x"].append(_moments(read))
@@ -99,13 +95,6 @@ def _request(recording: Recording, site: str | None) -> Request:
             "norm statistics are tables of layers and heads, and this model's layers differ in their number of heads"
         )
     return request
-
-
-def _read(layer: Layer, site: Site) -> Tensor:
-    """What the attention of a layer reads."""
-    path = site.structure.input_norm
-    norm = None if path is None else norm_of(layer.module.get_submodule(path), layer.input)
-    return layer.input if norm is None else norm(layer.input)
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
