@@ -63,8 +63,8 @@ def read_alignments(
     if not given.exists():
         raise InvalidInput(f"there is no {given}")
     texts, links = _files_of_folder(given, source, target, gold) if given.is_dir() else _files(given, source, target, gold)
-    pairs = [pair for file in texts for pair in [_text_lines(file)]]
-    sides = _split(texts[0], pairs[0]) if len(pairs) == 1 else _joined(texts, pairs)
+    read = [_text_lines(file) for file in texts]
+    sides = _split(texts[0], read[0]) if len(read) == 1 else _joined(texts, read)
     found, counted_from = _links(links, len(sides))
     start = base if base is not None else counted_from if counted_from is not None else _base(links, found, sides)
     return [_example(pair, link, start) for pair, link in zip(sides, found, strict=True)]
