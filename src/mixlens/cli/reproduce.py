@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def reproduce_command(
-    name: Annotated[str | None, typer.Argument(help="paper/id, such as brunner2020/fig3a; or a paper, with --all.")] = None,
+    wanted: Annotated[
+        list[str] | None, typer.Argument(metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all.")
+    ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="Show all experiments with their data and cost.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Run every experiment of the paper.")] = False,
     model: ModelOption = None,
@@ -46,18 +48,20 @@ def reproduce_command(
     if show_list:
         _list(experiments(), as_json)
         return
-    if name is None:
+    if not wanted:
         raise InvalidInput("name an experiment (mixlens reproduce --list shows them), or a paper with --all")
-    if name in papers() and not everything:
-        raise InvalidInput(f"{name} is a whole paper: add --all to run every experiment of it, or name one ({name}/…)")
-    chosen = [other for other in names() if other.startswith(f"{name}/")] if name in papers() else [resolved(name)]
+    chosen: list[str] = []
+    for name in wanted:
+        if name in papers() and not everything:
+            raise InvalidInput(f"{name} is a whole paper: add --all to run every experiment of it, or name one ({name}/…)")
+        chosen += [other for other in names() if other.startswith(f"{name}/")] if name in papers() else [resolved(name)]
     lens = lens_from(model, device, dtype, trust_remote_code)
     other = lens_from(other_model, device, dtype, trust_remote_code) if other_model is not None else None
     from mixlens.experiments._memory import Memory
 
     memory = Memory()
     results, failures = [], []
-    for experiment in chosen:
+    for experiment in dict.fromkeys(chosen):
         try:
             results.append(_one(experiment, lens, other, data, out, sample, seed, option or [], memory, quiet=as_json))
         except (MixlensError, ImportError) as error:

@@ -27,7 +27,13 @@ OFFSETS = (-3, -2, -1, 1, 2, 3)
 
 def run(setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10) -> Outcome:
     seen = setting.observed({"states": token_identifiability.observe})
-    options: dict[str, Any] = {"probe": probe, "metric": metric, "folds": folds, "seed": setting.seed}
+    options: dict[str, Any] = {
+        "probe": probe,
+        "metric": metric,
+        "folds": folds,
+        "seed": setting.seed,
+        "training": brunner2020_fig2a.training(setting),
+    }
     layers, chance = {}, {}
     for offset in setting.track(OFFSETS, "offsets"):
         found = token_identifiability.conclude(seen.answers["states"], offset=offset, **options).details

@@ -10,6 +10,7 @@ import pandas as pd
 
 from mixlens.evaluations import token_identifiability
 from mixlens.experiments._interface import Finding, Observed, Outcome, Setting, Spec
+from mixlens.identifiability.tokens import Training
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -40,10 +41,16 @@ def rates(
     seen = setting.observed({"states": token_identifiability.observe})
     found = {}
     for name in setting.track([(probe, metric) for probe in probes for metric in metrics], "probes"):
-        options = {"folds": 5, "seed": setting.seed, **options}
-        done = token_identifiability.conclude(seen.answers["states"], probe=name[0], metric=name[1], **options)
+        done = token_identifiability.conclude(
+            seen.answers["states"], probe=name[0], metric=name[1], seed=setting.seed, training=training(setting), **options
+        )
         found[", ".join(name)] = np.asarray(done.details["layers"])
     return seen, found
+
+
+def training(setting: Setting) -> Training:
+    """The paper's, on the device of the model."""
+    return Training(seed=setting.seed, device=str(next(setting.lens.model.parameters()).device))
 
 
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:

@@ -26,7 +26,13 @@ SPEC = Spec(
 
 def run(setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10) -> Outcome:
     seen = setting.observed({"states": token_identifiability.observe})
-    options: dict[str, Any] = {"probe": probe, "metric": metric, "folds": folds, "seed": setting.seed}
+    options: dict[str, Any] = {
+        "probe": probe,
+        "metric": metric,
+        "folds": folds,
+        "seed": setting.seed,
+        "training": brunner2020_fig2a.training(setting),
+    }
     cross = np.asarray(token_identifiability.conclude(seen.answers["states"], across=True, **options).details["cross"])
     rows = [{"trained on": a, "tested on": b, "rate": float(cross[a, b])} for a, b in np.ndindex(*cross.shape)]
     names = [str(layer) for layer in range(len(cross))]

@@ -29,7 +29,12 @@ SHARES = (0.5, 0.8, 0.9, 1.0)
 def run(setting: Setting, *, probes: Sequence[str] = ("linear", "mlp"), learner: str = "mlp", folds: int = 10) -> Outcome:
     seen = setting.observed({"states": token_identifiability.observe})
     states = seen.answers["states"]
-    options: dict[str, Any] = {"metric": "l2", "folds": folds, "seed": setting.seed}
+    options: dict[str, Any] = {
+        "metric": "l2",
+        "folds": folds,
+        "seed": setting.seed,
+        "training": brunner2020_fig2a.training(setting),
+    }
     curves: dict[str, np.ndarray] = {}
     for probe in setting.track(probes, "probes"):
         found = token_identifiability.conclude(states, probe=probe, **options).details
