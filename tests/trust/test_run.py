@@ -104,15 +104,14 @@ def test_other_weights_are_other_settings(examples: list[Agreement], tmp_path: P
 def test_a_broken_row_is_named_and_the_run_goes_on(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:
     odd = replace(examples[1], name="sentences:odd", foil="antidisestablishmentarianism")
     blind = replace(examples[2], name="sentences:blind", cues=())
-    data = Dataset("six", "agreement", (*examples, odd, blind), errors=(("six.csv:9", "no column target"),))
+    data = Dataset("six", "agreement", (blind, *examples, odd), errors=(("six.csv:9", "no column target"),))
     ranking = benchmark(lens, data, ["attention_norm", "gradient_norm"], EVALUATIONS, tmp_path)
     reasons = {(error.example, error.evaluation) for error in ranking.errors}
     assert ("sentences:blind", "cue_alignment") in reasons
     assert ("six.csv:9", "") in reasons
     assert any(name == "sentences:odd" for name, _ in reasons)
     aligned = ranking.columns["cue_alignment"]
-    assert np.isfinite(aligned.values["attention_norm"][:6]).all()
-    assert np.isnan(aligned.values["attention_norm"][7])
+    assert np.isnan(aligned.values["attention_norm"]).tolist() == [True, *[False] * 7]  # each number stays with its text
     written = (tmp_path / "errors.csv").read_text()
     for name in ("sentences:blind", "sentences:odd", "six.csv:9"):
         assert name in written
