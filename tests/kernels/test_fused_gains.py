@@ -1,4 +1,4 @@
-"""The fused distances against the plain sum, run by Triton's interpreter: the same program that a GPU compiles."""
+"""The fused gains against the plain sum, run by Triton's interpreter: the same program that a GPU compiles."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import pytest
 
 PROGRAM = """
 import torch
-from mixlens.kernels.fused_gains import l1_distances
+from mixlens.kernels.fused_gains import l1_gains
 torch.manual_seed(0)
 for batch, heads, targets, sources, width in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
     weights, vectors = torch.rand(batch, heads, targets, sources), torch.randn(batch, heads, sources, width)
     scale, y = torch.rand(batch, targets), torch.randn(batch, targets, width)
     whole = torch.einsum("bhij,bhjd->bijd", weights, vectors) * scale[:, :, None, None]
-    expected = (whole - y[:, :, None]).abs().sum(-1)
-    assert (l1_distances(weights, vectors, scale, y) - expected).abs().max() <= 1e-5 * expected.max()
+    for shift in (0.0, 0.25):
+        expected = (y[:, :, None].abs() - (whole - y[:, :, None] + shift).abs()).sum(-1)
+        assert (l1_gains(weights, vectors, scale, y, shift) - expected).abs().max() <= 1e-5 * expected.abs().max()
 """
 
 
-def test_fused_distances_are_the_plain_ones() -> None:
+def test_fused_gains_are_the_plain_ones() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("NOT RUN: Triton is not installed (it comes with torch for CUDA)")
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})

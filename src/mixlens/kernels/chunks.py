@@ -9,7 +9,7 @@ from torch import Tensor
 
 _LARGEST = 256 * 2**20  # bytes; more does not make anything faster
 _SMALLEST = 2**20
-_CACHED = 2**20  # on a CPU a block that stays in the cache is read and written three times faster
+_CACHED = 8 * 2**20  # on a CPU a block that stays in the last cache is passed over several times faster than one that does not
 
 
 def block_bytes(budget: int) -> int:

@@ -1,4 +1,4 @@
-"""ALTI's L1 distances on a GPU, fused: ||scale_i sum_h A_hij vectors_hj - y_i||_1 without a block of vectors in memory.
+"""ALTI's L1 gains on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk - y_ik|) without a block of vectors in memory.
 
 One program holds a tile of targets and walks through a few sources and all channels; a tile of T lives in registers only. Products are
 taken in full float32. Used where Triton is installed and the tensors are float32 on a CUDA device; `gains` is the same by plain torch.
@@ -31,7 +31,7 @@ def _kernel() -> Any:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def kernel(  # type: ignore[no-untyped-def]
-        weights, vectors, scale, y, out, heads, targets, sources,
+        weights, vectors, scale, y, out, shift, heads, targets, sources,
         WIDTH: tl.constexpr, HEADS: tl.constexpr, TILE_T: tl.constexpr, TILE_S: tl.constexpr, TILE_D: tl.constexpr,
     ):  # fmt: skip
         batch = tl.program_id(2).to(tl.int64)
@@ -42,7 +42,7 @@ def _kernel() -> Any:
         head_ok = head < heads
         factor = tl.load(scale + batch * targets + rows, mask=row_ok, other=0.0)
         columns = tl.arange(0, TILE_S)
-        distance = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
+        gain = tl.zeros((TILE_T, TILE_S), dtype=tl.float32)
         for start in range(0, WIDTH, TILE_D):
             channel = start + tl.arange(0, TILE_D)
             channel_ok = channel < WIDTH
@@ -51,6 +51,7 @@ def _kernel() -> Any:
                 mask=row_ok[:, None] & channel_ok[None, :],
                 other=0.0,
             )
+            size, shifted = tl.abs(wanted), wanted - tl.where(channel_ok, shift, 0.0)[None, :]
             for number in range(0, TILE_S):
                 source = first + number
                 inside = source < sources
@@ -63,27 +64,28 @@ def _kernel() -> Any:
                     mask=head_ok[:, None] & channel_ok[None, :] & inside, other=0.0,
                 )  # fmt: skip
                 made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
-                far = tl.sum(tl.abs(made - wanted), axis=1)
-                distance += tl.where(columns[None, :] == number, far[:, None], 0.0)
+                near = tl.sum(size - tl.abs(made - shifted), axis=1)
+                gain += tl.where(columns[None, :] == number, near[:, None], 0.0)
         place = (batch * targets + rows[:, None]) * sources + first + columns[None, :]
-        tl.store(out + place, distance, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
+        tl.store(out + place, gain, mask=row_ok[:, None] & ((first + columns) < sources)[None, :])
 
     return kernel
 
 
-def l1_distances(
+def l1_gains(
     weights: Float[Tensor, "batch head target source"],
     vectors: Float[Tensor, "batch head source d_model"],
     scale: Float[Tensor, "batch target"],
     y: Float[Tensor, "batch target d_model"],
+    shift: float = 0.0,
 ) -> Float[Tensor, "batch target source"]:
-    """||scale_i sum_h weights_hij vectors_hj - y_i||_1 for every pair."""
+    """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair."""
     batch, heads, targets, sources = weights.shape
     out = torch.empty(batch, targets, sources, device=weights.device, dtype=torch.float32)
     grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
     padded = max(16, 1 << (heads - 1).bit_length())  # a tensor product needs at least 16 rows, in powers of two
     _kernel()[grid](
-        weights.contiguous(), vectors.contiguous(), scale.contiguous(), y.contiguous(), out, heads, targets, sources,
+        weights.contiguous(), vectors.contiguous(), scale.contiguous(), y.contiguous(), out, shift, heads, targets, sources,
         WIDTH=y.shape[-1], HEADS=padded, TILE_T=_TARGETS, TILE_S=_SOURCES, TILE_D=_CHANNELS,
     )  # fmt: skip
     return out

@@ -2,16 +2,22 @@
 
 The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a (target x head) and a (head x d_model)
 matrix, so that targets x sources x d_model numbers never exist; when causal, targets before the first of these sources are left out.
+
+The difference is taken channel by channel, sum_k (|y_k| - |y_k - t_k|): two sums over all channels would be large and almost equal, and
+their rounding is what would remain.
 """
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels import fused_gains
 from mixlens.kernels.chunks import pieces
 from mixlens.kernels.decomposition import Decomposition
+
+_SOURCES = 16  # a block has at least so many, where it can: products of a few sources with many targets take longer
 
 
 def manhattan_gains(
@@ -21,21 +27,23 @@ def manhattan_gains(
 
     `causal` promises that targets are all positions in order and see only what is before them. `limit` bounds a block in bytes.
     """
-    batch, _, targets, sources = parts.weights.shape
-    shifted = y if shift == 0.0 else y - shift
-    size = y.abs().sum(-1)
+    batch, heads, targets, sources = parts.weights.shape
     if fused_gains.applies(parts.weights):
-        distances = fused_gains.l1_distances(parts.weights, parts.vectors, parts.scale, shifted)
-        return _finished(parts, y, shift, size[..., None] - distances)
+        return _finished(parts, y, shift, fused_gains.l1_gains(parts.weights, parts.vectors, parts.scale, y, shift))
+    width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     gains = y.new_zeros(batch, targets, sources)
-    row_bytes = batch * y.shape[-1] * y.element_size()
-    for rows in pieces(targets, row_bytes, limit):
+    row_bytes = batch * width * y.element_size()
+    space = y.new_empty(min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size())  # asked for once
+    for rows in pieces(targets, _SOURCES * row_bytes, limit):
         for part in pieces(min(sources, rows.stop) if causal else sources, row_bytes * (rows.stop - rows.start), limit):
             here = slice(max(rows.start, part.start), rows.stop) if causal else rows
             weights = parts.weights[:, :, here, part] * parts.scale[:, None, here, None]
-            block = weights.permute(0, 3, 2, 1) @ parts.vectors[:, :, part].transpose(1, 2)
-            distance = block.sub_(shifted[:, None, here]).abs_().sum(-1)  # in place: one block in memory
-            gains[:, here, part] = size[:, here, None] - distance.mT
+            weights = weights.permute(0, 3, 2, 1).contiguous().view(-1, here.stop - here.start, heads)
+            vectors = parts.vectors[:, :, part].transpose(1, 2).contiguous().view(-1, heads, width)
+            block = space[: weights.shape[0] * weights.shape[1] * width].view(*weights.shape[:2], width)
+            torch.bmm(weights, vectors, out=block)
+            lost = block.view(batch, -1, *block.shape[1:]).sub_(wanted[:, None, here]).abs_().sub_(size[:, None, here]).sum(-1)
+            gains[:, here, part] = lost.mT.neg_()
     return _finished(parts, y, shift, gains)
 
 
@@ -53,4 +61,4 @@ def manhattan_gain(
     part: Float[Tensor, "batch target d_model"], y: Float[Tensor, "batch target d_model"], shift: float = 0.0
 ) -> Float[Tensor, "batch target"]:
     """The same for one part of each target's output."""
-    return y.abs().sum(-1) - (part - y + shift).abs().sum(-1)
+    return (y.abs() - (part - y + shift).abs()).sum(-1)
