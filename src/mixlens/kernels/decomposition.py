@@ -58,7 +58,10 @@ class Decomposition:
             itself = self.positions[:, None, :, None]
             weights = weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
             vectors = vectors.gather(2, itself.expand(batch, heads, targets, vectors.shape[-1]))
-        return torch.einsum("bht,bhtd->btd", weights, vectors) * self.scale[..., None] + self.own
+        written = torch.zeros_like(self.own)
+        for head in range(heads):
+            written.addcmul_(weights[:, head, :, None], vectors[:, head])
+        return written.mul_(self.scale[..., None]).add_(self.own)
 
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]

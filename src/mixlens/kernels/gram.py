@@ -13,7 +13,7 @@ from torch import Tensor
 from mixlens.kernels.chunks import pieces, wide
 from mixlens.kernels.decomposition import Decomposition
 
-_CACHED = 8 * 2**20  # on a CPU larger pieces leave the cache and take two to three times as long
+_CACHED = 4 * 2**20  # on a CPU larger pieces leave the cache, and their pages are asked for again and again
 
 
 def summed_norms(
@@ -27,7 +27,7 @@ def summed_norms(
     for part in pieces(sources, bytes_each, limit):
         at_source = wide(vectors[:, :, part].transpose(1, 2))
         gram = at_source @ at_source.mT
-        by_source = wide(weights[..., part].permute(0, 3, 2, 1))
+        by_source = wide(weights[..., part].permute(0, 3, 2, 1)).contiguous()
         squares = (by_source @ gram).mul_(by_source).sum(-1)
         norms[..., part] = squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)  # rounding may leave a tiny negative square
     return norms
