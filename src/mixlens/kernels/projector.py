@@ -54,9 +54,7 @@ def value_columns(
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = wide(values) * real[:, None, :, None]
     least = tolerance(values.dtype)
-    # A product in the weights' own precision shows conditions far from its rounding; the few other heads are looked at closely.
-    full = inverse_factor(wide(output_weight @ output_weight.mT), 1e-3).trusted
-    for head in (~full).nonzero()[:, 0].tolist():
+    for head in (~_full_rows(output_weight)).nonzero()[:, 0].tolist():  # the few others are looked at closely
         left, sizes, _ = torch.linalg.svd(wide(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
@@ -65,6 +63,14 @@ def value_columns(
         columns[:, head, :, kept.shape[1] :] = 0
     size: Tensor = torch.linalg.matrix_norm(columns)[..., None, None]
     return columns / size.clamp_min(1e-300)
+
+
+def _full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
+    """Has each head's projection full row rank, for certain? More columns only make singular values larger: some of them may do."""
+    some = output_weight[..., : 2 * output_weight.shape[1]]
+    size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(some)
+    # A product in the weights' own precision shows conditions far from its rounding.
+    return inverse_factor(wide(some @ some.mT), 1e-3).trusted & (size < 10 * least)
 
 
 def with_ones(
@@ -86,11 +92,13 @@ class Projector:
     rank: Int[Tensor, "batch head"]
 
     def __call__(self, weights: Float[Tensor, "batch head target source"]) -> Float[Tensor, "batch head target source"]:
-        basis = self.basis.to(weights.dtype)
         if bool(self.whole.all()):
             return self._real(weights)
+        basis = self.basis.to(weights.dtype)
         projected = (weights @ basis) @ basis.mT
-        return torch.where(self.whole[..., None, None], self._real(weights), projected)
+        return (
+            projected if not bool(self.whole.any()) else torch.where(self.whole[..., None, None], self._real(weights), projected)
+        )
 
     def _real(self, weights: Tensor) -> Tensor:
         real = torch.arange(weights.shape[-1], device=weights.device) < self.lengths[:, None]

@@ -59,8 +59,10 @@ class Visibility:
 def _farthest(weights: Float[Tensor, "head target source"]) -> int:
     """The largest distance with a weight that is not zero."""
     count = weights.shape[-1]
+    if bool((weights[:, -1, 0] != 0).any()):  # no window, almost always
+        return count - 1
     used = (weights != 0).any(0)
-    for distance in range(count - 1, 0, -1):  # almost always the first one
+    for distance in range(count - 1, 0, -1):
         if bool(used.diagonal(-distance).any()) or bool(used.diagonal(distance).any()):
             return distance
     return 0

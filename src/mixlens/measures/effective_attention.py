@@ -92,5 +92,8 @@ def _effective(
         if constraint == "none":
             return effective, rank
     else:
-        effective = projector(constrained, visibility.lengths, dtype)(weights)
+        onto = projector(constrained, visibility.lengths, dtype)
+        effective = onto(weights)
+        if constraint == "none":
+            return effective, onto.rank
     return effective, projector(columns, visibility.lengths, dtype).rank
