@@ -28,7 +28,7 @@ class LinearisedNorm:
     def linear(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """gain * centred(u): the norm without its division and its shift."""
         if self.centred:
-            vectors = vectors - vectors.mean(-1, keepdim=True)
+            return (vectors - vectors.mean(-1, keepdim=True)).mul_(self.gain)
         return vectors * self.gain
 
     def inverse_sigma(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows"]:
@@ -40,7 +40,13 @@ class LinearisedNorm:
         return torch.rsqrt(vectors.square().mean(-1) + self.epsilon)
 
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
-        return self.linear(vectors) * self.inverse_sigma(vectors)[..., None] + self.shift
+        return self.with_inverse(vectors, self.inverse_sigma(vectors))
+
+    def with_inverse(
+        self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
+    ) -> Float[Tensor, "*rows d_model"]:
+        """The norm, 1 / sigma of each row given."""
+        return self.linear(vectors) * inverse[..., None] + self.shift
 
     def to(self, like: Tensor) -> LinearisedNorm:
         return LinearisedNorm(self.gain.to(like), self.shift.to(like), self.centred, self.scaled, self.epsilon)

@@ -217,7 +217,7 @@ def recorded(
         nonlocal kept, position
         if position >= len(order) or order[position][0].layers[order[position][1]].path != call.path:
             raise UnsupportedModel("the model calls its layers in another order on this input than on the probe")
-        if not bool(call.hidden_out.isfinite().all()):
+        if not all(bool(end.isfinite()) for end in call.hidden_out.aminmax()):  # NaN is both ends: one pass, and no copy
             raise NonFiniteActivations(
                 f"layer {order[position][1]} of {order[position][0].name} (`{call.path}`) returned NaN or infinity. "
                 "Check the weights, or load the model in a wider dtype (float32)."

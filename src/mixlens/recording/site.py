@@ -47,14 +47,20 @@ def difference(found: Tensor, expected: Tensor) -> float:
 def product_difference(product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None) -> float:
     """How far `product` is from `left @ right + shift`, without making it: both are applied to two vectors of random signs.
 
-    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of one column instead of all.
+    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of one column instead of all. The vectors
+    stand on the left of transposed factors: columns would take several times as long.
     """
-    generator = torch.Generator().manual_seed(product.shape[-1])
-    signs = [(torch.randint(0, 2, (product.shape[-1],), generator=generator) * 2 - 1).to(product) for _ in range(2)]
-    remade = torch.stack([(left @ (right @ vector)[..., None])[..., 0] for vector in signs])
+    signs = _random_signs(product.shape[-1], product.dtype, product.device)
+    remade = signs @ right.mT @ left.mT
     if shift is not None:
-        remade = remade + torch.stack([shift @ vector for vector in signs]).reshape(-1, *[1] * (remade.dim() - 1))
-    return difference(remade, torch.stack([product @ vector for vector in signs]))
+        remade = remade + (signs @ shift)[:, None]
+    return difference(remade, signs @ product.mT)
+
+
+@functools.lru_cache(maxsize=64)
+def _random_signs(width: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "two width"]:
+    generator = torch.Generator().manual_seed(width)
+    return (torch.randint(0, 2, (2, width), generator=generator) * 2 - 1).to(device, dtype)
 
 
 @contextlib.contextmanager
@@ -171,8 +177,8 @@ class Site:
         state, scale = self.projected, torch.ones_like(self.projected[..., 0])
         for norm in self.branch:
             maps.append(norm.linear)
-            scale = scale * norm.inverse_sigma(state)
-            state = norm(state)
+            inverse = norm.inverse_sigma(state)
+            scale, state = scale * inverse, norm.with_inverse(state, inverse)
         factor = self.structure.branch_scale
         if isinstance(factor, Tensor) or factor != 1:
             by = factor.to(state) if isinstance(factor, Tensor) else factor
@@ -184,7 +190,7 @@ class Site:
             inverse = self.output_norm.inverse_sigma(total)
             maps.append(self.output_norm.linear)
             scale, own = scale * inverse, self.output_norm.linear(own) * inverse[..., None]
-            total = self.output_norm(total)
+            total = self.output_norm.with_inverse(total, inverse)
         return maps, scale, own, total
 
     @classmethod
