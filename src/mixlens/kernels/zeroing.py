@@ -6,7 +6,8 @@ them (the future, padding, outside a window) are left out: their distance is exa
 target x source x d_model numbers never exist at once.
 
 `ByRows` runs the layer's own code. `ByProducts` is for feed-forward parts that are perceptrons: their first product is linear in c_ij, so
-W_1 c_ij = sum_h A^h_ij (W_1 f^h_j) costs heads x d_ff operations for each pair instead of d_model x d_ff.
+W_1 c_ij = sum_h A^h_ij (W_1 f^h_j) costs heads x d_ff operations for each pair instead of d_model x d_ff. Its products act on what changed,
+W_2 (h_ij - h_i): the outputs are compared with the unedited ones, and the rounding of a product is then as small as the change.
 """
 
 from __future__ import annotations
@@ -126,28 +127,37 @@ class ByRows:
 
 
 class ByProducts:
-    """Rows through a perceptron whose first product was taken before the rows were formed.
+    """Rows through a perceptron, as matrices.
 
     With t_ij = u_i - s c_ij, u the unedited sum before the norm, and z = gain * centred(t) / sigma(t) + shift,
     z W_1 + b_1 = (centred(u_i) gain W_1 - s sum_h A^h_ij centred(f^h_j) gain W_1) / sigma_ij + (shift W_1 + b_1).
+    `folded` says whether the first product is taken so, before the rows are formed: it pays for many pairs.
     """
 
-    def __init__(self, tail: Tail, mlp: Perceptron, positions: Int[Tensor, "batch target"]) -> None:
+    def __init__(self, tail: Tail, mlp: Perceptron, positions: Int[Tensor, "batch target"], *, folded: bool) -> None:
         site, norm = tail.site, mlp.norm
         structure, feed_forward = site.structure, tail.layer.structure.feed_forward
         assert feed_forward is not None
-        self.tail, self.mlp, self.feed_forward = tail, mlp, feed_forward
+        self.tail, self.mlp, self.feed_forward, self.folded = tail, mlp, feed_forward, folded
         texts = torch.arange(len(positions), device=positions.device)[:, None]
         factor = structure.branch_scale
         scale = factor.to(site.projected) if isinstance(factor, Tensor) else factor
         self.sums = site.residual[texts, positions] * structure.residual_scale + site.projected[texts, positions] * scale
         self.output_weight = site.output_weight * scale
-        linear = norm.linear(self.output_weight)
-        self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
-        self.first_sums = [norm.linear(self.sums) @ matrix for matrix, _ in mlp.first]  # [batch, target, d_ff]
         self._kept: list[Tensor] = []
         self._kept_for: tuple[int, int, int] | None = None
-        self.constants = [norm.shift @ matrix + bias for matrix, bias in mlp.first]
+        self.needs_normed = structure.output_norm is not None or not folded
+        self.normed, inverse = self._normed(self.sums)
+        if folded:
+            linear = norm.linear(self.output_weight)
+            self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
+            self.first_sums = [norm.linear(self.sums) @ matrix for matrix, _ in mlp.first]  # [batch, target, d_ff]
+            self.constants = [norm.shift @ matrix + bias for matrix, bias in mlp.first]
+            products = [torch.addcmul(c, sums, inverse) for c, sums in zip(self.constants, self.first_sums, strict=True)]
+        else:
+            products = self.first_sums = [torch.nn.functional.linear(self.normed, matrix.T, bias) for matrix, bias in mlp.first]
+        self.hidden = mlp.hidden(products)  # of the unedited rows
+        self.branch = torch.nn.functional.linear(self.hidden, mlp.second[0].T, mlp.second[1])
 
     def __call__(self, sources: Sources, /) -> Rows:
         outputs = self.outputs(sources)
@@ -156,9 +166,30 @@ class ByProducts:
     def outputs(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
         """Of all pairs, linked or not."""
         at = (sources.text, sources.targets)
-        vectors = torch.einsum("khe,hed->khd", sources.values, self.output_weight[sources.heads])
-        moved = torch.baddbmm(self.sums[at].expand(len(vectors), -1, -1), sources.weights, vectors, alpha=-1)
+        moved = self._moved(sources)
         normed, inverse = self._normed(moved)
+        if sources.columns is None:
+            branch = self.branch[at].repeat(len(moved), 1, 1)
+        else:
+            change = self._hidden(sources, normed, inverse).sub_(self.hidden[at])
+            branch = torch.nn.functional.linear(change, self.mlp.second[0].T).add_(self.branch[at])
+        return self._summed(moved if self.tail.site.structure.output_norm is None else normed, branch)
+
+    def _moved(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
+        """t: the sum before the norm, without what the source wrote."""
+        vectors = torch.einsum("khe,hed->khd", sources.values, self.output_weight[sources.heads])
+        sums = self.sums[sources.text, sources.targets].expand(len(vectors), -1, -1)
+        return torch.baddbmm(sums, sources.weights, vectors, alpha=-1)
+
+    def _hidden(
+        self, sources: Sources, normed: Float[Tensor, "source target d_model"], inverse: Float[Tensor, "source target 1"]
+    ) -> Float[Tensor, "source target d_ff"]:
+        """What goes into the second product."""
+        at = (sources.text, sources.targets)
+        if not self.folded:
+            change = normed - self.normed[at]
+            products = [change @ matrix for matrix, _ in self.mlp.first]
+            return self.mlp.hidden([product.add_(sums[at]) for product, sums in zip(products, self.first_sums, strict=True)])
         # One more row holds the constant, so that a single product makes both.
         weights = torch.cat([sources.weights * -inverse, torch.ones_like(inverse)], -1)
         products = []
@@ -166,15 +197,14 @@ class ByProducts:
             rows = self._first_product(number, sources)
             rows = torch.cat([rows, constant.expand(len(rows), 1, -1)], 1)
             products.append(torch.bmm(weights, rows).addcmul_(sums[at], inverse))
-        matrix, bias = self.mlp.second
-        branch = torch.nn.functional.linear(self.mlp.hidden(products), matrix.T, bias)
-        return self._summed(moved if self.tail.site.structure.output_norm is None else normed, branch)
+        return self.mlp.hidden(products)
 
     def _first_product(self, number: int, sources: Sources) -> Float[Tensor, "source head d_ff"]:
         """W_1 f^h_j. For all sources of a text at once while that is small: a few at a time, reading the matrix is what costs."""
         site, first = self.tail.site, self.first[number][sources.heads]
         size = site.values.shape[2] * first.shape[0] * first.shape[2] * first.element_size()
-        if sources.columns is None or size > CHUNK_BYTES // 4:
+        assert sources.columns is not None  # where nothing is zeroed there is no product
+        if size > CHUNK_BYTES // 4:
             return torch.einsum("khe,hef->khf", sources.values, first)
         key = (sources.text, sources.heads.start, sources.heads.stop)
         if self._kept_for != key:
@@ -191,8 +221,7 @@ class ByProducts:
             return normed, inverse
         length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
         inverse = torch.rsqrt(length.square() / width + norm.epsilon)
-        needed = self.tail.site.structure.output_norm is not None
-        return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
+        return (rows * inverse).mul_(norm.gain).add_(norm.shift) if self.needs_normed else rows, inverse
 
     def _summed(self, stream: Tensor, branch: Tensor) -> Tensor:
         structure, module = self.feed_forward, self.tail.module
@@ -208,17 +237,16 @@ class ByProducts:
 
 
 def fastest_rest(tail: Tail, weights: Tensor, real: Tensor, positions: Int[Tensor, "batch target"], *, per_head: bool) -> Rest:
-    """By products where the layer allows it, they pay, and a few pairs come out the same by both ways; else by rows."""
+    """By products where the layer allows it and a few pairs come out the same by both ways; else by rows."""
     by_rows = ByRows(tail, positions)
+    mlp = perceptron(tail.layer) if tail.mode == "shortcut" else None
+    if mlp is None:
+        return by_rows
     d_model = int(tail.site.projected.shape[-1])
     heads = 1 if per_head else int(weights.shape[1])
     pairs = int(real.sum()) * (int(weights.shape[1]) if per_head else 1)
-    if tail.mode != "shortcut" or pairs * (d_model - heads) < 1.2 * d_model * (d_model + real.shape[0] * real.shape[2]):
-        return by_rows
-    mlp = perceptron(tail.layer)
-    if mlp is None:
-        return by_rows
-    by_products = ByProducts(tail, mlp, positions)
+    pays = pairs * (d_model - heads) >= 1.2 * d_model * (d_model + real.shape[0] * real.shape[2])
+    by_products = ByProducts(tail, mlp, positions, folded=pays)
     linked = (weights[0] != 0).any(0) & real[0]
     columns = linked.any(0).nonzero()[:, 0]
     columns = columns[torch.linspace(0, len(columns) - 1, 3).long().unique()]  # type: ignore[no-untyped-call]
