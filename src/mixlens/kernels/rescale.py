@@ -32,6 +32,7 @@ _PRODUCTS = {
     torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__, Tensor.__rmatmul__,
 }  # fmt: skip
 _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.true_divide, Tensor.__truediv__}
+_MASKED = -1e9  # masks hold the lowest number or minus infinity, whose differences are not numbers
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
 
 
@@ -60,33 +61,64 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return _with_slope(result, torch.cat([slope, slope]) * x)
 
 
+class _EvenShare(torch.autograd.Function):
+    """A bilinear function whose derivative is the one at the means of the two halves; only these are kept."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+        ctx.function = function
+        ctx.save_for_backward(*(sum(x.chunk(2)) / 2 for x in (a, b)))
+        return function(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.enable_grad():
+            means = [torch.cat([mean, mean]).requires_grad_() for mean in ctx.saved_tensors]
+            result = ctx.function(*means)
+        return (None, *torch.autograd.grad(result, means, gradients[0]))
+
+
 def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
     """A bilinear function whose difference is shared evenly by its two arguments."""
     if not (_varies(a) and _varies(b)) or len(a) % 2 or len(b) % 2:
         return function(a, b)
-    return _with_slope(function(a, b), function(a, _mean_of_halves(b)) + function(_mean_of_halves(a), b))
+    shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]
+    return shared
 
 
-def _mean_of_halves(x: Tensor) -> Tensor:
-    a, b = x.detach().chunk(2)
-    mean = (a + b) / 2
-    return torch.cat([mean, mean])
+class _SoftmaxSecant(torch.autograd.Function):
+    """Softmax of two halves with the derivative of its secant, from one mean of their probabilities."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
+        x = x.clamp_min(_MASKED)
+        result = F.softmax(x, dim)
+        (a, b), (upper, lower) = result.chunk(2), x.chunk(2)
+        sizes = torch.logsumexp(x, dim, keepdim=True).chunk(2)
+        step = (upper - lower).sub_(sizes[0] - sizes[1])  # of the logarithms of the probabilities
+        tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
+        mean = (a - b).div_(step.masked_fill_(tiny, 1))
+        del step
+        mean = torch.where(tiny, (a + b).div_(2), mean)
+        ctx.save_for_backward(mean.masked_fill_(upper == _MASKED, 0))
+        ctx.dim = dim
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        mean, dim = ctx.saved_tensors[0], ctx.dim
+        whole = mean.sum(dim, keepdim=True).clamp_min_(torch.finfo(mean.dtype).tiny)
+        passed = [half * mean for half in gradients[0].chunk(2)]
+        passed = [part.addcmul_(mean, part.sum(dim, keepdim=True) / whole, value=-1) for part in passed]
+        return torch.cat(passed), None
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
     """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)), exactly: the secant form of its Jacobian."""
-    x = x.masked_fill(x < -1e9, -1e9)  # masks hold the lowest number or minus infinity, whose differences are not numbers
-    result = F.softmax(x, dim)
     if len(x) % 2:
-        return result
-    a, b = result.detach().chunk(2)
-    log_a, log_b = F.log_softmax(x.detach(), dim).chunk(2)
-    step = log_a - log_b
-    tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
-    mean = torch.where(tiny, (a + b) / 2, (a - b) / torch.where(tiny, torch.ones_like(step), step))
-    mean = torch.cat([mean, mean])
-    share = mean / mean.sum(dim, keepdim=True).clamp_min(torch.finfo(x.dtype).tiny)
-    return _with_slope(result, mean * (x - (share * x).sum(dim, keepdim=True)))
+        return F.softmax(x, dim)
+    result: Tensor = _SoftmaxSecant.apply(x, dim)  # type: ignore[no-untyped-call]
+    return result
 
 
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
@@ -202,9 +234,10 @@ def differences_explained(value: Callable[[Tensor], Tensor], x: Tensor, baseline
 
     `value` takes inputs and baselines as one batch and gives one number for each.
     """
-    with torch.enable_grad(), Rescale():
-        both = torch.cat([x, baseline]).detach().requires_grad_()
-        numbers = value(both)
+    both = torch.cat([x, baseline]).detach().requires_grad_()
+    with torch.enable_grad():
+        with Rescale():
+            numbers = value(both)
         upper, lower = numbers.chunk(2)
         multipliers = torch.autograd.grad(upper.sum(), both)[0][: len(x)]
     attributions = multipliers * (x - baseline)
