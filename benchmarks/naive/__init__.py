@@ -5,7 +5,7 @@ from benchmarks.naive.alti import alti
 from benchmarks.naive.layer import RecordedLayer, relative_error
 from benchmarks.naive.norms import attention_norm, attention_norm_res, attention_norm_res_ln, globenc
 from benchmarks.naive.projection import effective_attention
-from benchmarks.naive.zeroing import value_zeroing
+from benchmarks.naive.zeroing import second_products, value_zeroing
 
 MAPS = {
     "attention_norm": attention_norm,
@@ -17,4 +17,4 @@ MAPS = {
     "value_zeroing": value_zeroing,
 }
 
-__all__ = ["MAPS", "RecordedLayer", "jacobian", "relative_error"]
+__all__ = ["MAPS", "RecordedLayer", "jacobian", "relative_error", "second_products"]

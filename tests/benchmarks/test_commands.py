@@ -17,6 +17,7 @@ def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels = [row.label for row in cpu.rows(24)]
     assert {f"{label}: forward passes" for label in labels} <= set(found["figures"])
     assert {f"{label}: against naive" for label in labels if label != "attention"} <= set(found["figures"])
+    assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in found["figures"]
     assert "hidden_token_attribution, 16 probes: mean relative error" in found["figures"]
     assert found["figures"]["torch modules loaded by mixlens --help"]["passed"]
     assert {"date", "command", "versions", "machine"} <= set(found)
