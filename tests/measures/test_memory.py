@@ -1,10 +1,16 @@
-"""No measure ever holds targets x sources x d_model numbers: the peak of the process stays far below one such tensor."""
+"""No measure ever holds targets x sources x d_model numbers, and each stays below the peak that docs/performance.md states for it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import mixlens
+from benchmarks import models
+from benchmarks.allocation import peak_bytes
 
 PROGRAM = """
 import resource, torch, transformers as hf, mixlens
@@ -37,3 +43,46 @@ def test_peak_stays_below_half_of_one_tensor_of_vectors() -> None:
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )
     assert float(done.stdout) < 400, done.stdout
+
+
+N, D, H, F, L = 256, 128, 4, 512, 2  # tokens, width, heads, width of the feed-forward part, layers
+BUDGET = 8 * 2**20
+BLOCK, CHUNK = BUDGET // 4, BUDGET
+GRAPH = L * N * (12 * D + 3 * F + 3 * H * N)
+# Numbers beyond recording, weights and scores, and bytes of blocks or chunks: the table of docs/performance.md.
+STATED = {
+    "attention": (N * N, 0),
+    "attention_norm": (H * N * D, BLOCK),
+    "attention_norm_res": (3 * H * N * D, BLOCK),
+    "attention_norm_res_ln": (3 * H * N * D, BLOCK),
+    "globenc": (3 * H * N * D, BLOCK),
+    "effective_attention": (3 * H * N * N + 4 * N * D + L * N * N, 0),
+    "alti": (3 * H * N * D, BLOCK),
+    "value_zeroing": (2 * D * F + 2 * N * (F + D) + N * H * F, CHUNK),
+    "hidden_token_attribution": (N * (6 * D + 3 * F + 3 * H * N) + 4 * L * N * N, CHUNK + BUDGET // 2),
+    "gradient_norm": (GRAPH, 0),
+    "gradient_x_input": (GRAPH, 0),
+    "integrated_gradients": (GRAPH, CHUNK),
+    "blank_out": (GRAPH, CHUNK),
+    "deep_lift": (2 * GRAPH, 0),
+    "random": (N * N, 0),
+}
+OPTIONS = {
+    "hidden_token_attribution": {"probes": 2}, "integrated_gradients": {"steps": 4}, "blank_out": {"replacement": "zero"},
+    "value_zeroing": {"targets": list(range(32))},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recording() -> mixlens.Recording:
+    sizes = {"hidden_size": D, "num_hidden_layers": L, "num_attention_heads": H, "intermediate_size": F, "vocab_size": 100}
+    model = models.bert("BertForSequenceClassification", **sizes)
+    return mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, N))
+
+
+@pytest.mark.parametrize("name", mixlens.measures())
+def test_tensors_stay_below_the_stated_peak(recording: mixlens.Recording, name: str) -> None:
+    """By the allocator's own count, in float32; the weights of one layer and the scores of all belong to every measure."""
+    numbers, pieces = STATED[name]
+    stated = 4 * (numbers + H * N * N + L * N * N) + pieces
+    assert peak_bytes(lambda: mixlens.measure(name, recording, **OPTIONS.get(name, {}))) <= stated

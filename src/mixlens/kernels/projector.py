@@ -70,7 +70,8 @@ def _full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tens
     some = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(some)
     # A product in the weights' own precision shows conditions far from its rounding.
-    return inverse_factor(wide(some @ some.mT), 1e-3).trusted & (size < 10 * least)
+    well: Tensor = inverse_factor(wide(some @ some.mT), 1e-3).trusted & (size < 10 * least)
+    return well
 
 
 def with_ones(
