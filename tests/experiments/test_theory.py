@@ -127,3 +127,11 @@ def test_experiments_of_one_run_ask_only_once() -> None:
     setting = Setting(lens_for("any"), _texts(3))
     assert setting.observed({"a": question}).answers == setting.observed({"a": question}).answers
     assert len(asked) == 3
+
+
+def test_long_texts_are_cut_as_the_paper_does(tmp_path) -> None:
+    data = Dataset("long", "text", (Example(name="long:1", text="The dog saw the old man . " * 60), *_texts(2)))
+    found = reproduce("brunner2020/fig1a", lens_for("any"), data)
+    assert found.outcome is not None
+    assert found.outcome.tables["by_text"].tokens.max() == 128
+    assert not found.outcome.skipped

@@ -39,6 +39,7 @@ class Spec:
     )  # by checkpoint, then by the name in `Outcome.measured`
     also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
     compares: bool = False  # does it need a second model?
+    longest: int | None = None  # plain texts are cut after so many tokens (special ones not counted), as the paper does
     texts: int | None = None  # how many texts the paper took, where not all of its data
 
 

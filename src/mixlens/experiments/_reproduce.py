@@ -11,7 +11,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def reproduce(
     require_model(spec, lens)
     if spec.compares and other is None:
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
-    examples = _examples(spec, dataset, sample if sample is not None else spec.texts, seed)
+    examples = _cut(_examples(spec, dataset, sample if sample is not None else spec.texts, seed), lens, spec.longest)
     settings = {
         "experiment": name, "model": _model_name(lens), "data": _data_name(dataset), "texts": len(examples),
         "seed": seed, "other_model": _model_name(other) if other is not None else None, "options": options,
@@ -120,6 +120,20 @@ def _examples(spec: Spec, dataset: Dataset | None, sample: int | None, seed: int
         raise InvalidInput(
             f"this experiment takes {' or '.join(spec.kinds)} examples ({spec.data}); {dataset.name} has {dataset.kind}"
         )
+    return found
+
+
+def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
+    """Plain texts without what stands after the last token that is wanted."""
+    if longest is None or not getattr(lens.tokenizer, "is_fast", False):
+        return examples
+    found = []
+    for example in examples:
+        if type(example) is Example and example.pair is None:
+            ends = lens.tokenizer(example.text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+            if len(ends) > longest:
+                example = replace(example, text=example.text[: ends[longest - 1][1]])
+        found.append(example)
     return found
 
 

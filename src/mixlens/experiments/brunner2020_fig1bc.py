@@ -19,6 +19,7 @@ SPEC = Spec(
     title="mean raw and effective attention to [CLS], [SEP] and punctuation by layer; to [SEP] from [SEP] and from other tokens by head",
     finding="the peak of attention to [SEP] in the middle layers vanishes in effective attention",
     kinds=("text",),
+    longest=126,
     data="Wikipedia passages of up to 128 tokens",
     files=("wikitext2/test.txt", "wikitext*/test*"),
     cost="one forward pass and a thin decomposition of each head for each text",

@@ -12,6 +12,7 @@ SPEC = Spec(
     title="raw, effective and null attention of one head on one passage",
     finding="most of the weight on [CLS] and [SEP] lies in the null space, so it never reaches the output",
     kinds=("text",),
+    longest=126,
     data="one Wikipedia passage",
     files=("wikitext2/test.txt", "wikitext*/test*"),
     texts=12,

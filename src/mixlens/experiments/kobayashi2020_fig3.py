@@ -14,6 +14,7 @@ SPEC = Spec(
     title="mean weight and mean |alpha f(x)| on [CLS], [SEP], punctuation and other tokens by layer",
     finding="special tokens and punctuation get large weights and small norms",
     kinds=("text",),
+    longest=126,
     data=kobayashi2020_table1.SPEC.data,
     files=kobayashi2020_table1.SPEC.files,
     texts=992,

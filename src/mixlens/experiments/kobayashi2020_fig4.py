@@ -15,6 +15,7 @@ SPEC = Spec(
     title="heat maps of weight and of |alpha f(x)| for single heads, and a scatter plot of weight against |f(x)|",
     finding="heads that seem to look at [CLS], [SEP] or punctuation give them short vectors; on other tokens both agree",
     kinds=("text",),
+    longest=126,
     data=kobayashi2020_table1.SPEC.data,
     files=kobayashi2020_table1.SPEC.files,
     also=("fig5", "fig10", "fig11", "fig12"),

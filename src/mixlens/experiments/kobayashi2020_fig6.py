@@ -15,6 +15,7 @@ SPEC = Spec(
     title="frequency rank of a token against the weight that it gets and against |f(x)|",
     finding="frequent tokens have short vectors (rho 0.75 of rank and norm), which their weight does not show (-0.08)",
     kinds=("text",),
+    longest=126,
     data=f"{kobayashi2020_table1.SPEC.data}; ranks of tokens in BERT's training text (bert_frequency_ranks.txt), else counted in these texts",
     files=kobayashi2020_table1.SPEC.files,
     texts=992,

@@ -13,6 +13,7 @@ SPEC = Spec(
     title="mean, spread and coefficient of variation of |f(x)| per head, and of |x| per layer",
     finding="|f(x)| varies (mean CV 0.22, up to 0.37 in one head) more than |x| (0.12): weights alone do not say what is mixed",
     kinds=("text",),
+    longest=126,
     data="992 passages of Wikipedia",
     files=("wikitext2/test.txt", "wikitext*/test*"),
     also=("table4",),

@@ -13,6 +13,7 @@ SPEC = Spec(
     title="Spearman's correlation of weight and |f(x)| by category of the source",
     finding="they cancel on special tokens ([SEP] -0.69) and are hardly related elsewhere (-0.06)",
     kinds=("text",),
+    longest=126,
     data=kobayashi2020_table1.SPEC.data,
     files=kobayashi2020_table1.SPEC.files,
     texts=992,
