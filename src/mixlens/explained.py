@@ -113,7 +113,7 @@ def _of_token(
         raise InvalidInput("this model predicts words, not classes: name one by word= (and foil=), not by label=")
     if word is not None and tagged:
         raise InvalidInput("this model predicts a class for each token: name it by label=, not by word=")
-    find, name = (_label_id, _label_name) if tagged else (_word_id, _word_name)
+    find, name = (_label_id, _label_name) if tagged else (_predicted_word_id, _word_name)
     chosen = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
     names = []
@@ -216,13 +216,19 @@ def _label_name(recording: Recording, number: int) -> str:
     return str(names.get(number, number))
 
 
-def _word_id(recording: Recording, word: str | int, outputs: int) -> int:
-    """The one token that a word is. Inside a text a word follows a space, so that spelling is tried first."""
+def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:
+    return word_id(recording.tokenizer, word, outputs)
+
+
+def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
+    """The one token that a word is, for a model that can name `outputs` tokens; a token id stands for itself.
+
+    Inside a text a word follows a space, so that spelling is tried first.
+    """
     if isinstance(word, int):
         if not 0 <= word < outputs:
             raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
         return word
-    tokenizer = recording.tokenizer
     if tokenizer is None:
         raise MissingTokenizer(f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id")
     unknown = getattr(tokenizer, "unk_token_id", None)

@@ -25,7 +25,7 @@ from torch import Tensor
 from mixlens.corpus.examples import Agreement, Example
 from mixlens.errors import InvalidInput
 from mixlens.evaluations._case import Case
-from mixlens.explained import _word_id
+from mixlens.explained import word_id
 from mixlens.finetuning.loop import Item, Scores, Settings, Task, log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.splitting import halves
@@ -101,7 +101,7 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
     if len(ids) > longest:
         raise _LeftOut(f"more than {longest} tokens")
     try:
-        words = tuple(_token_of(lens, word) for word in (example.target, example.foil))
+        words = tuple(word_id(lens.tokenizer, word, len(lens.tokenizer)) for word in (example.target, example.foil))
     except InvalidInput:
         raise _LeftOut("target or foil is not one token") from None
     if words[0] == words[1]:
@@ -111,12 +111,6 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
     if ids.count(lens.tokenizer.mask_token_id) != 1:
         raise _LeftOut("there is not exactly one mask")
     return Item(example.name, inputs, 0, example.group, words, ids.index(lens.tokenizer.mask_token_id))
-
-
-def _token_of(lens: Lens, word: str) -> int:
-    """The token that measures explain when they are asked for this word: a lens stands in for a recording, which has the same tokenizer."""
-    holder: Any = lens
-    return _word_id(holder, word, len(lens.tokenizer))
 
 
 def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:

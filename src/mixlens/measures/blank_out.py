@@ -8,7 +8,7 @@ A score is f(text) - f(text with token j replaced): positive where the token spe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -56,7 +56,7 @@ def scores(
             "blank_out replaces tokens of the input: it has one row for the whole model, and no layers to choose from"
         )
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
-    token = _replacement(recording, replacement)
+    token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request)
@@ -86,8 +86,8 @@ def _blanked(
     return output(model_output(recording, rows, {name: replaced}), rows)
 
 
-def _replacement(recording: Recording, given: Any) -> int | None:
-    """The id that takes a token's place; None: a zero embedding."""
+def replacement_id(recording: Recording, given: str | int | None) -> int | None:
+    """The id that takes a token's place, named by `REPLACEMENTS` or by itself; None: a zero embedding."""
     if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
         return int(given)
     if given is None:
@@ -100,7 +100,7 @@ def _replacement(recording: Recording, given: Any) -> int | None:
         raise InvalidInput(f"there is no replacement {given!r}; choose one of: {', '.join(REPLACEMENTS)}, or a token id")
     if given == "zero":
         return None
-    found = special_id(recording, str(given))
+    found = special_id(recording, given)
     if found is None:
         raise InvalidInput(
             f"no tokenizer or config names a token for replacement={given!r}: choose replacement='zero', or give a token id"
