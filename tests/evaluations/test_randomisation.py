@@ -108,13 +108,25 @@ def classifier() -> Case:
 def test_it_is_the_correlation_with_the_random_models_row() -> None:
     case = classifier()
     seen = randomisation.observe(case, "value_zeroing", curve=True)
+    assert seen["curve"] == [abs(rho) for rho in seen["signed"]]
     assert seen["steps"] == ["encoder 1", "encoder 0", "everything"]
     assert seen["value"] == seen["curve"][-1] == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
     others = np.arange(len(case.row)) != case.target
-    for found, (_, names) in zip(seen["curve"], steps(case.lens.model, case.recording.structure), strict=True):
+    for found, (_, names) in zip(seen["signed"], steps(case.lens.model, case.recording.structure), strict=True):
         other = Case(Lens(randomised(case.lens.model, names), lens().tokenizer), case.example)
         expected = spearmanr(case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]).statistic
         assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_correlation_below_zero_is_no_better_than_one_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    rhos = iter([-0.5, 0.5, -0.2, 0.4, float("nan")])
+    monkeypatch.setattr(randomisation, "rank_agreement", lambda *_: next(rhos))
+    result = randomisation.evaluate([classifier()] * 2, "attention")
+    assert (result.value, *result.per_example) == pytest.approx((0.5, 0.5, 0.5))
+    assert (*result.details["curve"], *result.details["signed"]) == pytest.approx((0.5, 0.0))
+    alone = randomisation.observe(classifier(), "attention", mode="independent")
+    assert alone["value"] == pytest.approx(0.3)
+    assert np.isnan(randomisation.observe(classifier(), "attention")["value"])
 
 
 def test_independent_layers() -> None:

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from mixlens.evaluations import _statistics
-from mixlens.evaluations._statistics import adjusted, difference_p, interval_of, spearman
+from mixlens.evaluations._statistics import adjusted, difference_p, interval_of, known_mean, spearman
 
 _numbers = st.integers(-5, 5).map(float)  # with many ties
 
@@ -28,6 +28,13 @@ def test_spearman_is_scipys(pair: tuple[np.ndarray, np.ndarray]) -> None:
 def test_spearman_of_too_little_or_of_nan_is_nan() -> None:
     assert math.isnan(spearman(np.array([1.0]), np.array([1.0])))
     assert math.isnan(spearman(np.array([1.0, np.nan, 2.0]), np.array([1.0, 2.0, 3.0])))
+
+
+def test_a_mean_over_known_entries() -> None:
+    nan = math.nan
+    found = known_mean([[1.0, nan, nan], [3.0, 2.0, nan]])
+    assert found[:2].tolist() == [2, 2]
+    assert math.isnan(found[2])
 
 
 def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:

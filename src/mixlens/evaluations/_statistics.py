@@ -61,6 +61,14 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in found]
 
 
+def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """The mean over the first axis of the entries that are numbers; NaN where none is."""
+    array = np.asarray(values, np.float64)
+    known = ~np.isnan(array)
+    found: np.ndarray = np.where(known, array, 0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
+    return found
+
+
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
     """Spearman's rank correlation with tied ranks; NaN where one side is constant or has fewer than two entries."""
     try:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +28,12 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._sources import counted, explained_options, measured_row
+from mixlens.evaluations._statistics import known_mean
 from mixlens.explained import explained
 from mixlens.kernels.zeroing import pieces
 from mixlens.measures._attribution import copies_at_once
 from mixlens.measures._interface import Request
-from mixlens.measures.blank_out import _replacement as replacement_id
+from mixlens.measures.blank_out import replacement_id
 from mixlens.recording.intervention import ModelFrom, model_output, token_input
 
 if TYPE_CHECKING:
@@ -135,12 +137,8 @@ def observe(
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "comprehensiveness") -> Result:
     """The mean; `details` has both metrics by bin."""
-    spec = SPEC if metric == "comprehensiveness" else Spec(SPEC.summary, SPEC.citation, "lower", SPEC.kinds)
-    details = {}
-    for name in METRICS:
-        parts = np.array([seen[name] for seen in observations], np.float64)
-        known = parts[~np.isnan(parts).any(1)] if len(parts) else parts
-        details[name] = known.mean(0) if len(known) else known
+    spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
+    details = {name: known_mean([seen[name] for seen in observations]) for name in METRICS} if len(observations) else {}
     return Result.of(spec, [seen["value"] for seen in observations], details=details)
 
 

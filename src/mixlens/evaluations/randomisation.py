@@ -1,8 +1,12 @@
 """Randomisation: does a measure notice when what the model has learnt is gone?
 
 Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3: weights are drawn anew, and the measure's row for the target is
-compared with the one before by Spearman's rank correlation (of sizes, over all sources but the target). A measure whose row stays the same
-is blind to the weights: it shows the text or the architecture (positions, a causal mask), not the model.
+compared with the one before by Spearman's rank correlation rho (of sizes of scores, over all sources but the target). A measure whose row
+stays the same is blind to the weights: it shows the text or the architecture (positions, a causal mask), not the model.
+
+What is judged is |rho|, text by text: a row turned upside down tells the old one as well as an equal row does, and a rho somewhat below zero
+is chance, no better than one as far above. So no measure gets 0: of two unrelated rows of n sources, |rho| is about sqrt(2 / (pi (n - 1))) on
+average, .27 for n = 10. Signed rhos, which the paper plots, stand beside it.
 
 * `mode="cascading"`: layers from the last one down to the first, then everything else (embeddings, head). The value is that of the fully
   random model; `curve=True` adds every step before it. The paper begins with the head; in most measures the head has no part.
@@ -29,6 +33,7 @@ from torch import nn
 from mixlens.errors import InvalidInput
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._sources import counted, rank_agreement
+from mixlens.evaluations._statistics import known_mean
 from mixlens.explained import explained, logits_of
 from mixlens.lens import Lens
 from mixlens.measures import measures
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 MODES = ("cascading", "independent")
 
 SPEC = Spec(
-    summary="rank correlation of a measure's row with that of the same model after its weights were drawn at random",
+    summary="size of the rank correlation of a measure's row with that of the same model after its weights were drawn at random",
     citation='Adebayo et al. (2018), "Sanity Checks for Saliency Maps", section 3',
     direction="lower",
     kinds=("agreement", "classification"),
@@ -111,7 +116,7 @@ def steps(model: nn.Module, structure: ModelStructure, mode: str = "cascading") 
 def observe(
     case: Case, measure: str, *, mode: str = "cascading", curve: bool = False, aggregate: str | int = "rollout", seed: int = 0
 ) -> dict[str, Any]:
-    """`value`, and `curve`: the correlation at each step, with the steps' names in `steps`."""
+    """`value`: |rho|; `curve`: the same at each step, `signed`: rho at each step, `steps`: their names."""
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
     specs = measures()
@@ -122,8 +127,9 @@ def observe(
     for _, names in plan:
         after = case.under(random_lens(case.lens, names, seed)).target_row(measure, aggregate, **named)
         found.append(rank_agreement(before, after, counting))
-    value = found[-1] if mode == "cascading" else float(np.mean(found))
-    return {"value": value, "curve": found, "steps": [name for name, _ in plan]}
+    sizes = [abs(rho) for rho in found]
+    value = sizes[-1] if mode == "cascading" else float(np.mean(sizes))
+    return {"value": value, "curve": sizes, "signed": found, "steps": [name for name, _ in plan]}
 
 
 def asked(case: Case) -> dict[str, Any]:
@@ -137,17 +143,11 @@ def asked(case: Case) -> dict[str, Any]:
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
-    """The mean; `details["curve"]` is the mean at each of `details["steps"]`."""
-    curves = np.array([seen["curve"] for seen in observations], np.float64)
+    """The mean of |rho|; `details["curve"]` and `details["signed"]` are the means of |rho| and of rho at each of `details["steps"]`."""
     details: dict[str, Any] = {}
-    if len(curves):
-        known = ~np.isnan(curves)
-        counts = known.sum(0)
-        sums = np.where(known, curves, 0).sum(0)
-        details = {
-            "steps": observations[0]["steps"],
-            "curve": np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0),
-        }
+    if len(observations):
+        curves = {key: known_mean([seen[key] for seen in observations]) for key in ("curve", "signed")}
+        details = {"steps": observations[0]["steps"], **curves}
     return Result.of(SPEC, [seen["value"] for seen in observations], details=details)
 
 
@@ -160,5 +160,5 @@ def evaluate(
     aggregate: str | int = "rollout",
     seed: int = 0,
 ) -> Result:
-    """The mean over cases of the fully random model (or of the layers); `details["curve"]` holds the steps that were taken."""
+    """The mean over cases of |rho| for the fully random model (or of the layers); `details["curve"]` holds the steps that were taken."""
     return conclude([observe(case, measure, mode=mode, curve=curve, aggregate=aggregate, seed=seed) for case in cases])
