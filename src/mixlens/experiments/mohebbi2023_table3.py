@@ -31,7 +31,9 @@ SPEC = Spec(
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     names = [name for name in measures() if name != "blank_out"]
-    seen = setting.observed({name: partial(erasure.observe, measure=name, variant=variant) for name in names})
+    known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
+    observe = partial(erasure.observe, variant=variant, replacement=None if known else "zero")  # a tokenizer may have no [UNK]
+    seen = setting.observed({name: partial(observe, measure=name) for name in names})
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
     table = ranked(results)
     values = {name: found.value for name, found in results.items()}

@@ -1,0 +1,205 @@
+"""Writes `docs/results/` from what `mixlens reproduce` kept, and the list of experiments in `docs/reproduce.md`.
+
+python -m docs.results_pages --take DIR   # take the results below DIR (folders with a result.json) into docs/results/data
+python -m docs.results_pages              # write the pages from docs/results/data
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mixlens.experiments import experiments, papers
+
+ROOT = Path(__file__).resolve().parent
+RESULTS = ROOT / "results"
+DATA = RESULTS / "data"
+
+TITLES = {
+    "brunner2020": "Brunner et al. (2020), On Identifiability in Transformers",
+    "kobayashi2020": "Kobayashi et al. (2020), Attention is Not Only a Weight",
+    "ferrando2022": "Ferrando et al. (2022), Measuring the Mixing of Contextual Information in the Transformer",
+    "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
+}
+
+# The folder of a model's results -> its name on the pages.
+MODELS = {
+    "masked": "bundled masked LM (BERT, 6 layers)",
+    "prompt": "bundled masked LM, prompt fine-tuned",
+    "causal": "bundled causal LM (Llama, 6 layers)",
+    "sst2": "bundled masked LM, fine-tuned on SST-2",
+    "minilm": "all-MiniLM-L6-v2 (BERT, 6 layers)",
+    "minilm-sst2": "MiniLM, fine-tuned on SST-2",
+    "stories": "stories15M (Llama, 6 layers)",
+    "smollm2": "SmolLM2-135M-Instruct (Llama, 30 layers)",
+    "rxnfp": "rxnfp (BERT on reactions, 12 layers)",
+    "opus": "opus-mt-en-fr (Marian, 6 + 6 layers, pruned vocabulary)",
+    "de-en": "German-English Marian trained on Multi30k",
+}
+
+VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be told"}
+
+# What the numbers of a paper say together; the tables below it are made by the program.
+SUMMARIES: dict[str, str] = (
+    json.loads((RESULTS / "summaries.json").read_text(encoding="utf-8")) if (RESULTS / "summaries.json").is_file() else {}
+)
+
+
+def taken(source: Path) -> int:
+    """Copies results into the repository: numbers, and figures that are small."""
+    count = 0
+    for path in sorted(source.rglob("result.json")):
+        model = next(part for part in path.relative_to(source).parts if part in MODELS)
+        target = DATA / model / path.parent.name
+        target.mkdir(parents=True, exist_ok=True)
+        result = json.loads(path.read_text(encoding="utf-8"))
+        result["settings"]["model"] = MODELS[model]
+        if result["settings"].get("other_model"):
+            result["settings"]["other_model"] = MODELS["minilm-sst2"]
+        (target / "result.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name in result["figures"]:
+            figure = path.parent / name
+            if figure.is_file() and figure.stat().st_size < 150_000:
+                shutil.copyfile(figure, target / name)
+        count += 1
+    return count
+
+
+def results(name: str) -> Iterator[tuple[str, dict[str, Any], Path]]:
+    """(model, result, folder) of an experiment, in the order of MODELS."""
+    for model in MODELS:
+        folder = DATA / model / name.replace("/", "_")
+        if (folder / "result.json").is_file():
+            yield model, json.loads((folder / "result.json").read_text(encoding="utf-8")), folder
+
+
+def paper_page(paper: str) -> str:
+    parts = [f"# {TITLES[paper]}", SUMMARIES.get(paper, ""), _command(paper)]
+    for name, spec in experiments().items():
+        if name.startswith(f"{paper}/"):
+            found = list(results(name))
+            parts += [f"## {name.split('/')[1]}: {spec.title}", f"The paper ({spec.data}): {spec.finding}."]
+            parts += [_statements(found), _numbers(found, spec), _figure(found)] if found else ["Not run on these models."]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _command(paper: str) -> str:
+    return (
+        "The paper's own checkpoints were not at hand. This repeats everything on them, with the published numbers beside the measured ones "
+        f"where the data is the paper's too:\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA --out reproduced\n```"
+    )
+
+
+def _statements(found: list[tuple[str, dict[str, Any], Path]]) -> str:
+    rows = []
+    for model, result, _ in found:
+        settings = result["settings"]
+        about = f"{settings['texts']} texts of {settings['data']}" if settings["data"] else "no texts"
+        if settings["options"]:
+            about += "; " + ", ".join(f"{key}={_option(value)}" for key, value in settings["options"].items())
+        if result["skipped"]:
+            about += f"; {len(result['skipped'])} left out"
+        rows += [
+            f"| {MODELS[model]} | {f['statement']} | {VERDICTS[f['holds']]} | {f['numbers']} | {about} |"
+            for f in result["findings"]
+        ]
+        if not result["findings"]:
+            rows.append(f"| {MODELS[model]} | (a picture; no statement to test) | | | {about} |")
+    return "\n".join(["| model | statement | here | numbers | run on |", "|---|---|---|---|---|", *rows])
+
+
+def _option(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _numbers(found: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
+    keys = list(
+        dict.fromkeys(key for _, result, _ in found for key, pair in result["numbers"].items() if pair["measured"] is not None)
+    )
+    if not keys:
+        return ""
+    published = next(iter(spec.published.items()), ("", {}))
+    head = [
+        "number",
+        *([f"published ({published[0]})"] if published[1] else []),
+        *(MODELS[model].split(" (")[0] for model, _, _ in found),
+    ]
+    rows = []
+    for key in keys:
+        own = [f"{published[1][key]:.3g}" if key in published[1] else ""] if published[1] else []
+        cells = [result["numbers"].get(key, {}).get("measured") for _, result, _ in found]
+        rows.append([key, *own, *("" if cell is None else f"{cell:.3g}" for cell in cells)])
+    lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
+
+
+def _figure(found: list[tuple[str, dict[str, Any], Path]]) -> str:
+    """The first figure that is at hand."""
+    for model, result, folder in found:
+        for name in result["figures"]:
+            if (folder / name).is_file():
+                return (
+                    f"![{result['settings']['experiment']}, {MODELS[model]}]({(folder / name).relative_to(RESULTS).as_posix()})"
+                )
+    return ""
+
+
+def index_page() -> str:
+    rows = []
+    for paper in papers():
+        verdicts = [
+            f["holds"]
+            for name in experiments()
+            if name.startswith(f"{paper}/")
+            for _, r, _ in results(name)
+            for f in r["findings"]
+        ]
+        counts = [sum(verdict is kind for verdict in verdicts) for kind in (True, False, None)]
+        rows.append(f"| [{TITLES[paper]}]({paper}.md) | {counts[0]} | {counts[1]} | {counts[2]} |")
+    table = "\n".join(["| paper | holds | does not hold | cannot be told |", "|---|---|---|---|", *rows])
+    return "\n\n".join(["# Results", SUMMARIES.get("index", ""), table, SUMMARIES.get("models", "")]) + "\n"
+
+
+def experiment_list() -> str:
+    parts = []
+    for paper in papers():
+        rows = []
+        for name, spec in experiments().items():
+            if name.startswith(f"{paper}/"):
+                also = f" ({', '.join(spec.also)})" if spec.also else ""
+                needs = "" if spec.needs == "any" else f"; a {spec.needs} model"
+                rows.append(f"| `{name}`{also} | {spec.title} | {spec.data}{needs} | {spec.cost} |")
+        parts += [f"### {TITLES[paper]}", "\n".join(["| experiment | shows | data | cost |", "|---|---|---|---|", *rows])]
+    return "\n\n".join(parts)
+
+
+def with_list(page: str) -> str:
+    start, end = "<!-- list: start -->", "<!-- list: end -->"
+    return re.sub(f"{start}.*{end}", lambda _: f"{start}\n\n{experiment_list()}\n\n{end}", page, flags=re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Every page that this program writes, and what it should say."""
+    listed = ROOT / "reproduce.md"
+    found = {RESULTS / "index.md": index_page(), listed: with_list(listed.read_text(encoding="utf-8"))}
+    return found | {RESULTS / f"{paper}.md": paper_page(paper) for paper in papers()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--take", type=Path, help="a folder of results to take in first")
+    chosen = parser.parse_args()
+    if chosen.take is not None:
+        print(f"{taken(chosen.take)} results taken")
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
