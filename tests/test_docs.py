@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -27,6 +28,7 @@ from unittest import mock
 import pytest
 
 import mixlens
+from mixlens import evaluations
 from mixlens.cli import app, main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -206,6 +208,33 @@ def test_every_measure_has_a_section_that_is_true(name: str) -> None:
     for option in spec.options:
         where = found["What is explained"] if option.name in OF_THE_OUTPUT else section
         assert re.search(f"`{option.name}[`=]", where), f"the option {option.name} of {name} is not explained"
+    authors = spec.citation.split()[0]
+    assert authors in section or authors == "none:", f"the section on {name} does not cite {authors}"
+
+
+def keywords(name: str) -> set[str]:
+    """All that an evaluation can be told."""
+    found = evaluations.module(name)
+    functions = [getattr(found, part) for part in ("observe", "conclude", "evaluate") if hasattr(found, part)]
+    given = [parameter for function in functions for parameter in inspect.signature(function).parameters.values()]
+    return {parameter.name for parameter in given if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("name", evaluations.names())
+def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
+    found, spec = sections(ROOT / "docs" / "evaluations.md"), evaluations.evaluations()[name]
+    assert name in found, f"docs/evaluations.md has no section on {name}"
+    section = found[name]
+    judged = "measures" if spec.of == "measure" else "the model"
+    describes = spec.direction == "neither"
+    scope = f"*Describes {judged}. " if describes else f"*Judges {judged}. {spec.direction.capitalize()} is better. "
+    scope += f"Data: {', '.join(spec.kinds) or 'its own'}." + ("" if spec.chance is None else f" Chance: {spec.chance:g}.") + "*"
+    assert scope in section, f"the section on {name} should say: {scope}"
+    parts = ("**Asks**", "**Definition**", "**Options**", "**Details**", "**Costs**", "**Blind to**", "**Cite**")
+    assert [part for part in parts if part not in section] == [], f"the section on {name} lacks parts"
+    options = section[section.index("**Options**") : section.index("**Details**")]
+    for option in keywords(name):
+        assert re.search(f"`{option}[`=]", options), f"the option {option} of {name} is not explained"
     authors = spec.citation.split()[0]
     assert authors in section or authors == "none:", f"the section on {name} does not cite {authors}"
 

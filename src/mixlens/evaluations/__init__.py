@@ -8,7 +8,7 @@ An evaluation file holds
 * `conclude(observations, **options) -> Result`: what all texts say together. Where it is left out, their mean;
 * `evaluate(...) -> Result`: both in one call.
 
-A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it once.
+A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it once. `cases(lens, examples)` makes them.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from types import ModuleType
 from typing import Any
 
 from mixlens.errors import InvalidInput
+from mixlens.evaluations._case import Case, cases
 from mixlens.evaluations._interface import Result, Spec
 
-__all__ = ["Result", "Spec", "evaluate", "evaluations", "names"]
+__all__ = ["Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"]
 
 
 @functools.cache

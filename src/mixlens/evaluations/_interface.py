@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,12 +72,8 @@ class Result:
 
     def __repr__(self) -> str:
         low, high = self.interval
-        return (
-            f"<Result {self.value:.4g} [{low:.4g}, {high:.4g}] of {len(self.per_example)} examples, {self.direction} is better>"
-        )
-
-
-Statistic = Callable[[np.ndarray], float]
+        better = "no direction is better" if self.direction == "neither" else f"{self.direction} is better"
+        return f"<Result {self.value:.4g} [{low:.4g}, {high:.4g}] of {len(self.per_example)} examples, {better}>"
 
 
 def _plain(value: Any) -> Any:

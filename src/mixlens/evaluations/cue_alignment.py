@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,15 +78,12 @@ def observe(
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> Result:
-    spec = SPEC if metric != "probes_needed" else Spec(SPEC.summary, SPEC.citation, "lower", SPEC.kinds)
+    """The mean; `details["layers"]` is the same by layer."""
+    spec = SPEC if metric != "probes_needed" else replace(SPEC, direction="lower")
     layers = np.array([seen["layers"] for seen in observations], np.float64)
     return Result.of(spec, [seen["value"] for seen in observations], details={"layers": layers.mean(0)} if len(layers) else {})
 
 
-def evaluate(
-    cases: Iterable[Case], measure: str, *, metric: str = "dot", aggregate: str | int = "rollout", cue_tokens: str = "all"
-) -> Result:
-    """The mean over cases of agreement examples; `details["layers"]` is the same by layer."""
-    return conclude(
-        [observe(case, measure, metric=metric, aggregate=aggregate, cue_tokens=cue_tokens) for case in cases], metric=metric
-    )
+def evaluate(cases: Iterable[Case], measure: str, *, metric: str = "dot", **options: Any) -> Result:
+    """The mean over cases of agreement examples; options as in `observe`."""
+    return conclude([observe(case, measure, metric=metric, **options) for case in cases], metric=metric)
