@@ -217,7 +217,7 @@ def page(spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> str:
     settings = result["settings"]
     about = f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed {settings['seed']}."
     parts = [f"# {settings['experiment']}: {spec.title}", about]
-    parts.append(f"The paper ({', '.join(spec.models)}; {spec.data}): {spec.finding}")
+    parts.append(f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}")
     if result["findings"]:
         verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
         rows = [f"| {f['statement']} | {verdicts[f['holds']]} | {f['numbers']} |" for f in result["findings"]]
