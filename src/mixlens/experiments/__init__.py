@@ -12,11 +12,17 @@ import functools
 import importlib
 import pkgutil
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
 from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
 
-__all__ = ["Finding", "Outcome", "Setting", "Spec", "experiments", "module", "names", "papers", "resolved"]
+if TYPE_CHECKING:
+    from mixlens.corpus import Dataset
+    from mixlens.experiments._reproduce import Reproduced
+    from mixlens.lens import Lens
+
+__all__ = ["Finding", "Outcome", "Setting", "Spec", "experiments", "module", "names", "papers", "reproduce", "resolved"]
 
 
 @functools.cache
@@ -53,3 +59,10 @@ def resolved(name: str) -> str:
     raise InvalidInput(
         f"{paper} has no experiment {part!r}; choose one of: {', '.join(known)} (mixlens reproduce --list shows all)"
     )
+
+
+def reproduce(name: str, lens: Lens, dataset: Dataset | None = None, **options: Any) -> Reproduced:
+    """Runs one experiment (`paper/id`); see `mixlens.experiments._reproduce.reproduce` for the options."""
+    from mixlens.experiments._reproduce import reproduce as run
+
+    return run(name, lens, dataset, **options)

@@ -34,12 +34,19 @@ def run(setting: Setting) -> Outcome:
         .rename(columns={"size": "examples", "mean": "accuracy"})
     )
     accuracy = float(table.right.mean())
-    finding = Finding("the model nearly always prefers the right word", accuracy > 0.9, f"{accuracy:.3f} of {len(table)}")
+    counts = ", ".join(f"{row.paradigm} {row.examples}" for row in groups.itertuples())
+    enough = len(table) >= PAPER_EXAMPLES if len(setting.examples) >= PAPER_EXAMPLES else None  # a sample cannot tell
+    findings = [
+        Finding("the model nearly always prefers the right word", accuracy > 0.9, f"{accuracy:.3f} of {len(table)}"),
+        Finding(
+            f"as many examples have a marked cue as the paper kept ({PAPER_EXAMPLES:,})", len(table) >= PAPER_EXAMPLES, counts
+        ),
+    ]
     figure = figures.bars(
         {"": dict(zip(groups.paradigm, groups.accuracy, strict=True))}, title="accuracy by paradigm", y_label="accuracy"
     )
     measured = {"accuracy": accuracy, "examples": float(len(table))}
-    return Outcome({"paradigms": groups, "texts": table}, {"data": figure}, measured, [finding], seen.skipped)
+    return Outcome({"paradigms": groups, "texts": table}, {"data": figure}, measured, findings, seen.skipped)
 
 
 def _right(case: Case) -> dict[str, object]:
