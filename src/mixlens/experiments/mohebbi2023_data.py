@@ -38,9 +38,7 @@ def run(setting: Setting) -> Outcome:
     enough = len(table) >= PAPER_EXAMPLES if len(setting.examples) >= PAPER_EXAMPLES else None  # a sample cannot tell
     findings = [
         Finding("the model nearly always prefers the right word", accuracy > 0.9, f"{accuracy:.3f} of {len(table)}"),
-        Finding(
-            f"as many examples have a marked cue as the paper kept ({PAPER_EXAMPLES:,})", len(table) >= PAPER_EXAMPLES, counts
-        ),
+        Finding(f"as many examples have a marked cue as the paper kept ({PAPER_EXAMPLES:,})", enough, counts),
     ]
     figure = figures.bars(
         {"": dict(zip(groups.paradigm, groups.accuracy, strict=True))}, title="accuracy by paradigm", y_label="accuracy"
