@@ -93,15 +93,19 @@ def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
         "--evaluations",
         "cue_alignment",
     ]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    journal = out / "journal.jsonl"
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and not (journal.exists() and b"\n" in journal.read_bytes()):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    printed, error = process.communicate(timeout=60)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests that a shell put in the background ignore it
+    ) as process:  # fmt: skip
+        journal = out / "journal.jsonl"
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline and not (journal.exists() and b"\n" in journal.read_bytes()):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            printed, error = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert not printed
     assert "of 100; what was done is in" in error

@@ -15,6 +15,7 @@ import mixlens
 from mixlens.cli import app, demo, main
 
 TEXT = "The pictures of some hat [MASK] scaring Marcus."
+SHORT = "The keys [MASK] old."
 run = CliRunner().invoke
 
 
@@ -47,7 +48,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
         ["--rollout", "--measure", "alti"],
         ["-o", "distance=euclidean"],
     ):
-        result = run(app, ["map", TEXT, "--target", "[MASK]", *extra])
+        result = run(app, ["map", SHORT, "--target", "[MASK]", *extra])
         assert result.exit_code == 0, (extra, result.output)
     whole = run(app, ["map", TEXT, "--measure", "attention"])
     assert whole.exit_code == 0
@@ -58,8 +59,8 @@ def test_map_of_heads_words_rollout_and_options() -> None:
     ("arguments", "words"),
     [
         (["map", TEXT, "--measure", "attenshun"], "there is no measure 'attenshun'"),
-        (["map", TEXT, "--layer", "99"], "has 6 layers"),
-        (["map", TEXT, "--target", "giraffe"], "giraffe"),
+        (["map", SHORT, "--layer", "99"], "has 6 layers"),
+        (["map", SHORT, "--target", "giraffe", "--measure", "attention"], "giraffe"),
         (["map", TEXT, "-o", "distance"], "write name=value"),
         (["map", TEXT, "-o", "colour=red"], "has no option 'colour'"),
         (["map", TEXT, "-o", "distance=far"], "there is no distance 'far'"),
@@ -70,7 +71,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
         (["map", TEXT, "--device", "quantum"], "--device quantum"),
         (["map", TEXT, "--model", "/no/such/model"], "cannot load '/no/such/model'"),
         (["compare", TEXT, "--layers", "sideways"], "choose one of mean, rollout, last"),
-        (["compare", TEXT, "--cue", "zebra"], "no token of the text"),
+        (["compare", SHORT, "--cue", "zebra"], "no token of the text"),
         (["measures", "nonsense"], "there is no measure 'nonsense'"),
     ],
 )
@@ -96,7 +97,7 @@ def test_compare_puts_every_measure_side_by_side() -> None:
 
 
 def test_compare_as_json() -> None:
-    result = run(app, ["compare", TEXT, "--json"])
+    result = run(app, ["compare", SHORT, "--json"])
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
     assert printed["target_token"] == "[MASK]"
