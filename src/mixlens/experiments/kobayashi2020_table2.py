@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from mixlens.evaluations import norm_statistics
@@ -25,14 +27,13 @@ def run(setting: Setting) -> Outcome:
     seen = setting.observed({"norms": norm_statistics.observe})
     found = {key: float(value) for key, value in norm_statistics.conclude(seen.answers["norms"]).details["correlation"].items()}
     table = pd.DataFrame({"category": list(found), "spearman": list(found.values())})
-    known = found["sep"] == found["sep"]
-    shown = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
-    findings = [
-        Finding(
-            "weight and norm go against each other on [SEP], more than on other tokens",
-            found["sep"] < min(0.0, found["other"]) if known else None,
-            shown,
-        )
-    ]
     figure = figures.bars({"": found}, title="weight against |f(x)|", y_label="Spearman's rho")
-    return Outcome({"correlation": table}, {"table2": figure}, found, findings, seen.skipped)
+    return Outcome({"correlation": table}, {"table2": figure}, found, findings(found), seen.skipped)
+
+
+def findings(found: Mapping[str, float]) -> list[Finding]:
+    special = [found[name] for name in ("cls", "sep") if found[name] == found[name]]
+    mean = sum(special) / len(special) if special else float("nan")
+    holds = mean < min(-0.1, found["other"]) if special else None
+    shown = ", ".join(f"{key} {value:.2f}" for key, value in found.items() if value == value)
+    return [Finding("weight and norm go against each other on special tokens, more than on others", holds, shown)]
