@@ -173,7 +173,7 @@ def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: boo
         console.print(table)
         if not own:
             console.print(
-                f"the paper's numbers are of {', '.join(spec.models)} on {spec.data}: not set beside these",
+                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} on {spec.data}: not set beside these",
                 style="dim",
                 markup=False,
             )
