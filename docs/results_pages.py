@@ -38,6 +38,7 @@ MODELS = {
     "stories": "stories15M (Llama, 6 layers)",
     "smollm2": "SmolLM2-135M-Instruct (Llama, 30 layers)",
     "rxnfp": "rxnfp (BERT on reactions, 12 layers)",
+    "rxnmapper": "rxnmapper (ALBERT on reactions, 12 shared layers)",
     "opus": "opus-mt-en-fr (Marian, 6 + 6 layers, pruned vocabulary)",
     "de-en": "German-English Marian trained on Multi30k",
 }
@@ -89,10 +90,11 @@ def paper_page(paper: str) -> str:
 
 
 def _command(paper: str) -> str:
-    return (
+    says = (
         "The paper's own checkpoints were not at hand. This repeats everything on them, with the published numbers beside the measured ones "
-        f"where the data is the paper's too:\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA --out reproduced\n```"
+        "where the data is the paper's too:"
     )
+    return f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA --out reproduced\n```"
 
 
 def _statements(found: list[tuple[str, dict[str, Any], Path]]) -> str:

@@ -18,7 +18,9 @@ def test_a_classifier_is_judged_by_what_fits_classes() -> None:
 
 def test_a_translation_model_is_judged_by_word_alignments() -> None:
     measures = ["attention", "attention_norm", "value_zeroing"]
-    found = trust.benchmark(lens_for("translation"), dataset_for("alignment", 3), measures=measures, evaluations=["word_alignment"])
+    found = trust.benchmark(
+        lens_for("translation"), dataset_for("alignment", 3), measures=measures, evaluations=["word_alignment"]
+    )
     column = found.columns["word_alignment"]
     assert set(found.order) == {*measures, "random"}
     for measure in measures:
