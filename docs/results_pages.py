@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens.experiments import experiments, papers
+from mixlens.experiments._reproduce import cell
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results"
@@ -135,7 +136,7 @@ def _numbers(found: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     for key in keys:
         own = [f"{published[1][key]:.3g}" if key in published[1] else ""] if published[1] else []
         cells = [result["numbers"].get(key, {}).get("measured") for _, result, _ in found]
-        rows.append([key, *own, *("" if cell is None else f"{cell:.3g}" for cell in cells)])
+        rows.append([cell(key), *own, *("" if cell is None else f"{cell:.3g}" for cell in cells)])
     lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
@@ -175,7 +176,7 @@ def experiment_list() -> str:
             if name.startswith(f"{paper}/"):
                 also = f" ({', '.join(spec.also)})" if spec.also else ""
                 needs = "" if spec.needs == "any" else f"; a {spec.needs} model"
-                rows.append(f"| `{name}`{also} | {spec.title} | {spec.data}{needs} | {spec.cost} |")
+                rows.append(f"| `{name}`{also} | {cell(spec.title)} | {spec.data}{needs} | {spec.cost} |")
         parts += [f"### {TITLES[paper]}", "\n".join(["| experiment | shows | data | cost |", "|---|---|---|---|", *rows])]
     return "\n\n".join(parts)
 

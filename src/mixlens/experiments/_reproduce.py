@@ -220,7 +220,7 @@ def page(spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> str:
     parts.append(f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}")
     if result["findings"]:
         verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
-        rows = [f"| {f['statement']} | {verdicts[f['holds']]} | {f['numbers']} |" for f in result["findings"]]
+        rows = [f"| {cell(f['statement'])} | {verdicts[f['holds']]} | {cell(f['numbers'])} |" for f in result["findings"]]
         parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
     if result["numbers"]:
         rows = [
@@ -232,6 +232,11 @@ def page(spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> str:
     if outcome.skipped:
         parts.append(f"{len(outcome.skipped)} texts were left out; the first: {outcome.skipped[0][0]}: {outcome.skipped[0][1]}")
     return "\n\n".join([*parts, *([outcome.notes] if outcome.notes else [])]) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text in a table of Markdown, where a bar would begin the next cell."""
+    return text.replace("|", "\\|")
 
 
 def _shown(value: float | None) -> str:

@@ -64,7 +64,9 @@ def _findings(measured: dict[str, float]) -> list[Finding]:
     found = []
     for how in word_alignment.SETTINGS:
         weight, norm = (measured.get(f"{name} {how} best layer", float("nan")) for name in ("attention", "attention_norm"))
-        found.append(Finding(f"norms align better than weights, {how}", bool(norm < weight - CLEARLY), f"{norm:.3f} against {weight:.3f}"))
+        found.append(
+            Finding(f"norms align better than weights, {how}", bool(norm < weight - CLEARLY), f"{norm:.3f} against {weight:.3f}")
+        )
     return found
 
 
