@@ -108,7 +108,7 @@ def _statements(found: list[tuple[str, dict[str, Any], Path]]) -> str:
         if result["skipped"]:
             about += f"; {len(result['skipped'])} left out"
         rows += [
-            f"| {MODELS[model]} | {f['statement']} | {VERDICTS[f['holds']]} | {f['numbers']} | {about} |"
+            f"| {MODELS[model]} | {cell(f['statement'])} | {VERDICTS[f['holds']]} | {cell(f['numbers'])} | {about} |"
             for f in result["findings"]
         ]
         if not result["findings"]:

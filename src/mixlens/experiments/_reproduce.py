@@ -224,7 +224,8 @@ def page(spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> str:
         parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
     if result["numbers"]:
         rows = [
-            f"| {key} | {_shown(pair['measured'])} | {_shown(pair['published'])} |" for key, pair in result["numbers"].items()
+            f"| {cell(key)} | {_shown(pair['measured'])} | {_shown(pair['published'])} |"
+            for key, pair in result["numbers"].items()
         ]
         parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
     parts += [f"![{Path(name).stem}]({name})" for name in result["figures"]]
