@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,18 @@ __all__ = ["Finding", "Outcome", "Setting", "Spec", "experiments", "module", "na
 @functools.cache
 def names() -> tuple[str, ...]:
     """Names of all experiments, without importing them: paper/id."""
-    files = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    return tuple(name.replace("_", "/", 1) for name in files)
+    files = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+    return tuple(sorted((name.replace("_", "/", 1) for name in files), key=_order))
+
+
+def _order(name: str) -> tuple[object, ...]:
+    """By paper, then as the paper counts: figure 2 before figure 11, appendices last."""
+    paper, _, part = name.partition("/")
+    return (
+        paper,
+        part.startswith("app"),
+        tuple((not piece.isdigit(), int(piece) if piece.isdigit() else piece) for piece in re.split(r"(\d+)", part)),
+    )
 
 
 def papers() -> tuple[str, ...]:
