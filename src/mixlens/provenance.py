@@ -31,9 +31,19 @@ def provenance_of(name: str, spec: Spec, recording: Recording, request: Request,
         "name": getattr(config, "_name_or_path", None) or None,
         "revision": getattr(config, "_commit_hash", None),
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-        "versions": {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__},
+        "versions": versions(),
         "steps": [],
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that numbers come from."""
+    return {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__}
+
+
+def model_name(model: Any) -> str:
+    """By what a model was loaded, a hub name or a folder; its class where it was built."""
+    return str(getattr(model.config, "_name_or_path", None) or type(model).__name__)
 
 
 def plain(value: Any) -> Any:

@@ -87,13 +87,18 @@ def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarr
     contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     text = json.dumps({"kind": kind, "checksum": _checksum(contiguous), **content})
     data = packed(contiguous, metadata={_VERSION: str(FORMAT), _CONTENT: text})
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
+    write_whole(place, data)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """The file is there with all its content, or as it was before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(draft, "wb") as file:
-            file.write(data)
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, place)
+        os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
 

@@ -69,15 +69,21 @@ def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     return found
 
 
-def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's rank correlation with tied ranks; NaN where one side is constant or has fewer than two entries."""
+def tied_ranks(values: np.ndarray) -> np.ndarray:
+    """1 for the least; equal values share the mean of their ranks."""
     try:
         from scipy.stats import rankdata
     except ImportError as error:
         raise MissingExtra("scipy") from error
+    found: np.ndarray = rankdata(values)
+    return found
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's rank correlation with tied ranks; NaN where one side is constant or has fewer than two entries."""
     if len(a) < 2:
         return math.nan
-    ranks = np.stack([rankdata(a), rankdata(b)])
+    ranks = np.stack([tied_ranks(a), tied_ranks(b)])
     ranks -= ranks.mean(1, keepdims=True)
     sizes = np.sqrt((ranks**2).sum(1))
     return float(ranks[0] @ ranks[1] / sizes.prod()) if sizes.all() else math.nan

@@ -16,6 +16,7 @@ import torch
 
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._states import generator_of
+from mixlens.evaluations._statistics import known_mean
 from mixlens.measures._interface import Request
 
 if TYPE_CHECKING:
@@ -96,16 +97,9 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
         within = {kind: mean_cosine(stacked[kind], stacked[f"{kind}_count"]) for kind in KINDS}
         for kind in KINDS:
             details[kind] = mean_cosine(stacked[kind].sum(0), stacked[f"{kind}_count"].sum(0))
-            details[f"{kind}_within"] = _known_mean(within[kind])
+            details[f"{kind}_within"] = known_mean(within[kind])
         values = within["outputs"].mean(1)
     return Result.of(SPEC, values, details=details)
-
-
-def _known_mean(values: np.ndarray) -> np.ndarray:
-    """Over the texts that have a number; NaN where none has."""
-    known = ~np.isnan(values)
-    found: np.ndarray = np.where(known, values, 0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
-    return found
 
 
 def evaluate(cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0) -> Result:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.errors import InvalidInput
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._sources import special
-from mixlens.evaluations._statistics import interval_of
+from mixlens.evaluations._statistics import interval_of, tied_ranks
 
 if TYPE_CHECKING:
     from mixlens.evaluations._case import Case
@@ -42,14 +42,10 @@ def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
     """The place of each source in the order of sizes; NaN where there is only one."""
     if variant not in VARIANTS:
         raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
-    try:
-        from scipy.stats import rankdata
-    except ImportError as error:
-        raise MissingExtra("scipy") from error
     sizes = np.abs(np.asarray(row, np.float64))
     if len(sizes) < 2:
         return np.full(len(sizes), math.nan)
-    ranks: np.ndarray = rankdata(sizes)
+    ranks = tied_ranks(sizes)
     return ranks / len(sizes) if variant == "ferrando2022" else (ranks - 1) / (len(sizes) - 1)
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
-import mixlens
 from mixlens.errors import InvalidInput
 from mixlens.finetuning import checkpoint
 from mixlens.finetuning.loop import Item, Scores, Settings, Task, Training, log, scored
 from mixlens.lens import Lens
 from mixlens.loading import quiet_loading
+from mixlens.provenance import model_name, versions
+from mixlens.storage import write_whole
 
 DESCRIPTION = "mixlens_finetuning.json"
 Measured = Callable[[Sequence[Item], Scores], dict[str, Any]]
@@ -62,16 +62,15 @@ def finetuned(
     training.run(None if folder is None else lambda now: checkpoint.save(now, folder, run))
     after = measured(held_out, scored(model, held_out, task, settings))
     log("after: " + shown(after))
-    name = getattr(model.config, "_name_or_path", None) or type(model).__name__
     report = {
         "kind": kind,
-        "model": {"class": type(model).__name__, "from": name},
+        "model": {"class": type(model).__name__, "from": model_name(model)},
         "settings": asdict(settings),
         "data": {"trained_on": len(train), "held_out": len(held_out), **about},
         "scores": {"before": before, "after": after},
         "chosen_epoch": training.best_epoch if settings.patience is not None else len(training.history),
         "history": training.history,
-        "versions": {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__},
+        "versions": versions(),
     }
     if folder is not None:
         _save(model, tokenizer, report, folder)
@@ -101,8 +100,6 @@ def _save(model: Any, tokenizer: Any, report: Mapping[str, Any], folder: Path) -
     with quiet_loading():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    draft = folder / f".{DESCRIPTION}.part"
-    draft.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(draft, folder / DESCRIPTION)
+    write_whole(folder / DESCRIPTION, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     (folder / checkpoint.NAME).unlink(missing_ok=True)
     model.config._name_or_path = os.fspath(folder)

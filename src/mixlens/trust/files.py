@@ -14,7 +14,7 @@ import numpy as np
 
 from mixlens.corpus.dataset import Dataset
 from mixlens.errors import MissingExtra
-from mixlens.trust.journal import write_whole
+from mixlens.storage import write_whole
 from mixlens.trust.markdown import markdown
 from mixlens.trust.page import page
 from mixlens.trust.wording import charts_of

@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.storage import write_whole
 
 SETTINGS, LINES = "settings.json", "journal.jsonl"
 
@@ -82,16 +83,6 @@ class Journal:
             return
         with open(self._path, "rb") as file:
             yield from (json.loads(line, object_hook=_read) for line in file)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """The file is there with all its content, or as it was before."""
-    draft = path.with_name(f".{path.name}.part")
-    with open(draft, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
 
 
 def _make(folder: Path) -> None:

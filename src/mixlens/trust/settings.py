@@ -6,7 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixlens.corpus.dataset import Dataset
+from mixlens.provenance import model_name, versions
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -17,30 +20,16 @@ _SAMPLED = 256  # entries of each weight that are looked at
 
 def settings_of(lens: Lens, data: Dataset, plan: Plan, *, other: Lens | None = None, seed: int = 0) -> dict[str, Any]:
     """Plain values, ready for JSON."""
-    import numpy as np
-    import torch
-    import transformers
-
-    import mixlens
-
     return {
-        "model": model_name(lens), **{f"model {key}": value for key, value in _model(lens).items()},
-        "other model": None if other is None else model_name(other),
+        "model": model_name(lens.model), **{f"model {key}": value for key, value in _model(lens).items()},
+        "other model": None if other is None else model_name(other.model),
         "other model weights": None if other is None else _model(other)["weights"],
         "data": data.name, "kind": data.kind, "texts": len(data), "data hash": _data_hash(data),
         "measures": list(plan.measures), "evaluations": [*plan.of_measures, *plan.of_model, *plan.own],
         "options": {name: {key: str(value) for key, value in chosen.items()} for name, chosen in plan.options.items()},
         "seed": seed,
-        "versions": {
-            "mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__,
-            "numpy": np.__version__,
-        },
+        "versions": {**versions(), "numpy": np.__version__},
     }  # fmt: skip
-
-
-def model_name(lens: Lens) -> str:
-    config: Any = lens.model.config
-    return str(getattr(config, "_name_or_path", None) or type(lens.model).__name__)
 
 
 def _model(lens: Lens) -> Mapping[str, str]:
