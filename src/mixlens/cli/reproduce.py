@@ -161,7 +161,7 @@ def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: boo
 
     console = Console(highlight=False)
     settings = result["settings"]
-    about = f"{settings['model']}, {settings['texts']} texts" + (f" of {settings['data']}" if settings["data"] else "")
+    about = settings["model"] + (f", {settings['texts']} texts of {settings['data']}" if settings["data"] else "")
     console.print(f"\n[bold]{name}[/bold]  {spec.title}")
     console.print(about + (" (finished before)" if again else ""), markup=False, style="dim")
     if result["numbers"]:
@@ -173,14 +173,14 @@ def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: boo
         console.print(table)
         if not own:
             console.print(
-                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} on {spec.data}: not set beside these",
+                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data: {spec.data}) and not set beside these",
                 style="dim",
                 markup=False,
             )
     verdicts = {True: "[green]holds[/]", False: "[red]does not hold[/]", None: "[dim]cannot be told[/]"}
     for found in result["findings"]:
         console.print(f"{verdicts[found['holds']]}  ", end="")
-        console.print(f"{found['statement']} {found['numbers']}".rstrip(), markup=False)
+        console.print(found["statement"] + (f": {found['numbers']}" if found["numbers"] else ""), markup=False)
     if result["skipped"]:
         first = result["skipped"][0]
         console.print(f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}", markup=False, style="dim")

@@ -21,6 +21,7 @@ from mixlens.errors import InvalidInput
 from mixlens.experiments import module, resolved
 from mixlens.experiments._interface import Outcome, Setting, Spec
 from mixlens.experiments._memory import Memory
+from mixlens.provenance import model_name
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -64,8 +65,8 @@ def reproduce(
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
     examples = _cut(_examples(spec, dataset, sample if sample is not None else spec.texts, seed), lens, spec.longest)
     settings = {
-        "experiment": name, "model": _model_name(lens), "data": _data_name(dataset), "texts": len(examples),
-        "seed": seed, "other_model": _model_name(other) if other is not None else None, "options": options,
+        "experiment": name, "model": model_name(lens.model), "data": _data_name(dataset), "texts": len(examples),
+        "seed": seed, "other_model": model_name(other.model) if other is not None else None, "options": options,
         "measure_options": dict(measure_options or {}), "mixlens": __version__,
     }  # fmt: skip
     folder = out / name.replace("/", "_") if out is not None else None
@@ -135,10 +136,6 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
                 example = replace(example, text=example.text[: ends[longest - 1][1]])
         found.append(example)
     return found
-
-
-def _model_name(lens: Lens) -> str:
-    return str(getattr(lens.model.config, "_name_or_path", "") or type(lens.model).__name__)
 
 
 def _data_name(dataset: Dataset | None) -> str | None:
