@@ -50,6 +50,7 @@ def run(setting: Setting, *, probes: Sequence[str] = ("linear", "mlp"), learner:
         "train_and_test": figures.lines(curves, x=by_layer.layer, y_label="share of tokens told"),
         "data": figures.lines({learner: more}, x=SHARES, x_label="share of the training data", y_label="share of tokens told"),
     }
-    finding = Finding("more training data tells more tokens", more[-1] > more[0], f"{more[0]:.2f} to {more[-1]:.2f}")
+    grows = more[-1] > more[0] if more[0] < 0.99 else None  # nothing to gain at the ceiling
+    finding = Finding("more training data tells more tokens", grows, f"{more[0]:.2f} to {more[-1]:.2f}")
     measured = {f"{round(100 * share)} %": rate for share, rate in zip(SHARES, more, strict=True)}
     return Outcome({"by_layer": by_layer, "by_share": by_share}, drawn, measured, [finding], seen.skipped)
