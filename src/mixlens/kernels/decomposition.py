@@ -34,7 +34,7 @@ class Decomposition:
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]  # the residual stream's part
     own_is_source: bool  # does it belong to the source at the target's own position? Not in cross-attention
-    constant: Float[Tensor, "batch target d_model"]  # biases and shifts: they belong to nobody
+    constant: Float[Tensor, "batch target d_model"] | None  # biases and shifts: they belong to nobody
     total: Float[Tensor, "batch target d_model"]
     positions: Int[Tensor, "batch target"]  # where each target stands among the sources
 
@@ -44,7 +44,8 @@ class Decomposition:
         take = targets.take
         return cls(
             take(site.weights, 2), parts.vectors, take(parts.scale, 1), take(parts.own, 1), site.structure.kind == "self",
-            take(parts.constant, 1), take(parts.total, 1), targets.target_positions(batch, count, site.weights.device),
+            None if parts.constant is None else take(parts.constant, 1), take(parts.total, 1),
+            targets.target_positions(batch, count, site.weights.device),
         )  # fmt: skip
 
     @cached_property

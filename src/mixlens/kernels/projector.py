@@ -11,11 +11,12 @@ Where targets see different sources (causal masks, windows), each has its own pr
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixlens.kernels.chunks import wide
 
@@ -49,12 +50,18 @@ def value_columns(
     values: Float[Tensor, "batch head source d_head"],
     output_weight: Float[Tensor, "head d_head d_model"],
     lengths: Int[Tensor, " batch"],
+    full: Bool[Tensor, " head"] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
-    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows of padding zero."""
+    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows of padding zero.
+
+    `full`: what `full_rows` says of the output projection, where it is known already.
+    """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = wide(values) * real[:, None, :, None]
     least = tolerance(values.dtype)
-    for head in (~_full_rows(output_weight)).nonzero()[:, 0].tolist():  # the few others are looked at closely
+    for head in (
+        (~(full_rows(output_weight) if full is None else full)).nonzero()[:, 0].tolist()
+    ):  # the few others are looked at closely
         left, sizes, _ = torch.linalg.svd(wide(output_weight[head]), full_matrices=False)
         if sizes[-1] > least * sizes[0] and len(sizes) == columns.shape[-1]:
             continue
@@ -65,13 +72,25 @@ def value_columns(
     return columns / size.clamp_min(1e-300)
 
 
-def _full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
+def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
     """Has each head's projection full row rank, for certain? More columns only make singular values larger: some of them may do."""
     some = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(some)
     # A product in the weights' own precision shows conditions far from its rounding.
     well: Tensor = inverse_factor(wide(some @ some.mT), 1e-3).trusted & (size < 10 * least)
     return well
+
+
+_cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, Tensor]] = weakref.WeakKeyDictionary()
+
+
+def full_rows_of(module: nn.Module, output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
+    """`full_rows` of the matrix of a module, remembered until the module's numbers change: it does not depend on the text."""
+    state = (output_weight.dtype, *((id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())))
+    remembered = _cache.get(module)
+    if remembered is None or remembered[0] != state:
+        remembered = _cache[module] = (state, full_rows(output_weight))
+    return remembered[1]
 
 
 def with_ones(

@@ -46,6 +46,7 @@ def scores(recording: Recording, request: Request) -> Scores:
 def mixing_ratio(parts: Decomposition) -> Float[Tensor, "batch target"]:
     """The share of the other tokens: ||sum_{j != i} T_ij|| against ||T_ii||. The sum is the output less everything else."""
     kept = parts.diagonal
+    assert parts.constant is not None  # these parts are the block's own
     others = torch.linalg.vector_norm(parts.total - parts.constant - kept, dim=-1)
     ratio: Tensor = others / (others + torch.linalg.vector_norm(kept, dim=-1))
     return ratio

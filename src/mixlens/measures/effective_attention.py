@@ -21,7 +21,7 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
-from mixlens.kernels.projector import projector, value_columns, with_ones
+from mixlens.kernels.projector import full_rows_of, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
 from mixlens.measures._interface import Facts, Request, Scores, Spec
@@ -51,10 +51,12 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         raise InvalidInput(f"effective_attention has no constraint {constraint!r}; choose one of: {', '.join(CONSTRAINTS)}")
     found, removed, ranks, dimensions = [], [], [], []
     whole = constraint != "none"  # only then rows keep the sum that attention gave them
-    for _, site in request.sites(recording):
+    for layer, site in request.sites(recording):
         visibility = visibility_of(recording, request, site)
         whole = whole and rows_are_whole(recording, request, site.weights)
-        effective, rank = _effective(site, request, visibility, constraint, block_bytes(recording.memory_budget))
+        full = full_rows_of(layer.submodule(site.structure.output_projection), site.output_weight)
+        columns = value_columns(site.values, site.output_weight, visibility.lengths, full)
+        effective, rank = _effective(site, columns, request, visibility, constraint, block_bytes(recording.memory_budget))
         null = request.take(site.weights, 2) - effective
         found.append(effective if request.per_head else effective.mean(1))
         removed.append(null if request.per_head else null.mean(1))
@@ -77,13 +79,17 @@ def visibility_of(recording: Recording, request: Request, site: Site) -> Visibil
 
 
 def _effective(
-    site: Site, request: Request, visibility: Visibility, constraint: str, limit: int
+    site: Site,
+    columns: Float[Tensor, "batch head source d_head"],
+    request: Request,
+    visibility: Visibility,
+    constraint: str,
+    limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Effective attention of the requested targets, and the rank of T (never that of [T, 1])."""
     batch, _, targets, _ = site.weights.shape
     weights, dtype = request.take(site.weights, 2), site.weights.dtype
     positions = request.target_positions(batch, targets, weights.device)
-    columns = value_columns(site.values, site.output_weight, visibility.lengths)
     constrained = columns if constraint == "none" else with_ones(columns, visibility.lengths)
     if constraint == "simplex":
         effective = shortest_rows(weights, constrained, visibility.of(positions, weights.shape[-1]))

@@ -60,6 +60,10 @@ class Layer:
         """The layer itself, in float32 or better: for half-precision models a copy, one at a time."""
         return self._recording._wide_module(self._call)
 
+    def submodule(self, path: str) -> nn.Module:
+        """A part of the layer as the model has it, in the model's own precision."""
+        return self._call.module.get_submodule(path)
+
     def _wide(self, tensor: Tensor) -> Tensor:
         return tensor.to(computing_dtype(tensor.dtype))
 

@@ -123,7 +123,7 @@ class Parts:
     vectors: Float[Tensor, "batch head source d_model"]
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]
-    constant: Float[Tensor, "batch target d_model"]
+    constant: Float[Tensor, "batch target d_model"] | None  # None where the parts went on through a later norm
     total: Float[Tensor, "batch target d_model"]
 
 
@@ -156,16 +156,18 @@ class Site:
     def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
         """The block's output (or with `normed=False` the sum before its output norm), split by source.
 
-        `through` takes `vectors` and `own` on through the linear part of a later norm; `constant` and `total` stay the block's.
+        `through` takes `vectors` and `own` on through the linear part of a later norm; `total` stays the block's.
         """
         maps, scale, own, total = self._normed_block if normed else self._block(normed=False)
-        weight, summed = self.output_weight, self.projected - self.output_bias
+        weight = self.output_weight
         for linear in maps:  # through the projection's rows: d_head of them for each head, not one for each source
-            weight, summed = linear(weight), linear(summed)
-        constant = total - own - summed * scale[..., None]
+            weight = linear(weight)
         if through is not None:
-            weight, own = through.linear(weight), through.linear(own)
-        return Parts(self.values @ weight, scale, own, constant, total)
+            return Parts(self.values @ through.linear(weight), scale, through.linear(own), None, total)
+        summed = self.projected - self.output_bias
+        for linear in maps:
+            summed = linear(summed)
+        return Parts(self.values @ weight, scale, own, total - own - summed * scale[..., None], total)
 
     @functools.cached_property
     def _normed_block(self) -> Block:
