@@ -138,16 +138,16 @@ def measured(sizes: Sizes) -> Run:
     model = models.bert(**sizes.config)
     inputs = models.tokens(model, sizes.tokens)
     lens = mixlens.Lens(model)
+    say("cost of the whole call in forward passes")  # first: the naive forms leave a fragmented heap behind
+    for row in rows(sizes.tokens):
+        passes_row(run, row, lens, inputs, sizes)
     recording = lens.record(inputs)
     layer = naive.RecordedLayer.of(recording, sizes.layer)
     say(f"kernel against naive: layer {sizes.layer}, {sizes.tokens} tokens, float32")
     for row in rows(sizes.tokens):
         if row.kernel is not None:
             kernel_row(run, row, recording, layer, sizes)
-    del layer
-    say("cost of the whole call in forward passes")
-    for row in rows(sizes.tokens):
-        passes_row(run, row, lens, inputs, sizes)
+    del layer, recording
     say("hidden_token_attribution")
     found = hidden_tokens.compared(lens, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3)
     run.kernel += found.against_naive

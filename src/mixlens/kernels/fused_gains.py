@@ -51,7 +51,8 @@ def _kernel() -> Any:
                 mask=row_ok[:, None] & channel_ok[None, :],
                 other=0.0,
             )
-            size, shifted = tl.abs(wanted), wanted - tl.where(channel_ok, shift, 0.0)[None, :]
+            size = tl.abs(wanted)
+            shifted = wanted - tl.where(channel_ok, shift, 0.0)[None, :]
             for number in range(0, TILE_S):
                 source = first + number
                 inside = source < sources
