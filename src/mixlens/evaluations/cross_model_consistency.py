@@ -48,12 +48,25 @@ def predicted(case: Case) -> str:
     return explained(case.recording, **case.explain).names[0]
 
 
+def _same_answer(one: Case, other: Case) -> bool:
+    """By the names of classes; where two classifiers name as many classes differently (LABEL_1, POSITIVE), by their numbers."""
+    known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
+    if (
+        not isinstance(one.example, Agreement)
+        and len(known[0]) == len(known[1])
+        and set(known[0].values()) != set(known[1].values())
+    ):
+        numbers = [int(explained(case.recording, **case.explain).chosen[0]) for case in (one, other)]
+        return numbers[0] == numbers[1]
+    return predicted(one) == predicted(other)
+
+
 def observe(
     case: Case, measure: str, *, other: Lens, aggregate: str | int = "rollout", special: bool = False, own: bool = False
 ) -> float:
     """The rank correlation for one text; NaN where the two models do not predict the same."""
     pair = (case, case.under(other))
-    if predicted(pair[0]) != predicted(pair[1]):
+    if not _same_answer(*pair):
         return math.nan
     rows = [np.abs(one.target_row(measure, aggregate)) for one in pair]
     counting = [counted(one, special_tokens=special, own=own) for one in pair]

@@ -28,9 +28,8 @@ class Spec:
     finding: str  # what the paper found, in our words
     kinds: tuple[str, ...]  # of examples; "text" takes the texts of any kind but alignments; none: it needs no data
     data: str  # the paper's data, in words
-    files: tuple[
-        str, ...
-    ] = ()  # where that data lies below a folder of data sets: glob patterns, the first that is there is read
+    files: tuple[str, ...] = ()  # where such data lies in a folder of data sets: glob patterns, the first that is there is read
+    own_files: tuple[str, ...] = ()  # those of them that are the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
     needs: str = "any"  # "any" model, a "masked" or other language model ("language"), a "classifier", a "translation" model
     cost: str = "one forward pass for each text"
@@ -105,6 +104,11 @@ class Finding:
     statement: str
     holds: bool | None
     numbers: str = ""
+
+
+def told(holds: bool, *numbers: float) -> bool | None:
+    """A verdict, or None where one of the numbers that it rests on is not there."""
+    return None if any(number != number for number in numbers) else bool(holds)
 
 
 @dataclass(frozen=True)

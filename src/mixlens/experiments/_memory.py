@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +36,14 @@ class Memory:
 def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
     """What makes two questions the same: the function and everything it was given."""
     if isinstance(question, partial):
-        return (*_named(question.func), question.args, repr(sorted(question.keywords.items(), key=lambda item: item[0])))
+        given = tuple((name, _key(value)) for name, value in sorted(question.keywords.items(), key=lambda item: item[0]))
+        return (*_named(question.func), question.args, given)
     return (question,)
+
+
+def _key(value: Any) -> Any:
+    """The thing itself, so that no other can take its place; options in dicts and lists by what they say."""
+    return value if isinstance(value, Hashable) and not isinstance(value, tuple) else repr(value)
 
 
 def _bytes(answer: Any) -> int:

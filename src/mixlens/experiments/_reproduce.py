@@ -6,11 +6,13 @@ made with other settings is never mixed up with this run: the error says what di
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from mixlens.errors import InvalidInput
 from mixlens.experiments import module, resolved
 from mixlens.experiments._interface import Outcome, Setting, Spec
 from mixlens.experiments._memory import Memory
-from mixlens.provenance import model_name
+from mixlens.provenance import model_name, plain
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -63,10 +65,14 @@ def reproduce(
     require_model(spec, lens)
     if spec.compares and other is None:
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
+    if spec.compares and other is not None:
+        require_model(spec, other)
     examples = _cut(_examples(spec, dataset, sample if sample is not None else spec.texts, seed), lens, spec.longest)
+    complete = {**_defaults(found.run), **options}
     settings = {
-        "experiment": name, "model": model_name(lens.model), "data": _data_name(dataset), "texts": len(examples),
-        "seed": seed, "other_model": model_name(other.model) if other is not None else None, "options": options,
+        "experiment": name, "model": model_name(lens.model), "dtype": str(next(lens.model.parameters()).dtype),
+        "data": _data_name(dataset), "texts": len(examples), "texts_digest": _digest(examples), "seed": seed,
+        "other_model": model_name(other.model) if other is not None else None, "options": options, "all_options": plain(complete),
         "measure_options": dict(measure_options or {}), "mixlens": __version__,
     }  # fmt: skip
     folder = out / name.replace("/", "_") if out is not None else None
@@ -77,12 +83,21 @@ def reproduce(
         lens, examples, seed, other, context=dict(context or {}), measure_options=dict(measure_options or {}), **known
     )
     outcome: Outcome = found.run(setting, **options)
-    result = _result(
-        spec, settings, outcome, published(spec, str(settings["model"]), dataset.origin if dataset is not None else "")
-    )
+    as_published = not options and not measure_options and sample is None
+    origin = dataset.origin if dataset is not None else ""
+    result = _result(spec, settings, outcome, published(spec, model_name(lens.model), origin) if as_published else None)
     if folder is not None:
         _write(folder, spec, result, outcome)
     return Reproduced(name, folder, result, outcome)
+
+
+def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
+    return {name: p.default for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    """Of everything that is known of the texts: another sample of as many is another run."""
+    return hashlib.sha256(repr(list(examples)).encode()).hexdigest()[:16]
 
 
 def require_model(spec: Spec, lens: Lens) -> None:
@@ -149,7 +164,7 @@ def _data_name(dataset: Dataset | None) -> str | None:
 def published(spec: Spec, model: str, origin: str) -> Mapping[str, float] | None:
     """The paper's numbers where both the checkpoint and the data are the paper's own: only then can they be compared one to one."""
     name = model.rstrip("/").split("/")[-1].lower()
-    own_data = not spec.files or any(Path(origin).match(pattern) for pattern in spec.files)
+    own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
     return spec.published.get(name, {}) if name in spec.models and own_data else None
 
 
@@ -185,7 +200,7 @@ def _finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     before = result["settings"]
     for key, value in settings.items():
-        if json.loads(json.dumps(value)) != before.get(key) and key != "mixlens":
+        if json.loads(json.dumps(value)) != before.get(key) and key != "options":
             raise InvalidInput(
                 f"{folder} was made with {key} = {before.get(key)}, now it is {value}: choose another --out, or delete the folder"
             )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from mixlens.experiments import brunner2020_fig2a
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -17,6 +17,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig2a.SPEC.data,
     files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
     also=("fig12", "fig13"),
     cost="one forward pass for each text, then a probe for each layer and fold",
     published={"bert-base-uncased": {"smallest rate of a layer, naive": 0.92}},
@@ -28,7 +29,9 @@ def run(
 ) -> Outcome:
     seen, layers = brunner2020_fig2a.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(1, 1 + len(next(iter(layers.values())))), **layers})
-    naive = min(float(values.min()) for name, values in layers.items() if name.startswith("naive"))
-    finding = Finding("one layer never moves most tokens away from themselves", naive > 0.9, f"smallest rate {naive:.2f}")
+    naive = min((float(values.min()) for name, values in layers.items() if name.startswith("naive")), default=float("nan"))
+    finding = Finding(
+        "one layer never moves most tokens away from themselves", told(naive > 0.9, naive), f"smallest rate {naive:.2f}"
+    )
     figure = figures.lines(layers, x=table.layer, title="from each layer to its input", y_label="share of tokens told")
     return Outcome({"by_layer": table}, {"fig11": figure}, {"smallest rate of a layer, naive": naive}, [finding], seen.skipped)

@@ -18,6 +18,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig2a.SPEC.data,
     files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
     also=("fig15", "fig16", "fig17"),
     cost="one forward pass for each text, then a probe for each layer, offset and fold",
 )

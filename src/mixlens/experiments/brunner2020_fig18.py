@@ -19,6 +19,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig3a.SPEC.data,
     files=brunner2020_fig3a.SPEC.files,
+    own_files=brunner2020_fig3a.SPEC.own_files,
     cost=brunner2020_fig3a.SPEC.cost,
 )
 

@@ -26,7 +26,7 @@ SPEC = Spec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observed({"texts": _observe})
-    table = pd.DataFrame(seen.answers["texts"]).sort_values("tokens")
+    table = pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")  # one token alone has no correlation
     short, long = table[table.tokens <= table.d_head], table[table.tokens > table.d_head]
     findings = [
         Finding(

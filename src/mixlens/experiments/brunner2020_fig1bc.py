@@ -47,7 +47,8 @@ def run(setting: Setting) -> Outcome:
         figures.lines(series, title=f"{side} attention", y_label="mean weight on all tokens of the kind", axes=place)
     peaks = {side: float(by_layer[side][:, CATEGORIES.index("sep")].max()) for side in SIDES}
     longest, d_head = max(text["tokens"] for text in found), found[0]["d_head"]
-    smaller = peaks["effective"] < 0.9 * peaks["raw"] if longest > d_head else None
+    # Short texts have no null space, and not every tokenizer has a [SEP].
+    smaller = peaks["effective"] < 0.9 * peaks["raw"] if longest > d_head and peaks["raw"] > 0 else None
     shown = f"raw {peaks['raw']:.3f}, effective {peaks['effective']:.3f}; longest text {longest} tokens, d_head {d_head}"
     heads = _to_separator(found)
     return Outcome({"by_layer": pd.DataFrame(rows), "heads": heads}, {"fig1bc": figure, "fig5": _by_head(heads)}, {},
@@ -77,7 +78,7 @@ def _to_separator(found: list[dict[str, object]]) -> pd.DataFrame:
     for column in columns:
         stacked = np.stack([np.asarray(text[column], float) for text in found])
         known = ~np.isnan(stacked)
-        means[column] = np.where(known, stacked, 0).sum(0) / np.maximum(known.sum(0), 1)
+        means[column] = np.where(known, stacked, 0).sum(0) / np.where(known.any(0), known.sum(0), np.nan)
     shape = means[columns[0]].shape
     return pd.DataFrame(
         [{"layer": a + 1, "head": b + 1, **{column: means[column][a, b] for column in columns}} for a, b in np.ndindex(*shape)]

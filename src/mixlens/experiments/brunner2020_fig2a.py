@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import token_identifiability
-from mixlens.experiments._interface import Finding, Observed, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Observed, Outcome, Setting, Spec, told
 from mixlens.identifiability.tokens import Training
 from mixlens.render import figures
 
@@ -19,6 +19,7 @@ SPEC = Spec(
     kinds=("text",),
     data="MRPC dev, 408 pairs",
     files=("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv"),
+    own_files=("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv"),
     cost="one forward pass for each text, then a probe for each layer, metric and fold; trained probes take minutes each",
     published={"bert-base-uncased": {"linear, cosine, last layer": 0.93}},
 )
@@ -54,14 +55,16 @@ def training(setting: Setting) -> Training:
 
 
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
-    naive = next(values for name, values in layers.items() if name.startswith("naive"))
+    none = np.full(len(next(iter(layers.values()))), np.nan)
+    naive = next((values for name, values in layers.items() if name.startswith("naive")), none)
+    early = float(naive[len(naive) // 3])
     trained = [values for name, values in layers.items() if not name.startswith("naive")]
     best = max(float(values[-1]) for values in trained) if trained else float("nan")
     return [
         Finding(
             "the state itself is nearest to its own token in the first third of the layers",
-            bool(naive[len(naive) // 3] > 0.9),
-            f"{naive[len(naive) // 3]:.2f}",
+            told(early > 0.9, early),
+            f"{early:.2f}",
         ),
         Finding(
             "a probe tells most tokens in the last layer",

@@ -18,6 +18,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig2a.SPEC.data,
     files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
     cost="Hidden Token Attribution for each text: estimated with 32 probes; exact (option probes=none) n d_model tangents",
     published={"bert-base-uncased": {"median, first layer": 0.306, "median, middle layer": 0.144, "median, last layer": 0.107}},
 )

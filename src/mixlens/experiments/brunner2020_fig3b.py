@@ -18,6 +18,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig3a.SPEC.data,
     files=brunner2020_fig3a.SPEC.files,
+    own_files=brunner2020_fig3a.SPEC.own_files,
     cost=brunner2020_fig3a.SPEC.cost,
     published={"bert-base-uncased": {"first layer": 0.0, "middle layer": 0.18, "last layer": 0.30}},
 )

@@ -19,6 +19,7 @@ SPEC = Spec(
     kinds=("text",),
     data=brunner2020_fig2a.SPEC.data,
     files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
     cost="one forward pass for each text, then several probes for each layer and fold",
     published={"bert-base-uncased": {"50 %": 0.74, "80 %": 0.80, "90 %": 0.81, "100 %": 0.82}},
 )

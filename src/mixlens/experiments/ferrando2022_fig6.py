@@ -8,7 +8,7 @@ import pandas as pd
 
 from mixlens.evaluations import special_token_rank
 from mixlens.experiments import ferrando2022_fig5
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.measures import measures
 from mixlens.render import figures
 
@@ -34,7 +34,7 @@ def run(setting: Setting) -> Outcome:
     shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     finding = Finding(
         "ALTI ranks special tokens and punctuation lower than the rollouts do",
-        min(values, key=values.__getitem__) == "alti",
+        told(min(values, key=values.__getitem__) == "alti", *values.values()),
         shown,
     )
     figure = figures.bars(places, title="place in the order of relevance (1: most relevant)", y_label="mean place")

@@ -8,7 +8,7 @@ from typing import Any
 
 from mixlens.evaluations import gradient_agreement
 from mixlens.evaluations._interface import Result
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.experiments._ranked import ranked, ranked_bars
 from mixlens.measures import measures
 
@@ -18,6 +18,7 @@ SPEC = Spec(
     kinds=("classification",),
     data="500 sentences of the SST-2 test set",
     files=("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv"),
+    own_files=("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv"),
     models=("bert-base-uncased-sst-2", "distilbert-base-uncased-finetuned-sst-2-english", "roberta-base-sst-2"),
     needs="classifier",
     cost="every measure and one backward pass for each text",
@@ -41,7 +42,11 @@ def judged(setting: Setting, observe: Callable[..., Any], conclude: Callable[...
     values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}
     shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     best = max(values, key=values.__getitem__)
-    finding = Finding(f"ALTI agrees better with {reference} than the rollouts of norms and of attention", best == "alti", shown)
+    finding = Finding(
+        f"ALTI agrees better with {reference} than the rollouts of norms and of attention",
+        told(best == "alti", *values.values()),
+        shown,
+    )
     measured = {name: found.value for name, found in results.items()}
     figure = ranked_bars(results, f"agreement with {reference}")
     return Outcome({"table2": ranked(results)}, {"table2": figure}, measured, [finding], seen.skipped)

@@ -14,6 +14,7 @@ SPEC = Spec(
     kinds=("agreement",),
     data="500 subject-verb agreement sentences with their verb masked",
     files=("linzen_agreement", "blimp_cues", "blimp"),
+    own_files=("linzen_agreement",),
     models=("bert-base-uncased", "distilbert-base-uncased", "roberta-base"),
     needs="language",
     cost="every measure and n forward passes for each text",
@@ -27,5 +28,8 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    observe = partial(erasure.observe, variant="ferrando2022")
+    known = isinstance(getattr(setting.lens.tokenizer, "mask_token_id", None), int)
+    observe = partial(
+        erasure.observe, variant="ferrando2022", replacement=None if known else "zero"
+    )  # causal models have no mask
     return ferrando2022_table2.judged(setting, observe, erasure.conclude, "blank_out")

@@ -46,7 +46,7 @@ def run(setting: Setting) -> Outcome:
     weight, norm = (float(shares[side][:, marks].sum(-1).mean()) for side in ("weight", "norm"))
     finding = Finding(
         "special tokens and punctuation have less of the norm than of the weight",
-        norm < weight,
+        norm < weight if weight > 0 else None,
         f"{norm:.2f} against {weight:.2f}",
     )
     return Outcome({"by_layer": pd.DataFrame(rows)}, {"fig3": figure}, {}, [finding], seen.skipped)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from mixlens.evaluations import norm_statistics
 from mixlens.experiments import kobayashi2020_table1
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
     for place, (key, name) in zip(places, (("token_weight", "weight"), ("token_norm", "|f(x)|")), strict=True):
         figures.scatter(table["rank"], table[key], x_label="frequency rank", y_label=name, axes=place)
     shown = f"rho {measured['rank and norm']:.2f} of norm, {measured['rank and weight']:.2f} of weight"
-    finding = Finding("rare tokens have longer vectors", measured["rank and norm"] > 0.2, shown)
+    finding = Finding("rare tokens have longer vectors", told(measured["rank and norm"] > 0.2, measured["rank and norm"]), shown)
     notes = "Ranks are of BERT's training text." if ranks else "Ranks were counted in these texts."
     return Outcome({"tokens": table}, {"fig6": figure}, measured, [finding], seen.skipped, notes)
 

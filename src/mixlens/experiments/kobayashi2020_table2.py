@@ -8,7 +8,7 @@ import pandas as pd
 
 from mixlens.evaluations import norm_statistics
 from mixlens.experiments import kobayashi2020_table1
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -32,8 +32,11 @@ def run(setting: Setting) -> Outcome:
 
 
 def findings(found: Mapping[str, float]) -> list[Finding]:
-    special = [found[name] for name in ("cls", "sep") if found[name] == found[name]]
-    mean = sum(special) / len(special) if special else float("nan")
-    holds = mean < min(-0.1, found["other"]) if special else None
-    shown = ", ".join(f"{key} {value:.2f}" for key, value in found.items() if value == value)
-    return [Finding("weight and norm go against each other on special tokens, more than on others", holds, shown)]
+    return [
+        Finding(
+            f"weight and norm go against each other on [{name.upper()}], more than on other tokens",
+            told(found[name] < min(-0.1, found["other"]), found[name]),
+            f"{found[name]:.2f}; others {found['other']:.2f}",
+        )
+        for name in ("cls", "sep")
+    ]

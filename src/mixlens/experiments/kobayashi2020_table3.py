@@ -10,7 +10,7 @@ import pandas as pd
 
 from mixlens.evaluations import word_alignment
 from mixlens.evaluations._case import Case
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.render import figures
 
 if TYPE_CHECKING:
@@ -65,7 +65,11 @@ def _findings(measured: dict[str, float]) -> list[Finding]:
     for how in word_alignment.SETTINGS:
         weight, norm = (measured.get(f"{name} {how} best layer", float("nan")) for name in ("attention", "attention_norm"))
         found.append(
-            Finding(f"norms align better than weights, {how}", bool(norm < weight - CLEARLY), f"{norm:.3f} against {weight:.3f}")
+            Finding(
+                f"norms align better than weights, {how}",
+                told(norm < weight - CLEARLY, norm, weight),
+                f"{norm:.3f} against {weight:.3f}",
+            )
         )
     return found
 

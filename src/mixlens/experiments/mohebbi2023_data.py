@@ -18,6 +18,7 @@ SPEC = Spec(
     kinds=("agreement",),
     data="anaphor number, determiner-noun (two), distractor relational noun, regular plural subject-verb of BLiMP",
     files=("blimp", "blimp_cues"),
+    own_files=("blimp", "blimp_cues"),
     models=mohebbi2023_fig1.SPEC.models,
     needs="language",
     published={"bert-base-uncased": {"accuracy": 0.96, "examples": PAPER_EXAMPLES}},
@@ -34,8 +35,9 @@ def run(setting: Setting) -> Outcome:
         .rename(columns={"size": "examples", "mean": "accuracy"})
     )
     accuracy = float(table.right.mean())
-    counts = ", ".join(f"{row.paradigm} {row.examples}" for row in groups.itertuples())
-    enough = len(table) >= PAPER_EXAMPLES if len(setting.examples) >= PAPER_EXAMPLES else None  # a sample cannot tell
+    counts = ", ".join(f"{paradigm} {count}" for paradigm, count in table.groupby("paradigm").cue.sum().items())
+    marked = int(table.cue.sum())
+    enough = marked >= PAPER_EXAMPLES if len(setting.examples) >= PAPER_EXAMPLES else None  # a sample cannot tell
     findings = [
         Finding("the model nearly always prefers the right word", accuracy > 0.9, f"{accuracy:.3f} of {len(table)}"),
         Finding(f"as many examples have a marked cue as the paper kept ({PAPER_EXAMPLES:,})", enough, counts),
@@ -49,4 +51,9 @@ def run(setting: Setting) -> Outcome:
 
 def _right(case: Case) -> dict[str, object]:
     target = getattr(case.example, "target", None)
-    return {"text": case.example.name, "paradigm": case.example.group or "all", "right": predicted(case) == target}
+    return {
+        "text": case.example.name,
+        "paradigm": case.example.group or "all",
+        "right": predicted(case) == target,
+        "cue": bool(getattr(case.example, "cues", ())),
+    }

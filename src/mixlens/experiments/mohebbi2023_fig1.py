@@ -20,6 +20,7 @@ SPEC = Spec(
     kinds=("agreement",),
     data="five BLiMP paradigms with marked cues",
     files=("blimp_cues", "blimp"),
+    own_files=("blimp_cues", "blimp"),
     models=("bert-base-uncased", "roberta-base", "electra-base-generator"),
     needs="language",
     cost="every measure once for each text",

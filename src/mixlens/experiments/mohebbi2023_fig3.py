@@ -19,6 +19,7 @@ SPEC = Spec(
     kinds=("agreement",),
     data=mohebbi2023_fig1.SPEC.data,
     files=mohebbi2023_fig1.SPEC.files,
+    own_files=mohebbi2023_fig1.SPEC.own_files,
     models=mohebbi2023_fig1.SPEC.models,
     needs="language",
     cost="every measure once for each text, then a few hundred small probes",

@@ -9,7 +9,7 @@ from mixlens.aggregation.target_row import rolled_out_absolute
 from mixlens.evaluations._case import Case
 from mixlens.experiments import mohebbi2023_fig1
 from mixlens.experiments._interface import Outcome, Setting, Spec
-from mixlens.measures import measures
+from mixlens.measures import refusal
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -33,7 +33,7 @@ def run(setting: Setting) -> Outcome:
     drawn, tables = {}, []
     for number, found in enumerate(seen.answers["maps"], 1):
         figure, places = figures.panels(
-            2 * len(MEASURES), columns=len(MEASURES), width=3.4, height=0.3 * len(found["tokens"]) + 1.2
+            len(found["scores"]), columns=len(found["scores"]) // 2, width=3.4, height=0.3 * len(found["tokens"]) + 1.2
         )
         for place, (name, how) in zip(places, found["scores"], strict=True):
             values = found["scores"][name, how]
@@ -50,13 +50,12 @@ def run(setting: Setting) -> Outcome:
 
 
 def _maps(case: Case) -> dict[str, object]:
-    specs = measures()
     scores: dict[tuple[str, str], np.ndarray] = {}
+    allowed = [name for name in MEASURES if refusal(name, case.recording.structure) is None]
     for how in ("", " + rollout"):
-        for name in MEASURES:
+        for name in allowed:
             rolled = rolled_out_absolute(case.maps(name)).row(case.target).scores if how else case.layer_rows(name)
             scores[name, how] = rolled / np.maximum(np.abs(rolled).sum(-1, keepdims=True), 1e-30)
-            assert not specs[name].explains_output
     marks = {token for tokens in case.cues for token in tokens}
     tokens = [f"» {label}" if place in marks else label for place, label in enumerate(case.row.labels)]
     return {"tokens": tokens, "scores": scores}

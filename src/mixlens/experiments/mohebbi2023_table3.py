@@ -6,7 +6,7 @@ from functools import partial
 
 from mixlens.evaluations import erasure
 from mixlens.experiments import mohebbi2023_fig1
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments._interface import Finding, Outcome, Setting, Spec, told
 from mixlens.experiments._ranked import ranked, ranked_bars
 from mixlens.measures import measures
 
@@ -16,6 +16,7 @@ SPEC = Spec(
     kinds=("agreement",),
     data=mohebbi2023_fig1.SPEC.data,
     files=mohebbi2023_fig1.SPEC.files,
+    own_files=mohebbi2023_fig1.SPEC.own_files,
     models=mohebbi2023_fig1.SPEC.models,
     needs="language",
     cost="every measure and n forward passes for each text",
@@ -37,7 +38,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
     table = ranked(results)
     values = {name: found.value for name, found in results.items()}
-    layered = {name: value for name, value in values.items() if not measures()[name].explains_output}
+    layered = {name: value for name, value in values.items() if not measures()[name].explains_output and value == value}
     best = max(layered, key=layered.__getitem__)
     findings = [
         Finding(
@@ -45,7 +46,11 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
             best == "value_zeroing",
             f"best: {best} {layered[best]:.2f}",
         ),
-        Finding("attention does not agree with blank-out", values["attention"] < 0.05, f"{values['attention']:.2f}"),
+        Finding(
+            "attention does not agree with blank-out",
+            told(values["attention"] < 0.05, values["attention"]),
+            f"{values['attention']:.2f}",
+        ),
     ]
     figure = ranked_bars(results, "agreement with blank-out")
     return Outcome({"spearman": table}, {"table3": figure}, values, findings, seen.skipped)
