@@ -193,6 +193,15 @@ def pages() -> dict[Path, str]:
     return found | {RESULTS / f"{paper}.md": paper_page(paper) for paper in papers()}
 
 
+def pruned() -> int:
+    """Deletes the figures that no page shows."""
+    shown = "\n".join(pages().values())
+    spare = [path for path in DATA.rglob("*.svg") if path.relative_to(RESULTS).as_posix() not in shown]
+    for path in spare:
+        path.unlink()
+    return len(spare)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--take", type=Path, help="a folder of results to take in first")
@@ -202,6 +211,7 @@ def main() -> None:
     for path, text in pages().items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    pruned()
 
 
 if __name__ == "__main__":
