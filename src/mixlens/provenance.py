@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from mixlens.measures._interface import Request, Spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+
+_SAMPLED = 256  # entries of each weight that are looked at
 
 
 def provenance_of(name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,6 +47,16 @@ def versions() -> dict[str, str]:
 def model_name(model: Any) -> str:
     """By what a model was loaded, a hub name or a folder; its class where it was built."""
     return str(getattr(model.config, "_name_or_path", None) or type(model).__name__)
+
+
+def weights_digest(model: Any) -> str:
+    """A folder may hold other weights tomorrow: a few entries of each tensor tell them apart."""
+    found = hashlib.sha256()
+    for name, weight in model.named_parameters():
+        flat = weight.detach().reshape(-1)
+        taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
+        found.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())
+    return found.hexdigest()[:16]
 
 
 def plain(value: Any) -> Any:

@@ -46,6 +46,6 @@ def target_row(maps: MixingMaps, spec: Spec, target: int, aggregate: str | int =
     return shares(rows.mean(0) if aggregate == "mean" else rows[-1 if aggregate == "last" else int(aggregate)])
 
 
-def rolled_out_absolute(maps: MixingMaps) -> MixingMaps:
-    """The rollout by the measure's own rule; of the sizes of scores that have both signs."""
-    return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout()
+def rolled_out_absolute(maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None) -> MixingMaps:
+    """`maps.rollout`, by the measure's own rule where nothing else is said; of the sizes of scores that have both signs."""
+    return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout(residual, normalize)

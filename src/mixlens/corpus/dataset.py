@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
@@ -56,6 +56,15 @@ class Dataset(Sequence[Example]):
             places = [place for place, example in enumerate(self.examples) if example.group == group]
             chosen.update(sorted(places, key=lambda place: _lot(self.examples[place], seed))[:share])
         return replace(self, examples=tuple(self.examples[place] for place in sorted(chosen)))
+
+
+def digest(examples: Iterable[Example]) -> str:
+    """Of everything that is known of the texts, in their order: another sample of as many is another one."""
+    found = hashlib.sha256()
+    for example in examples:
+        fields = {key: sorted(value) if isinstance(value, frozenset) else value for key, value in vars(example).items()}
+        found.update(repr((example.kind, sorted(fields.items()))).encode())
+    return found.hexdigest()[:16]
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import shares
+from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.errors import InvalidInput
 from mixlens.evaluations._interface import Result, Spec
 from mixlens.evaluations._sources import counted, explained_options, mean_and_spread, measured_row, rank_agreement
@@ -104,9 +104,7 @@ def plain_row(case: Case, measure: str, aggregate: str | int, explained: dict[st
     whole = measure not in specs or specs[measure].explains_output or specs[measure].reaches_input
     if whole or aggregate != "rollout":
         return measured_row(case, measure, aggregate, explained)
-    maps = case.maps(measure)
-    maps = maps.normalized(absolute=True) if maps.facts.signed else maps
-    return shares(maps.rollout(residual=0, normalize=True).row(case.target).scores[-1])
+    return shares(rolled_out_absolute(case.maps(measure), residual=0, normalize=True).row(case.target).scores[-1])
 
 
 def conclude(observations: Sequence[float]) -> Result:

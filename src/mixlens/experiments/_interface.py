@@ -55,20 +55,20 @@ class Setting:
     measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure, where not the usual ones
     memory: Memory = field(default_factory=Memory)
 
-    def cases(self, label: str = "texts", **options: Any) -> Iterable[Case]:
-        """The examples as cases, one at a time, with progress. A text that the model cannot take is an error that names it."""
+    def cases(self) -> Iterable[Case]:
+        """The examples as cases, one at a time, with progress."""
         from mixlens.evaluations._case import Case
 
-        for example in self.track(self.examples, label):
-            yield Case(self.lens, example, options=self.measure_options, **options)
+        for example in self.track(self.examples, "texts"):
+            yield Case(self.lens, example, options=self.measure_options)
 
-    def observed(self, questions: Mapping[Key, Callable[[Case], Any]], label: str = "texts", **options: Any) -> Observed[Key]:
+    def observed(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observed[Key]:
         """Asks the same questions of every text. A text that one of them cannot be asked of is left out of all, so that answers compare;
         a question that the model refuses is left out for every text."""
         asked, left_out = dict(questions), {}
         answers: dict[Key, list[Any]] = {key: [] for key in questions}
         skipped = []
-        for case in self.cases(label, **options):
+        for case in self.cases():
             found = {}
             try:
                 for key in list(asked):

@@ -6,24 +6,24 @@ made with other settings is never mixed up with this run: the error says what di
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mixlens import __version__
+from mixlens.corpus.dataset import digest
 from mixlens.corpus.examples import Aligned, Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module, resolved
 from mixlens.experiments._interface import Outcome, Setting, Spec
 from mixlens.experiments._memory import Memory
-from mixlens.provenance import model_name, plain
+from mixlens.provenance import model_name, plain, weights_digest
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -71,7 +71,8 @@ def reproduce(
     complete = {**_defaults(found.run), **options}
     settings = {
         "experiment": name, "model": model_name(lens.model), "dtype": str(next(lens.model.parameters()).dtype),
-        "data": _data_name(dataset), "texts": len(examples), "texts_digest": _digest(examples), "seed": seed,
+        "weights": weights_digest(lens.model), "other_weights": weights_digest(other.model) if other is not None else None,
+        "data": _data_name(dataset), "texts": len(examples), "texts_digest": digest(examples), "seed": seed,
         "other_model": model_name(other.model) if other is not None else None, "options": options, "all_options": plain(complete),
         "measure_options": dict(measure_options or {}), "mixlens": __version__,
     }  # fmt: skip
@@ -93,11 +94,6 @@ def reproduce(
 
 def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
     return {name: p.default for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY}
-
-
-def _digest(examples: Sequence[Example]) -> str:
-    """Of everything that is known of the texts: another sample of as many is another run."""
-    return hashlib.sha256(repr(list(examples)).encode()).hexdigest()[:16]
 
 
 def require_model(spec: Spec, lens: Lens) -> None:

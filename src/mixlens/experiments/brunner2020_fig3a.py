@@ -27,7 +27,7 @@ SPEC = Spec(
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     seen = setting.observed({"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)})
     shares = np.concatenate([np.asarray(text["own"]) for text in seen.answers["shares"]], 1)  # layer, token
-    quartiles = np.quantile(shares, (0.25, 0.5, 0.75), axis=1)
+    quartiles = np.asarray(context_contribution.conclude(seen.answers["shares"]).details["own"]).T
     table = pd.DataFrame(
         {
             "layer": np.arange(1, len(shares) + 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from mixlens.aggregation.target_row import rolled_out_absolute
+from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.evaluations._case import Case
 from mixlens.experiments import mohebbi2023_fig1
 from mixlens.experiments._interface import Outcome, Setting, Spec
@@ -55,7 +55,7 @@ def _maps(case: Case) -> dict[str, object]:
     for how in ("", " + rollout"):
         for name in allowed:
             rolled = rolled_out_absolute(case.maps(name)).row(case.target).scores if how else case.layer_rows(name)
-            scores[name, how] = rolled / np.maximum(np.abs(rolled).sum(-1, keepdims=True), 1e-30)
+            scores[name, how] = shares(rolled)
     marks = {token for tokens in case.cues for token in tokens}
     tokens = [f"» {label}" if place in marks else label for place, label in enumerate(case.row.labels)]
     return {"tokens": tokens, "scores": scores}

@@ -47,6 +47,7 @@ def measures() -> dict[str, Spec]:
     return {name: _spec(name) for name in names()}
 
 
+@functools.cache
 def _spec(name: str) -> Spec:
     module = _module(name)
     spec: Spec = module.SPEC
