@@ -13,22 +13,28 @@ from torch import Tensor
 from mixlens.kernels.chunks import pieces, wide
 from mixlens.kernels.decomposition import Decomposition
 
-_CACHED = 4 * 2**20  # on a CPU larger pieces leave the cache, and their pages are asked for again and again
+_CACHED = 4 * 2**20  # on a CPU larger pieces leave the cache
 
 
 def summed_norms(
     weights: Float[Tensor, "batch head target source"], vectors: Float[Tensor, "batch head source d_model"], limit: int
 ) -> Float[Tensor, "batch target source"]:
-    """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a temporary."""
+    """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a temporary.
+
+    The wide copies of all pieces share their memory: asking for new pages takes as long as filling them.
+    """
     batch, heads, targets, sources = weights.shape
-    norms = weights.new_empty(batch, targets, sources)
     limit = min(limit, _CACHED) if weights.device.type == "cpu" else limit
-    bytes_each = 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads)
-    for part in pieces(sources, bytes_each, limit):
-        at_source = wide(vectors[:, :, part].transpose(1, 2))
-        gram = at_source @ at_source.mT
-        by_source = wide(weights[..., part].permute(0, 3, 2, 1)).contiguous()
-        squares = (by_source @ gram).mul_(by_source).sum(-1)
+    parts = list(pieces(sources, 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads), limit))
+    norms = weights.new_empty(batch, targets, sources)
+    dtype, most = wide(vectors[..., :0]).dtype, max((part.stop - part.start for part in parts), default=0)
+    room_for_vectors = vectors.new_empty(batch, most, heads, vectors.shape[-1], dtype=dtype)
+    room_for_weights = weights.new_empty(batch, most, targets, heads, dtype=dtype)
+    for part in parts:
+        count = part.stop - part.start
+        at_source = room_for_vectors[:, :count].copy_(vectors[:, :, part].transpose(1, 2))
+        by_source = room_for_weights[:, :count].copy_(weights[..., part].permute(0, 3, 2, 1))
+        squares = (by_source @ (at_source @ at_source.mT)).mul_(by_source).sum(-1)
         norms[..., part] = squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)  # rounding may leave a tiny negative square
     return norms
 
