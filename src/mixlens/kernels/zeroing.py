@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mixlens.kernels.distances import Rows
 from mixlens.recording.perceptron import Perceptron, perceptron
-from mixlens.recording.site import Site, difference
+from mixlens.recording.site import Site, difference, rounding
 from mixlens.recording.tail import Tail, same_bar
 
 CHUNK_BYTES = 256 * 2**20
@@ -93,7 +93,7 @@ def sources_of(site: Site, weights: Tensor, linked: Tensor, text: int, columns: 
     """The named source columns, with the range of targets that read any of them: for causal attention those that come later."""
     rows = linked[:, columns].any(1).nonzero()[:, 0]
     targets = slice(int(rows[0]), int(rows[-1]) + 1)
-    taken = weights[text, heads, targets][:, :, columns].permute(2, 1, 0)
+    taken = weights[text, heads, targets][:, :, columns].permute(2, 1, 0).contiguous()  # else each source is a product by itself
     values = site.values[text, heads][:, columns].transpose(0, 1)
     return Sources(text, columns, targets, heads, taken, values, linked[targets][:, columns].T)
 
@@ -143,7 +143,7 @@ class ByProducts:
         factor = structure.branch_scale
         scale = factor.to(site.projected) if isinstance(factor, Tensor) else factor
         self.sums = site.residual[texts, positions] * structure.residual_scale + site.projected[texts, positions] * scale
-        self.output_weight = site.output_weight * scale
+        self.output_weight = site.output_weight if isinstance(scale, float) and scale == 1.0 else site.output_weight * scale
         self._kept: list[Tensor] = []
         self._kept_for: tuple[int, int, int] | None = None
         self.needs_normed = structure.output_norm is not None or not folded
@@ -237,18 +237,28 @@ class ByProducts:
 
 
 def fastest_rest(tail: Tail, weights: Tensor, real: Tensor, positions: Int[Tensor, "batch target"], *, per_head: bool) -> Rest:
-    """By products where the layer allows it and a few pairs come out the same by both ways; else by rows."""
-    by_rows = ByRows(tail, positions)
-    mlp = perceptron(tail.layer) if tail.mode == "shortcut" else None
-    if mlp is None:
-        return by_rows
-    d_model = int(tail.site.projected.shape[-1])
-    heads = 1 if per_head else int(weights.shape[1])
-    pairs = int(real.sum()) * (int(weights.shape[1]) if per_head else 1)
-    pays = pairs * (d_model - heads) >= 1.2 * d_model * (d_model + real.shape[0] * real.shape[2])
-    by_products = ByProducts(tail, mlp, positions, folded=pays)
+    """By products where the layer allows it and they prove right; else by rows."""
+    by_rows, mlp = ByRows(tail, positions), perceptron(tail.layer) if tail.mode == "shortcut" else None
+    texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
+    if mlp is not None:
+        d_model, heads = int(tail.site.projected.shape[-1]), int(weights.shape[1])
+        at_once, pairs = (1, int(real.sum()) * heads) if per_head else (heads, int(real.sum()))
+        pays = pairs * (d_model - at_once) >= 1.2 * d_model * (d_model + real.shape[0] * real.shape[2])
+        by_products = ByProducts(tail, mlp, positions, folded=pays)
+        if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
+            return by_products
+    tail.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
+    return by_rows
+
+
+def _proved(by_products: ByProducts, by_rows: ByRows, weights: Tensor, real: Tensor, recorded: Tensor) -> bool:
+    """Whether products give what the layer returned, and for a few pairs of the first text what the layer's own code gives."""
+    tail, asked = by_products.tail, real.any(2)
+    unedited = torch.stack([by_products(nothing_zeroed(tail.site, text, real.shape[1])) for text in range(len(real))])
+    if not difference(unedited[asked], recorded[asked]) <= rounding(tail.layer._call.hidden_in):
+        return False
     linked = (weights[0] != 0).any(0) & real[0]
     columns = linked.any(0).nonzero()[:, 0]
     columns = columns[torch.linspace(0, len(columns) - 1, 3).long().unique()]  # type: ignore[no-untyped-call]
     few = sources_of(tail.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
-    return by_products if difference(by_products(few), by_rows(few)) <= same_bar(weights) else by_rows
+    return difference(by_products(few), by_rows(few)) <= same_bar(weights)

@@ -57,13 +57,11 @@ def _layer_scores(
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
     real = _real(recording, request, positions, sources)
-    texts = torch.arange(batch, device=weights.device).repeat_interleave(count)
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalized else outputs)
 
-    tail.require_recorded_output(texts, positions.reshape(-1))
     rest = fastest_rest(tail, weights, real, positions, per_head=request.per_head)
     unedited = torch.stack([ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)])
 
