@@ -43,6 +43,7 @@ class Sizes:
     tokens: int = 128
     layer: int = 5  # the one that is compared with its naive form
     repeats: int = 7
+    calls: int = 21  # of a whole call: it is short, and a neighbour on the machine spoils most of a few
     seconds: float = 20.0  # no further repeat of a comparison after these
     short: int = 8  # tokens of the sentence on which the error of the probes is known
     config: Mapping[str, Any] = field(default_factory=dict)  # BERT-base is what an empty one gives
@@ -50,7 +51,7 @@ class Sizes:
 
 
 TINY = Sizes(
-    tokens=24, layer=1, repeats=2, seconds=1.0, short=4, threads=1,
+    tokens=24, layer=1, repeats=2, calls=2, seconds=1.0, short=4, threads=1,
     config={"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100},
 )  # fmt: skip
 
@@ -126,7 +127,7 @@ def passes_row(run: Run, row: Row, lens: mixlens.Lens, inputs: models.Inputs, si
     plain: Callable[[], Any] = partial(models.forward, lens.model, inputs)
     long = row.label.endswith("all targets") and sizes is not TINY  # one call is long enough; no warm-up
     found = in_turns(
-        {"forward": plain, "whole": whole}, repeats=3 if long else sizes.repeats, seconds=sizes.seconds, warm_up=not long
+        {"forward": plain, "whole": whole}, repeats=3 if long else sizes.calls, seconds=sizes.seconds, warm_up=not long
     )
     figure = Figure(f"{row.label}: forward passes", found["whole"].best / found["forward"].best, row.passes)
     run.passes.append((figure, f"call {found['whole']}, forward pass {found['forward']}"))
