@@ -23,6 +23,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"integrated_gradients": {"steps": 4}}
 # Quotients of small differences through a whole network: rounding in float32 shows in the fifth digit.
 LOOSER = {"deep_lift": 1e-4}
 REASONS = (UnsupportedModel, InvalidInput)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="NOT RUN: there is no GPU here")
 
 
 def explained(recording: Recording, name: str) -> dict[str, Any]:
@@ -139,12 +140,29 @@ def test_attention_implementation_changes_nothing(name: str) -> None:
         assert largest_difference(rows[0], sdpa[key][0]) <= 1e-4, key
 
 
+@needs_gpu
 @pytest.mark.parametrize("name", ZOO)
-def test_bfloat16_is_close_to_float32(name: str) -> None:
+def test_a_gpu_changes_nothing(name: str) -> None:
+    model, given = built(name, head=True), inputs(name)
+    here = {(m, s): rows for m, s, rows in measured(Lens(model).record(given))}
+    there = {(m, s): rows for m, s, rows in measured(Lens(model.to("cuda")).record(on("cuda", given)))}
+    assert {key for key in here.keys() ^ there.keys() if key[0] != "deep_lift"} == set()
+    for key in here.keys() & there.keys():
+        for row in (0, 1):
+            assert largest_difference(here[key][row], there[key][row]) <= LOOSER.get(key[0], 1e-5), (key, row)
+
+
+def on(device: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key: value.to(device) for key, value in given.items()}
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.mark.parametrize("name", ZOO)
+def test_bfloat16_is_close_to_float32(name: str, device: str) -> None:
     """The same weights, rounded once: what differs is the model's own arithmetic."""
-    half = built(name, torch.bfloat16, head=True)
-    wide = built(name, torch.bfloat16, head=True).to(torch.float32)
-    given = inputs(name, torch.bfloat16)
+    half = built(name, torch.bfloat16, head=True).to(device)
+    wide = built(name, torch.bfloat16, head=True).to(device, torch.float32)
+    given = on(device, inputs(name, torch.bfloat16))
     narrow_maps = {(m, s): rows for m, s, rows in measured(Lens(half).record(given))}
     wide_maps = {(m, s): rows for m, s, rows in measured(Lens(wide).record(given))}
     for key, rows in wide_maps.items():
