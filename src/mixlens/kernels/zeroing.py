@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mixlens.kernels.chunks import wide
 from mixlens.kernels.distances import Rows
 from mixlens.recording.perceptron import Perceptron, perceptron
 from mixlens.recording.site import Site, difference, rounding
@@ -107,20 +108,30 @@ def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
 
 
 class ByRows:
-    """Rows through the layer's own code."""
+    """Rows through the layer's own code.
+
+    Where a norm follows the attention module, o_i - c_ij is taken in float64: a source may carry nearly all of o_i (the first token of a
+    causal model all of its own), and the norm makes what is left, rounding included, as large as the whole was.
+    """
 
     def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
         self.tail, self.positions = tail, positions
+        site = tail.site
+        self.cast: Callable[[Tensor], Tensor] = wide if site.branch else lambda tensor: tensor
+        self.whole = site.projected
+        if site.branch:
+            product = wide(site.weights) @ wide(site.values)
+            self.whole = torch.einsum("bhte,hed->btd", product, wide(site.output_weight)) + wide(site.output_bias)
 
     def __call__(self, sources: Sources, /) -> Rows:
-        site = self.tail.site
-        vectors = torch.einsum("khe,hed->khd", sources.values, site.output_weight[sources.heads])
+        site, cast = self.tail.site, self.cast
+        vectors = torch.einsum("khe,hed->khd", cast(sources.values), cast(site.output_weight[sources.heads]))
         k, target = sources.linked.nonzero().unbind(1)
-        lost = torch.bmm(sources.weights, vectors)[k, target]
+        lost = torch.bmm(cast(sources.weights), vectors)[k, target]
         places = self.positions[sources.text, sources.targets][target]
         texts = torch.full_like(places, sources.text)
         found = [
-            self.tail(text, place, site.projected[text, place] - part)
+            self.tail(text, place, (self.whole[text, place] - part).to(site.projected.dtype))
             for text, place, part in zip(*(pieces(t, self.tail.rows) for t in (texts, places, lost)), strict=True)
         ]
         return torch.cat(found)
