@@ -21,6 +21,7 @@ from benchmarks import hidden_tokens, models, naive
 from benchmarks.imports import import_figures
 from benchmarks.report import RESULTS, Figure, change, circumstances, committed, described, save, say, table, write_section
 from benchmarks.timing import in_turns
+from mixlens.precision import matmul_precision
 
 ACCURATE = 1e-5  # difference in float32 from the naive form in float64, relative to the largest score: the bar
 FLOOR = "second product alone"  # of the feed-forward part, on all pairs: see `naive.second_products`
@@ -106,6 +107,10 @@ def kernel_row(run: Run, row: Row, recording: mixlens.Recording, layer: naive.Re
     turns = {"naive": slow, "fast": fast}
     all_pairs = row.measure == "value_zeroing" and not targets
     if all_pairs:
+        with matmul_precision("bf16"):
+            narrow = naive.relative_error(fast().scores[0], exact)
+        why = "asked for with precision=; a processor without such products takes float32"
+        run.accuracy.append((Figure(f"{row.label}, bf16: difference", narrow, tracked=False), why))
         turns["floor"] = partial(naive.second_products, layer)
     seconds = in_turns(turns, repeats=sizes.repeats, seconds=sizes.seconds, warm_up=False)
     figure = Figure(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -17,6 +16,7 @@ from benchmarks.hidden_tokens import mean_relative_error
 from benchmarks.naive import jacobian
 from benchmarks.report import Figure
 from benchmarks.timing import in_turns, once, spelled, timed
+from mixlens.precision import matmul_precision
 
 _HTA = "hidden_token_attribution"
 
@@ -93,17 +93,6 @@ class Bench:
         )
 
 
-@contextlib.contextmanager
-def precision(name: str) -> Iterator[None]:
-    """TF32 or full float32 in matrix products."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision({"TF32": "high", "float32": "highest"}[name])
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def _errors(found: Any, expected: Any) -> str:
     worst = naive.relative_error(found, expected)
     return f"largest {worst:.0e} of the largest score, mean relative {mean_relative_error(found, expected):.0e}"
@@ -113,12 +102,12 @@ def _errors(found: Any, expected: Any) -> str:
 
 
 def value_zeroing(bench: Bench) -> None:
-    """All targets of a text, all layers, in both precisions."""
+    """All targets of a text, all layers, in every precision."""
     lens = bench.bert()
     inputs = models.tokens(lens.model, bench.sizes.text)
     scores = {}
-    for name, bar in (("TF32", 0.4), ("float32", 1.0)):
-        with precision(name):
+    for name, bar in (("TF32", 0.4), ("float32", 1.0), ("bf16", None)):
+        with matmul_precision(name.lower()):
             scores[name] = lens.measure("value_zeroing", inputs).scores  # also the warm-up
             seconds = timed(lambda: lens.measure("value_zeroing", inputs), repeats=3, warm_up=False)
             bench.profile(f"value_zeroing in {name}", lambda: lens.measure("value_zeroing", inputs))
@@ -137,7 +126,7 @@ def hidden_token_attribution(bench: Bench) -> None:
     lens.measure(_HTA, inputs, probes=16)  # warm-up
     scores = {}
     for name, bar in (("TF32", 3.0), ("float32", 12.0)):
-        with precision(name):
+        with matmul_precision(name.lower()):
             lens.measure(_HTA, inputs, probes=16)
             found: list[Any] = []
             seconds = once(lambda found=found: found.append(lens.measure(_HTA, inputs)))
@@ -170,7 +159,7 @@ def alti(bench: Bench) -> None:
             naive.MAPS["alti"](layer)
 
     for name, bar in (("float32", 10.0), ("TF32", None)):
-        with precision(name):
+        with matmul_precision(name.lower()):
             fast = mixlens.measure("alti", recording).scores[-1]
             error = naive.relative_error(fast, naive.MAPS["alti"](layers[-1]))
             found = in_turns({"fast": lambda: mixlens.measure("alti", recording), "slow": slow}, repeats=3, seconds=15)
