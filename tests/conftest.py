@@ -10,9 +10,12 @@ from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-install_import_hook(
-    [f"mixlens.{part}" for part in ("recording", "kernels", "measures", "identifiability", "aggregation")], "beartype.beartype"
-)
+_KERNELS = sorted((Path(__file__).resolve().parents[1] / "src" / "mixlens" / "kernels").glob("*.py"))
+_PARTS = ["recording", "measures", "identifiability", "aggregation"]
+_PARTS += [
+    f"kernels.{file.stem}" for file in _KERNELS if file.stem != "fused_gains"
+]  # Triton compiles from the source as it stands
+install_import_hook([f"mixlens.{part}" for part in _PARTS], "beartype.beartype")
 
 import torch  # noqa: E402
 

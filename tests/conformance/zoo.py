@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 import transformers as hf
 from torch import Tensor, nn
@@ -373,6 +374,20 @@ def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None =
     if attention is not None:
         model.set_attn_implementation(attention)
     return model
+
+
+def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[nn.Module]:
+    """The same model with either attention implementation. Skips where it has one only, or where its own two outputs differ."""
+    try:
+        models = [built(name, attention=kind, head=head) for kind in ("eager", "sdpa")]
+    except ValueError as error:
+        pytest.skip(f"{name} has one implementation only: {str(error)[:60]}")
+    with torch.no_grad():
+        eager, sdpa = (model(**inputs(name))[0] for model in models)
+    apart = float((eager - sdpa).abs().max() / eager.abs().max())
+    if apart > 1e-3:
+        pytest.skip(f"the model's own eager and sdpa paths differ by {apart:.1g}: each is measured as it is")
+    return models
 
 
 def inputs(name: str, dtype: torch.dtype = torch.float32, rows: int = 2, tokens: int = 9, seed: int = 1) -> dict[str, Tensor]:

@@ -12,9 +12,9 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-from mixlens import Lens
+from mixlens import InvalidInput, Lens
 from mixlens.recording import model_structure
-from tests.conformance.zoo import HEADS, INNER, LAYERS, VOCABULARY, WIDTH, ZOO, built, inputs, randomised
+from tests.conformance.zoo import HEADS, INNER, LAYERS, VOCABULARY, WIDTH, ZOO, as_eager_and_sdpa, built, inputs, randomised
 
 
 def _same(a: Tensor, b: Tensor, bar: float = 1e-5) -> bool:
@@ -108,13 +108,7 @@ def test_peak_memory_does_not_grow_with_layers_times_n_squared() -> None:
 @pytest.mark.parametrize("name", list(ZOO))
 def test_attention_implementation_changes_nothing(name: str) -> None:
     """Loaded as eager or as sdpa: the same numbers, where a model offers both."""
-    try:
-        models = [built(name, attention=kind) for kind in ("eager", "sdpa")]
-    except ValueError as error:
-        pytest.skip(f"{name} has one implementation only: {str(error)[:60]}")
-    if name == "falcon-alibi":
-        pytest.skip("its own eager and sdpa paths differ by 0.4: each is recorded as it is")
-    one, other = (Lens(model).record(inputs(name)) for model in models)
+    one, other = (Lens(model).record(inputs(name)) for model in as_eager_and_sdpa(name))
     for stack in one.structure.stacks:
         for a, b in zip(one.layers(stack.name), other.layers(stack.name), strict=True):
             assert _same(a.output, b.output)
@@ -234,3 +228,11 @@ def test_report_of_a_verified_model() -> None:
     assert report.stacks[1].causal
     assert report.native_error < 1e-5
     assert max(report.stacks[0].errors) < 1e-5
+
+
+def test_edited_values_may_be_given_for_query_heads_that_agree() -> None:
+    layer = Lens(built("llama")).record(inputs("llama")).layers()[0]
+    shared = layer.site().values[1:, ::2] * 0.5  # of the two key-value heads
+    assert torch.equal(layer.rerun(1, values=shared.repeat_interleave(2, 1)), layer.rerun(1, values=shared))
+    with pytest.raises(InvalidInput, match="must be the same"):
+        layer.rerun(1, values=torch.randn_like(shared.repeat_interleave(2, 1)))

@@ -132,7 +132,9 @@ class Layer:
         position = kinds.index(kind)
 
         def edited(number: int, original: Tensor) -> Tensor:
-            return original if number != position or values is None else values.to(original.dtype).expand(original.shape)
+            if number != position or values is None:
+                return original
+            return _for_heads(values.to(original.dtype), int(original.shape[1])).expand(original.shape)
 
         args, kwargs = expanded(self._call, self.structure.axes, row, copies)
         module, dtype = self.module, computing_dtype(self._call.hidden_in.dtype)
@@ -145,6 +147,21 @@ class Layer:
             module, self._recording.structure.backend, args, kwargs, batch=copies, hidden=hidden, replace_output=replaced,
             edit_values=edited if values is not None else None, grad=grad,
         )  # fmt: skip
+
+
+def _for_heads(
+    values: Float[Tensor, "copies some_heads source d_head"], heads: int
+) -> Float[Tensor, "copies heads source d_head"]:
+    """Values for as many heads as one attention call takes: code that repeats grouped values may do so in some calls and not in others."""
+    given = int(values.shape[1])
+    if given < heads:
+        return values.repeat_interleave(heads // given, 1)
+    groups = values.reshape(len(values), heads, -1, *values.shape[2:])
+    if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
+        raise InvalidInput(
+            f"this attention has {heads} value heads; values of query heads that share one of them must be the same"
+        )
+    return groups[:, :, 0]
 
 
 @dataclass
