@@ -138,13 +138,14 @@ def test_attention_implementation_changes_nothing(name: str) -> None:
 @needs_gpu
 @pytest.mark.parametrize("name", ZOO)
 def test_a_gpu_changes_nothing(name: str) -> None:
+    """Up to rounding; what explains an output goes through the whole network twice and keeps a digit less."""
     model, given = built(name, head=True), inputs(name)
     here = {(m, s): rows for m, s, rows in measured(Lens(model).record(given))}
     there = {(m, s): rows for m, s, rows in measured(Lens(model.to("cuda")).record(on("cuda", given)))}
     assert {key for key in here.keys() ^ there.keys() if key[0] != "deep_lift"} == set()
     for key in here.keys() & there.keys():
         for row in (0, 1):
-            assert largest_difference(here[key][row], there[key][row]) <= LOOSER.get(key[0], 1e-5), (key, row)
+            assert largest_difference(here[key][row], there[key][row]) <= (1e-4 if key[0] in OF_AN_OUTPUT else 1e-5), (key, row)
 
 
 def on(device: str, given: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -119,9 +119,10 @@ class ByRows:
         site = tail.site
         self.cast: Callable[[Tensor], Tensor] = wide if site.branch else lambda tensor: tensor
         self.whole = site.projected
-        if site.branch:
-            product = wide(site.weights) @ wide(site.values)
-            self.whole = torch.einsum("bhte,hed->btd", product, wide(site.output_weight)) + wide(site.output_bias)
+        if site.branch:  # head by head: wide weights of all heads would be the largest tensor of all
+            self.whole = wide(site.output_bias).expand_as(site.projected).clone()
+            for head, matrix in enumerate(site.output_weight):
+                self.whole += wide(site.weights[:, head]) @ wide(site.values[:, head]) @ wide(matrix)
 
     def __call__(self, sources: Sources, /) -> Rows:
         site, cast = self.tail.site, self.cast
