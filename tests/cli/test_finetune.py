@@ -26,7 +26,7 @@ def test_prompt_on_the_bundled_set_and_the_result_is_a_model(tmp_path: Path) -> 
     out = tmp_path / "model"
     result = run(app, ["finetune", "prompt", "--out", str(out), "--sample", "20", "--epochs", "1", "--batch", "4"])
     assert result.exit_code == 0, result.output
-    assert "using the bundled agreement set" in result.stderr
+    assert "using the bundled agreement sentences" in result.stderr
     assert "epoch 1 of 1: loss" in result.stderr
     assert "held-out examples  before   after" in result.stdout
     mapped = run(app, ["map", "The dog [MASK] old.", "--model", str(out), "--measure", "attention", "--target", "[MASK]"])

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mixlens.corpus import Dataset
     from mixlens.trust.run import Progress
 
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
@@ -42,7 +41,7 @@ def benchmark(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Rank every measure on a model by every evaluation that fits the data, with honest intervals."""
-    dataset = _dataset(data, kind, sample, seed)
+    dataset = dataset_from(data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed)
     lens = lens_from(model, device, dtype, trust_remote_code)
     other = None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
     from mixlens import trust
@@ -65,15 +64,6 @@ def benchmark(
 
 def _names(given: str) -> list[str] | None:
     return None if given == "all" else [name.strip() for name in given.split(",") if name.strip()]
-
-
-def _dataset(data: str | None, kind: str | None, sample: int | None, seed: int) -> Dataset:
-    from mixlens import corpus
-
-    if data is None:
-        print("no --data given: using the bundled agreement sentences", file=sys.stderr)
-        return corpus.bundled().sample(sample or BUNDLED_SAMPLE, seed)
-    return corpus.read(data, kind, sample=sample, seed=seed)
 
 
 @contextmanager

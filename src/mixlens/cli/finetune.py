@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -76,19 +75,9 @@ def finetune(
 
 
 def _read(task: Task, data: str | None, sample: int | None, seed: int) -> Dataset:
-    from mixlens import corpus
-
-    if data is not None:
-        found = corpus.read(data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed)
-    elif task is Task.prompt:
-        print("no --data given: using the bundled agreement set", file=sys.stderr)
-        found = corpus.bundled() if sample is None else corpus.bundled().sample(sample, seed)
-    else:
+    if data is None and task is not Task.prompt:
         raise InvalidInput("classification needs --data: a file with a text and a label in each row")
-    if found.errors:
-        name, reason = found.errors[0]
-        print(f"{len(found.errors)} rows of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
-    return found
+    return dataset_from(data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed)
 
 
 def _with(settings: Settings, chosen: dict[str, Any]) -> Settings:

@@ -1,4 +1,4 @@
-"""Options that every command which loads a model shares."""
+"""Options that every command which loads a model shares, and how models and data are loaded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.corpus import Dataset
     from mixlens.lens import Lens
 
 ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Hub name or folder. Default: the bundled masked LM.")]
@@ -55,3 +56,18 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
     except (RuntimeError, AssertionError) as error:
         raise InvalidInput(f"--device {device}: {str(error).splitlines()[0]}") from error
     return lens
+
+
+def dataset_from(data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0) -> Dataset:
+    """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are told, not lost in silence."""
+    from mixlens import corpus
+
+    if data is None:
+        print("no --data given: using the bundled agreement sentences", file=sys.stderr)
+        return corpus.bundled() if sample is None else corpus.bundled().sample(sample, seed)
+    found = corpus.read(data, kind, sample=sample, seed=seed)
+    if found.errors:
+        name, reason = found.errors[0]
+        rows = f"{len(found.errors)} row" + "s" * (len(found.errors) > 1)
+        print(f"{rows} of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
+    return found

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
 from mixlens.cli.options import read_value
 from mixlens.errors import InvalidInput, MixlensError
 
@@ -59,11 +60,11 @@ def reproduce_command(
     other = lens_from(other_model, device, dtype, trust_remote_code) if other_model is not None else None
     from mixlens.experiments._memory import Memory
 
-    memory = Memory()
+    memory, read = Memory(), cache(dataset_from)  # each data set once, however many experiments take it
     results, failures = [], []
     for experiment in dict.fromkeys(chosen):
         try:
-            results.append(_one(experiment, lens, other, data, out, sample, seed, option or [], memory, quiet=as_json))
+            results.append(_one(experiment, lens, other, data, read, out, sample, seed, option or [], memory, quiet=as_json))
         except (MixlensError, ImportError) as error:
             if len(chosen) == 1:
                 raise
@@ -76,15 +77,17 @@ def reproduce_command(
 
 
 def _one(
-    name: str, lens: Any, other: Any, data: Path | None, out: Path, sample: int | None, seed: int, option: list[str], memory: Any,
+    name: str, lens: Any, other: Any, data: Path | None, read: Callable[[str | None], Dataset], out: Path,
+    sample: int | None, seed: int, option: list[str], memory: Any,
     *, quiet: bool,
 ) -> Any:  # fmt: skip
     from mixlens.experiments import module
-    from mixlens.experiments._reproduce import reproduce, require_model
+    from mixlens.experiments._reproduce import data_path, reproduce, require_model
 
     spec = module(name).SPEC
     require_model(spec, lens)
-    dataset = _dataset(spec, data) if spec.kinds else None
+    path = None if data is None else str(data_path(spec, data))
+    dataset = read(path) if spec.kinds else None
     context = {"data_folder": data} if data is not None else {}
     options = _options(module(name).run, option)
     done = reproduce(
@@ -115,15 +118,6 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
             raise InvalidInput(f"--option {word}: write name=value; this experiment has: {', '.join(known) or 'no options'}")
         found[key] = tuple(value.split(",")) if known[key].startswith("Sequence") else read_value(key, value, known[key])
     return found
-
-
-def _dataset(spec: Spec, given: Path | None) -> Dataset:
-    from mixlens import corpus
-    from mixlens.experiments._reproduce import data_path
-
-    if given is None:
-        return corpus.bundled()
-    return corpus.read(data_path(spec, given))
 
 
 def _tracked(items: Iterable[Any], label: str) -> Iterable[Any]:
