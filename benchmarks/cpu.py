@@ -44,7 +44,7 @@ class Sizes:
     tokens: int = 128
     layer: int = 5  # the one that is compared with its naive form
     repeats: int = 7
-    calls: int = 21  # of a whole call: it is short, and a neighbour on the machine spoils most of a few
+    calls: int = 21  # of a whole call: it is short, and on a shared machine most of a few may be disturbed
     seconds: float = 20.0  # no further repeat of a comparison after these
     short: int = 8  # tokens of the sentence on which the error of the probes is known
     config: Mapping[str, Any] = field(default_factory=dict)  # BERT-base is what an empty one gives

@@ -17,35 +17,29 @@ differ by more than `AGREEMENT` of the largest (`ROUNDED` for inseq's value zero
 from __future__ import annotations
 
 import argparse
-import copy
 import importlib.metadata
 import importlib.util
 import random
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
 
 import mixlens
 from benchmarks import models
+from benchmarks.peer_rows import NAMES, NEXT, Call, Case, Task, relative, tasks
 from benchmarks.report import RESULTS, Figure, circumstances, described, number, save, say, table, write_section
 from benchmarks.timing import Timing, in_turns
 
-ROUNDED = 5e-3  # the same for inseq's value zeroing, which has 1 - cos in float32: about seven digits behind the point
-AGREEMENT = 1e-5  # of the largest score, in float32: beyond this it is another quantity
 INSTALL = {"captum": "captum", "inseq": "inseq", "transformer_lens": "transformer-lens"}  # what pip calls them
-NAMES = {"captum": "Captum", "inseq": "inseq", "transformer_lens": "TransformerLens"}
 KINDS = {"GPT-2": "GPT2LMHeadModel", "GPT-J": "GPTJForCausalLM", "BLOOM": "BloomForCausalLM"}
 WORDS = "the old man and his two dogs are in the house with a small red door which they can not open"
-NEXT = " and"  # the token whose probability gradients explain
-STEPS = 10  # of integrated gradients
 
 
 @dataclass(frozen=True)
@@ -61,53 +55,6 @@ class Sizes:
 
 
 TINY = Sizes(tokens=(12,), layers=2, width=32, heads=4, repeats=2, long=1, seconds=1.0, threads=1)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model and a text; `word` is the token that follows it."""
-
-    model: Any
-    tokenizer: Any
-    text: str
-    ids: Tensor
-    word: int
-
-    @property
-    def baseline(self) -> Tensor:
-        """The text with a padding token for every word: what integrated gradients and DeepLIFT start from."""
-        blank = torch.full_like(self.ids, self.tokenizer.pad_token_id)
-        return torch.where(self.ids == self.tokenizer.bos_token_id, self.ids, blank)
-
-    def probability(self, ids: Tensor, model: Any = None) -> Tensor:
-        logits: Tensor = (model or self.model)(ids, attention_mask=torch.ones_like(ids)).logits
-        return logits[:, -1].softmax(-1)[:, self.word]
-
-
-Call = Callable[[], Any]
-Prepared = tuple[Call, Callable[[Any], Tensor]]  # what is timed, and how its scores are read
-
-
-@dataclass(frozen=True)
-class Task:
-    """A quantity that a peer computes, and the call of mixlens for it."""
-
-    peer: str
-    what: str
-    model: str
-    prepare: Callable[[Case], Prepared]  # loads the peer
-    measure: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    ours: Callable[[mixlens.MixingMaps, Tensor], Tensor] = lambda maps, scores: scores
-    compare: Callable[[Case, Tensor, Tensor], tuple[float | None, str]] | None = None  # default: the same quantity
-    scope: str = ""
-    long: bool = False
-    only: int | None = None  # the longest text
-    within: float = AGREEMENT
-
-    @property
-    def label(self) -> str:
-        return f"{NAMES[self.peer]}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -137,169 +84,6 @@ class Row:
             "—" if self.ratio is None else f"{number(self.ratio)}×",
             "—" if self.difference is None else f"{self.difference:.0e}" if self.difference else "0", self.remark,
         ]  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------------------- peers
-
-
-def captum_gradient(case: Case) -> Prepared:
-    from captum.attr import LayerGradientXActivation
-
-    model = copy.deepcopy(case.model)
-    method = LayerGradientXActivation(partial(case.probability, model=model), model.transformer.drop)
-    return partial(method.attribute, case.ids), lambda found: found[0].sum(-1)
-
-
-def captum_integrated(case: Case) -> Prepared:
-    from captum.attr import LayerIntegratedGradients
-
-    model = copy.deepcopy(case.model)
-    method = LayerIntegratedGradients(partial(case.probability, model=model), model.transformer.drop)
-    return partial(method.attribute, case.ids, case.baseline, n_steps=STEPS), lambda found: found[0].sum(-1)
-
-
-def lens_attention(case: Case) -> Prepared:
-    bridge = _bridge(case)
-
-    @torch.no_grad()
-    def call() -> Any:
-        return bridge.run_with_cache(case.ids, names_filter=lambda name: name.endswith("hook_pattern"))[1]
-
-    return call, lambda cache: torch.stack([cache["pattern", layer][0] for layer in range(case.model.config.n_layer)])
-
-
-def lens_norms(case: Case) -> Prepared:
-    bridge = _bridge(case)
-
-    @torch.no_grad()
-    def call() -> Any:
-        cache = bridge.run_with_cache(case.ids, names_filter=lambda name: name.endswith(("hook_pattern", "hook_v")))[1]
-        found = []
-        for layer in range(case.model.config.n_layer):
-            written = torch.einsum("jhd,hdm->hjm", cache["v", layer][0], bridge.blocks[layer].attn.W_O)
-            found.append(torch.einsum("hij,hjm->ijm", cache["pattern", layer][0], written).norm(dim=-1))
-        return torch.stack(found)
-
-    return call, lambda found: found
-
-
-def _bridge(case: Case) -> Any:
-    from transformer_lens import TransformerBridge
-
-    model, tokenizer = copy.deepcopy(case.model), copy.deepcopy(case.tokenizer)
-    return TransformerBridge.boot_transformers("local", hf_model=model, tokenizer=tokenizer, device="cpu")
-
-
-def inseq_method(method: str, read: Callable[[Tensor], Tensor], every_target: bool = False, **options: Any) -> Any:
-    """`read` gets [source, target, ...]. inseq returns rows for what was generated: after the whole text, or after its first word."""
-
-    def prepare(case: Case) -> Prepared:
-        import inseq
-
-        model = inseq.load_model(copy.deepcopy(case.model), method, tokenizer=copy.deepcopy(case.tokenizer))
-        prompt = case.text.split()[0] if every_target else case.text
-        call = partial(model.attribute, prompt, case.text + NEXT, show_progress=False, **options)
-        return call, lambda found: read(found.sequence_attributions[0].target_attributions[: case.ids.shape[1]])
-
-    return prepare
-
-
-# -------------------------------------------------------------------------------------------------- comparisons
-
-
-def relative(theirs: Tensor, ours: Tensor) -> float:
-    """The largest difference, relative to the largest score."""
-    if theirs.shape != ours.shape:
-        raise ValueError(f"scores of shape {tuple(theirs.shape)} and {tuple(ours.shape)}")
-    return float((theirs.nan_to_num() - ours).abs().max() / ours.abs().max())
-
-
-def after_first(_: mixlens.MixingMaps, scores: Tensor) -> Tensor:
-    """Without the row of the first mark, which sees itself alone and of which inseq says nothing."""
-    return scores if scores.shape[-2] == 1 else scores[..., 1:, :]
-
-
-def zeroing_differs(_: Case, theirs: Tensor, ours: Tensor) -> tuple[float, str]:
-    """inseq sets distances below 1e-5 to zero and divides each row by its sum: the same is done to ours, in the same places."""
-    kept = theirs.nan_to_num() > 0
-    if bool((ours[:-1][~kept[:-1]] > 1.1e-5).any()):
-        return float("inf"), "zeros of inseq where the distance is above its threshold"
-    shares = torch.where(kept, ours, 0.0)
-    shares = shares / shares.sum(-1, keepdim=True).clamp_min(1e-30)
-    last = relative(theirs[-1], shares[-1])
-    return relative(theirs[:-1], shares[:-1]), f"the last layer apart, which inseq takes after the model's final norm: {last:.0e}"
-
-
-@torch.no_grad()
-def sums_differ(case: Case, theirs: Tensor, ours: Tensor) -> tuple[None, str]:
-    wanted = float(case.probability(case.ids) - case.probability(case.baseline))
-    missed = [abs(float(found.sum()) - wanted) / abs(wanted) for found in (theirs, ours)]
-    return None, (
-        f"other numbers ({relative(theirs, ours):.0%} of the largest): Captum's rules, plain gradients where it has none; "
-        f"the sum misses f(x) − f(baseline) by {missed[0]:.0%}, ours by {missed[1]:.0%}"
-    )
-
-
-ON_CAPTUM = "both run Captum's integration"
-EXPLAINED = {"word": NEXT.strip()}
-INTEGRATED = {**EXPLAINED, "steps": STEPS, "baseline": "pad"}
-ZEROING = "inseq: one pass of the model for each token"
-
-
-def tasks() -> list[Task]:
-    summed = inseq_method("input_x_gradient", lambda found: found[:, 0].sum(-1))
-    length = inseq_method("saliency", lambda found: found[:, 0].norm(dim=-1))
-    integrated = inseq_method("integrated_gradients", lambda found: found[:, 0].sum(-1), n_steps=STEPS)
-    lifted = inseq_method("deeplift", lambda found: found[:, 0].sum(-1))
-    attention = inseq_method("attention", lambda found: found.permute(2, 3, 1, 0), every_target=True)
-    row = inseq_method("value_zeroing", lambda found: found.permute(2, 1, 0))
-    whole = inseq_method("value_zeroing", lambda found: found.permute(2, 1, 0), every_target=True)
-
-    def flat(_: mixlens.MixingMaps, scores: Tensor) -> Tensor:
-        return scores[0, 0]
-
-    def zeroing(what: str, model: str, prepare: Any, options: Mapping[str, Any], **more: Any) -> Task:
-        return Task(
-            "inseq",
-            what,
-            model,
-            prepare,
-            "value_zeroing",
-            options,
-            after_first,
-            zeroing_differs,
-            ZEROING,
-            long=True,
-            within=ROUNDED,
-            **more,
-        )
-
-    return [
-        Task("captum", "LayerGradientXActivation", "GPT-2", captum_gradient, "gradient_x_input", EXPLAINED, flat),
-        Task(
-            "captum", f"LayerIntegratedGradients, {STEPS} steps", "GPT-2", captum_integrated, "integrated_gradients", INTEGRATED,
-            flat, scope=ON_CAPTUM, long=True, only=64,
-        ),
-        Task("transformer_lens", "run_with_cache, patterns", "GPT-2", lens_attention, "attention", {"per_head": True}),
-        Task(
-            "transformer_lens", "norms from pattern, v and W_O", "GPT-2", lens_norms, "attention_norm",
-            scope="no function of TransformerLens: three lines over its cache",
-        ),
-        Task("inseq", "attention", "GPT-2", attention, "attention", {"per_head": True}, after_first),
-        Task("inseq", "saliency", "GPT-J", length, "gradient_norm", EXPLAINED, flat),
-        Task("inseq", "input_x_gradient", "GPT-J", summed, "gradient_x_input", EXPLAINED, flat),
-        Task(
-            "inseq", f"integrated_gradients, {STEPS} steps", "GPT-J", integrated, "integrated_gradients", INTEGRATED, flat,
-            scope=ON_CAPTUM, long=True, only=64,
-        ),
-        Task("inseq", "deeplift", "GPT-J", lifted, "deep_lift", {**EXPLAINED, "baseline": "pad"}, flat, sums_differ),
-        zeroing("value_zeroing", "GPT-2", whole, {}, only=64),
-        zeroing("value_zeroing, one target", "BLOOM", row, {"targets": [-1]}, only=64),
-        zeroing("value_zeroing", "BLOOM", whole, {}, only=64),
-    ]  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------------------------------ runs
 
 
 def installed(module: str) -> bool:
@@ -341,13 +125,13 @@ def compared(task: Task, given: Case, sizes: Sizes) -> Row:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 call, read = task.prepare(given)
-                theirs, scores = read(call()).detach(), task.ours(maps, torch.as_tensor(maps.scores))
+                theirs = read(call()).detach()
         except Exception as error:  # of the peer, whatever it is
             lines = str(error).splitlines() or [""]
             remark = f"does not run with transformers {transformers.__version__}: {type(error).__name__}: {lines[0][:100]}"
         else:
             same = task.compare or (lambda _, theirs, ours: (relative(theirs, ours), ""))
-            difference, said = same(given, theirs, scores)
+            difference, said = same(given, theirs, task.ours(maps, torch.as_tensor(maps.scores)))
             remark = "; ".join(part for part in (remark, said) if part)
             runs = {"theirs": call, **runs}
     repeats = sizes.long if task.long else sizes.repeats
@@ -394,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shown = table(HEADER, [row.cells() for row in rows])
     say("\n" + shown + "\n\n" + described(facts))
     wrong = [figure.key for figure in figures(rows) if figure.passed is False]
-    if chosen.out is not None or not chosen.tiny:
+    if chosen.out is not None or not (chosen.tiny or wrong):
         lines = [dict(zip(HEADER, row.cells(), strict=True)) for row in rows]
         save(chosen.out or RESULTS / "peers.json", facts, figures(rows), rows=lines)
     if chosen.out is None and not chosen.tiny and not wrong:

@@ -24,6 +24,7 @@ from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.provenance import plain, provenance_of
 from mixlens.row import Row, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
+from mixlens.words import Merge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -296,7 +297,7 @@ class MixingMaps:
         columns, rows = words.spans(self.source_row, sources or ()), words.spans(self.target_row, targets or ())
         return self._merged(columns, rows, merge_sources, merge_targets, step)
 
-    def _merged(self, columns: words.Merge, rows: words.Merge, sources: str, targets: str, step: str) -> MixingMaps:
+    def _merged(self, columns: Merge, rows: Merge, sources: str, targets: str, step: str) -> MixingMaps:
         scores = words.merged(self.scores, [range(a, b) for a, b in columns[0]], -1, sources)
         pieces = [[i for i, at in enumerate(self.target_positions) if a <= at < b] for a, b in rows[0]]
         held = tuple(number for number, group in enumerate(pieces) if group)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import peers, report
+from benchmarks import peer_rows, peers, report
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_other_numbers_fail_the_command(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_peer_that_fails_is_a_row_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: peers.Case) -> peers.Prepared:
+    def broken(_: peer_rows.Case) -> peer_rows.Prepared:
         raise TypeError("no such hook\nmore lines")
 
     monkeypatch.setattr(peers, "installed", lambda module: True)

@@ -115,7 +115,7 @@ def rest_of(name: str, site: str, index: int = 1):
     weights = tail.site.weights
     positions = torch.arange(weights.shape[2])[None]
     real = torch.ones(1, *weights.shape[2:], dtype=torch.bool)
-    return fastest_rest(tail, weights, real, positions, per_head=False), ByRows(tail, positions), weights, real
+    return fastest_rest(tail, weights, real, positions, per_head=False), ByRows(tail, weights, positions), weights, real
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,23 @@ def test_a_product_that_does_not_fit_is_not_used(monkeypatch):
     right = ByProducts.outputs
     monkeypatch.setattr(ByProducts, "outputs", lambda self, sources: right(self, sources) * 1.001)
     assert isinstance(rest_of("bert", "encoder")[0], ByRows)
+
+
+def test_products_that_miss_what_the_layer_returned_are_not_used(monkeypatch):
+    right = ByProducts.outputs
+    wrong = lambda self, sources: right(self, sources) * (1.01 if sources.columns is None else 1.0)  # noqa: E731
+    monkeypatch.setattr(ByProducts, "outputs", wrong)
+    assert isinstance(rest_of("bert", "encoder")[0], ByRows)
+
+
+def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run():
+    recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
+    tail = Tail(recorded.layers()[0], "self")
+    tail.layer._call.output = tail.layer._call.output + 0.1
+    weights, positions = tail.site.weights, torch.arange(6)[None]
+    rest = fastest_rest(tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False)
+    assert isinstance(rest, ByRows)
+    assert tail.mode == "copies"
 
 
 def test_a_wrong_shortcut_is_not_used():

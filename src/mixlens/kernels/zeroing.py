@@ -114,26 +114,28 @@ class ByRows:
     causal model all of its own), and the norm makes what is left, rounding included, as large as the whole was.
     """
 
-    def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
+    def __init__(
+        self, tail: Tail, weights: Float[Tensor, "batch head target source"], positions: Int[Tensor, "batch target"]
+    ) -> None:
         self.tail, self.positions = tail, positions
-        site = tail.site
-        self.cast: Callable[[Tensor], Tensor] = wide if site.branch else lambda tensor: tensor
-        self.whole = site.projected
-        if site.branch:  # head by head: wide weights of all heads would be the largest tensor of all
-            self.whole = wide(site.output_bias).expand_as(site.projected).clone()
+        site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
+        self.cast: Callable[[Tensor], Tensor] = wide if site.structure.branch_norm else lambda tensor: tensor
+        self.whole = self.cast(site.projected[texts, positions])
+        if site.structure.branch_norm:  # head by head: wide weights of all heads would be the largest tensor of all
+            self.whole = wide(site.output_bias).expand_as(self.whole).clone()
             for head, matrix in enumerate(site.output_weight):
-                self.whole += wide(site.weights[:, head]) @ wide(site.values[:, head]) @ wide(matrix)
+                self.whole += wide(weights[:, head]) @ wide(site.values[:, head]) @ wide(matrix)
 
     def __call__(self, sources: Sources, /) -> Rows:
         site, cast = self.tail.site, self.cast
         vectors = torch.einsum("khe,hed->khd", cast(sources.values), cast(site.output_weight[sources.heads]))
         k, target = sources.linked.nonzero().unbind(1)
-        lost = torch.bmm(cast(sources.weights), vectors)[k, target]
+        left = self.whole[sources.text, sources.targets][target] - torch.bmm(cast(sources.weights), vectors)[k, target]
         places = self.positions[sources.text, sources.targets][target]
         texts = torch.full_like(places, sources.text)
         found = [
-            self.tail(text, place, (self.whole[text, place] - part).to(site.projected.dtype))
-            for text, place, part in zip(*(pieces(t, self.tail.rows) for t in (texts, places, lost)), strict=True)
+            self.tail(text, place, part.to(site.projected.dtype))
+            for text, place, part in zip(*(pieces(t, self.tail.rows) for t in (texts, places, left)), strict=True)
         ]
         return torch.cat(found)
 
@@ -250,7 +252,7 @@ class ByProducts:
 
 def fastest_rest(tail: Tail, weights: Tensor, real: Tensor, positions: Int[Tensor, "batch target"], *, per_head: bool) -> Rest:
     """By products where the layer allows it and they prove right; else by rows."""
-    by_rows, mlp = ByRows(tail, positions), perceptron(tail.layer) if tail.mode == "shortcut" else None
+    by_rows, mlp = ByRows(tail, weights, positions), perceptron(tail.layer) if tail.mode == "shortcut" else None
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
         d_model, heads = int(tail.site.projected.shape[-1]), int(weights.shape[1])

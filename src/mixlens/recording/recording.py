@@ -154,6 +154,10 @@ def _for_heads(
 ) -> Float[Tensor, "copies heads source d_head"]:
     """Values for as many heads as one attention call takes: code that repeats grouped values may do so in some calls and not in others."""
     given = int(values.shape[1])
+    if given == heads:
+        return values
+    if max(given, heads) % min(given, heads):
+        raise InvalidInput(f"this attention has {heads} value heads, and values are given for {given}")
     if given < heads:
         return values.repeat_interleave(heads // given, 1)
     groups = values.reshape(len(values), heads, -1, *values.shape[2:])

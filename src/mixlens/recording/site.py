@@ -29,10 +29,10 @@ def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
     dtype = like.dtype if dtype is None else dtype
     if dtype == torch.float32:
         setting = torch.get_float32_matmul_precision()
-        if setting == "medium":
-            dtype = torch.bfloat16
-        elif setting == "high" and like.device.type == "cuda":
+        if setting != "highest" and like.device.type == "cuda":  # torch takes TF32 for both there
             dtype = torch.float16
+        elif setting == "medium":
+            dtype = torch.bfloat16
     return ROUNDING[dtype]
 
 
