@@ -131,7 +131,7 @@ def compared(task: Task, given: Case, sizes: Sizes) -> Row:
             remark = f"does not run with transformers {transformers.__version__}: {type(error).__name__}: {lines[0][:100]}"
         else:
             same = task.compare or (lambda _, theirs, ours: (relative(theirs, ours), ""))
-            difference, said = same(given, theirs, task.ours(maps, torch.as_tensor(maps.scores)))
+            difference, said = same(given, theirs, task.ours(maps, torch.tensor(maps.scores)))
             remark = "; ".join(part for part in (remark, said) if part)
             runs = {"theirs": call, **runs}
     repeats = sizes.long if task.long else sizes.repeats

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import transformers
 
 import mixlens
 from benchmarks import models
@@ -86,3 +87,14 @@ def test_tensors_stay_below_the_stated_peak(recording: mixlens.Recording, name: 
     numbers, pieces = STATED[name]
     stated = 4 * (numbers + H * N * N + L * N * N) + pieces
     assert peak_bytes(lambda: mixlens.measure(name, recording, **OPTIONS.get(name, {}))) <= stated
+
+
+@pytest.mark.parametrize("targets", [None, [3, N - 1]])
+def test_a_norm_behind_attention_costs_wide_copies_of_what_is_wanted(targets: list[int] | None) -> None:
+    sizes = {"hidden_size": D, "num_hidden_layers": L, "num_attention_heads": H, "num_key_value_heads": H, "head_dim": D // H}
+    config = transformers.Gemma2Config(**sizes, intermediate_size=F, vocab_size=100, pad_token_id=0, sliding_window=2 * N)
+    model = transformers.Gemma2Model(config).eval()
+    recording = mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, N))
+    wanted = N if targets is None else len(targets)
+    stated = 4 * (2 * wanted * N + 4 * wanted * D + 2 * D * F + 2 * N * (F + D) + H * N * N + L * N * N) + 2 * CHUNK
+    assert peak_bytes(lambda: mixlens.measure("value_zeroing", recording, targets=targets)) <= stated
