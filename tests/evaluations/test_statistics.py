@@ -50,7 +50,7 @@ def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(monkeypatch
 def test_the_interval_is_scipys_percentile_bootstrap() -> None:
     values = np.random.default_rng(3).normal(size=80)
     theirs = stats.bootstrap(
-        (values,), np.mean, method="percentile", n_resamples=2000, rng=np.random.default_rng(1)
+        (values,), np.mean, method="percentile", n_resamples=2000, random_state=np.random.default_rng(1)
     ).confidence_interval
     assert interval_of(values) == pytest.approx((theirs.low, theirs.high), abs=0.03)
 

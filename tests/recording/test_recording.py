@@ -13,7 +13,8 @@ import transformers as hf
 from torch import Tensor
 
 from mixlens import InvalidInput, Lens
-from mixlens.recording import model_structure
+from mixlens.recording import model_structure, rerun
+from mixlens.recording.calls import LayerCall
 from tests.conformance.zoo import HEADS, INNER, LAYERS, VOCABULARY, WIDTH, ZOO, as_eager_and_sdpa, built, inputs, randomised
 
 
@@ -236,3 +237,14 @@ def test_edited_values_may_be_given_for_query_heads_that_agree() -> None:
     assert torch.equal(layer.rerun(1, values=shared.repeat_interleave(2, 1)), layer.rerun(1, values=shared))
     with pytest.raises(InvalidInput, match="must be the same"):
         layer.rerun(1, values=torch.randn_like(shared.repeat_interleave(2, 1)))
+
+
+def test_an_argument_that_is_broadcast_in_this_batch_serves_every_row() -> None:
+    """Position biases come as [1, head, n, n], or with the mask of a padded row inside as [batch, head, n, n]."""
+    hidden, shared, own = torch.randn(2, 3, 4), torch.randn(1, 2, 3, 3), torch.randn(2, 2, 3, 3)
+    axes = (rerun.BatchAxis(0, 1),) * 3
+    call = LayerCall("", torch.nn.Identity(), (hidden, shared, own), {})
+    args, _ = rerun.expanded(call, (axes, {}), row=1, copies=3)
+    assert torch.equal(args[0], hidden[1].expand(3, -1, -1))
+    assert torch.equal(args[1], shared)
+    assert torch.equal(args[2], own[1].expand(3, -1, -1, -1))

@@ -47,7 +47,7 @@ def _rows_of(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
     if isinstance(argument, Tensor):
         if not isinstance(axes, BatchAxis):  # a mask that the probe did not have: broadcast, or batch first
             axes = BatchAxis(0, 1) if argument.dim() > 2 and rows > 1 and argument.shape[0] == rows else None
-        if axes is None:
+        if axes is None or argument.shape[axes.axis] == 1 < rows:  # the probe has a padded row; without one, masks are broadcast
             return argument
         taken = argument.narrow(axes.axis, row * axes.per_row, axes.per_row)
         repeats = [1] * argument.dim()
