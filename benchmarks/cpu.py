@@ -20,7 +20,7 @@ import mixlens
 from benchmarks import hidden_tokens, models, naive
 from benchmarks.imports import import_figures
 from benchmarks.report import RESULTS, Figure, change, circumstances, committed, described, save, say, table, write_section
-from benchmarks.timing import in_turns
+from benchmarks.timing import in_turns, threads
 from mixlens.precision import matmul_precision
 
 ACCURATE = 1e-5  # difference in float32 from the naive form in float64, relative to the largest score: the bar
@@ -193,12 +193,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="where the results go (default: benchmarks/results/cpu.json, and the docs)")
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(sizes.threads)
-    try:
+    with threads(sizes.threads):
         run = measured(sizes)
-    finally:
-        torch.set_num_threads(threads)
     last = None if chosen.tiny else committed("cpu.json")
     text = tables(run, last)
     facts = circumstances("make bench" + (" (tiny)" if chosen.tiny else ""), threads=sizes.threads, tokens=sizes.tokens)

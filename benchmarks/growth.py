@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import mixlens
 from benchmarks import models
 from benchmarks.allocation import peak_bytes
 from benchmarks.cases import CASES, Case, Shape
 from benchmarks.report import RESULTS, ROOT, Figure, change, circumstances, committed, described, save, say, table, write_section
-from benchmarks.timing import spelled, timed
+from benchmarks.timing import spelled, threads, timed
 
 BUDGET = 64 * 2**20
 BASE = Shape(tokens=128, layers=2, batch=1, width=128, heads=4, inner=512)
@@ -134,12 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     chosen = parser.parse_args(arguments)
     tiny = {axis: (replace(base, tokens=8, width=16, inner=32), sizes[:2]) for axis, (base, sizes) in AXES.items()}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1 if chosen.tiny else 2)
-    try:
+    with threads(1 if chosen.tiny else 2):
         found = curves(tiny if chosen.tiny else AXES, repeats=1 if chosen.tiny else 5, seconds=2.0)
-    finally:
-        torch.set_num_threads(threads)
     facts = circumstances("make bench" if not chosen.tiny else "growth --tiny", threads=2, width=BASE.width, heads=BASE.heads)
     last = None if chosen.tiny else committed("growth.json")
     say("\n" + tables(found) + "\n")

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import mixlens
+from benchmarks.naive import relative_error
 
 AGREEMENT = 1e-5  # of the largest score, in float32: beyond this it is another quantity
 ROUNDED = 5e-3  # the same for inseq's value zeroing, which has 1 - cos in float32: about seven digits behind the point
@@ -139,7 +140,7 @@ def relative(theirs: Tensor, ours: Tensor) -> float:
     """The largest difference, relative to the largest score; scores of other shapes are infinitely far apart."""
     if theirs.shape != ours.shape:
         return float("inf")
-    return float((theirs.nan_to_num() - ours).abs().max() / ours.abs().max())
+    return relative_error(theirs.nan_to_num(), ours)
 
 
 def after_first(_: mixlens.MixingMaps, scores: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ import mixlens
 from benchmarks import models
 from benchmarks.peer_rows import NAMES, NEXT, Call, Case, Task, relative, tasks
 from benchmarks.report import RESULTS, Figure, circumstances, described, number, save, say, table, write_section
-from benchmarks.timing import Timing, in_turns
+from benchmarks.timing import Timing, in_turns, threads
 
 INSTALL = {"captum": "captum", "inseq": "inseq", "transformer_lens": "transformer-lens"}  # what pip calls them
 KINDS = {"GPT-2": "GPT2LMHeadModel", "GPT-J": "GPTJForCausalLM", "BLOOM": "BloomForCausalLM"}
@@ -167,12 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="where the results go (default: benchmarks/results/peers.json, and the docs)")
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(sizes.threads)
-    try:
+    with threads(sizes.threads):
         rows = measured(sizes)
-    finally:
-        torch.set_num_threads(threads)
     facts = circumstances("python -m benchmarks.peers" + (" --tiny" if chosen.tiny else ""), threads=sizes.threads)
     facts["versions"] |= {name: importlib.metadata.version(INSTALL[name]) for name in NAMES if installed(name)}
     shown = table(HEADER, [row.cells() for row in rows])

@@ -12,9 +12,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 _KERNELS = sorted((Path(__file__).resolve().parents[1] / "src" / "mixlens" / "kernels").glob("*.py"))
 _PARTS = ["recording", "measures", "identifiability", "aggregation"]
-_PARTS += [
-    f"kernels.{file.stem}" for file in _KERNELS if file.stem != "fused_gains"
-]  # Triton compiles from the source as it stands
+# Not the fused kernel: Triton compiles from the source as it stands.
+_PARTS += [f"kernels.{file.stem}" for file in _KERNELS if file.stem != "fused_gains"]
 install_import_hook([f"mixlens.{part}" for part in _PARTS], "beartype.beartype")
 
 import torch  # noqa: E402

@@ -120,9 +120,10 @@ class ByRows:
         self.tail, self.positions = tail, positions
         site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
         self.cast: Callable[[Tensor], Tensor] = wide if site.structure.branch_norm else lambda tensor: tensor
-        self.whole = self.cast(site.projected[texts, positions])
-        if site.structure.branch_norm:  # head by head: wide weights of all heads would be the largest tensor of all
-            self.whole = wide(site.output_bias).expand_as(self.whole).clone()
+        if not site.structure.branch_norm:
+            self.whole = site.projected[texts, positions]
+        else:  # head by head: wide weights of all heads would be the largest tensor of all
+            self.whole = wide(site.output_bias).repeat(*positions.shape, 1)
             for head, matrix in enumerate(site.output_weight):
                 self.whole += wide(weights[:, head]) @ wide(site.values[:, head]) @ wide(matrix)
 
