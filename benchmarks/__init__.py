@@ -1,1 +1,4 @@
-"""Timings against the naive forms, as ratios. `make bench` runs them; docs/performance.md says what they mean."""
+"""Timings against the naive forms, as ratios.
+
+`make bench` runs them; docs/performance.md says what they mean.
+"""

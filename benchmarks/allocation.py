@@ -11,8 +11,12 @@ from torch.autograd.profiler import profile
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:
-    """On the CPU, from the allocator's own events: every tensor and workspace that torch asks for is counted."""
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler announces itself on stderr otherwise
+    """On the CPU, from the allocator's own events: every tensor and workspace that torch asks for
+    is counted.
+    """
+    os.environ.setdefault(
+        "KINETO_LOG_LEVEL", "99"
+    )  # the profiler announces itself on stderr otherwise
     with profile(use_cpu=True, profile_memory=True, use_kineto=True) as profiled:
         run()
     results: Any = profiled.kineto_results

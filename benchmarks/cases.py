@@ -1,4 +1,6 @@
-"""Every measure as the growth and memory runs ask for it, and how many multiplications theory gives it."""
+"""Every measure as the growth and memory runs ask for it, and how many multiplications theory gives
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Shape:
 
     @property
     def forward(self) -> float:
-        """Multiplications of one plain pass: projections, feed-forward part, and two products with the attention matrix."""
+        """Multiplications of one plain pass: projections, feed-forward part, and two products with
+        the attention matrix.
+        """
         n, d = self.tokens, self.width
         return self.layers * self.batch * (n * (4 * d**2 + 2 * d * self.inner) + 2 * n**2 * d)
 
@@ -81,15 +85,41 @@ CASES = [
     Case("globenc", "globenc", _norm, "2"),
     Case("effective_attention", "effective_attention", _effective, "2", drawn=True),
     Case("alti", "alti", _alti, "2", drawn=True),
-    Case("value_zeroing, one target", "value_zeroing", _zeroing_one, "2", {"targets": [0]}, drawn=True),
+    Case(
+        "value_zeroing, one target",
+        "value_zeroing",
+        _zeroing_one,
+        "2",
+        {"targets": [0]},
+        drawn=True,
+    ),
     Case("value_zeroing, all targets", "value_zeroing", _zeroing, "2", long=True, drawn=True),
     Case(
-        f"hidden_token_attribution, {PROBES} probes", "hidden_token_attribution", _passes(lambda s: 1 + s.tokens * PROBES), "3",
-        {"probes": PROBES}, long=True, drawn=True,
+        f"hidden_token_attribution, {PROBES} probes",
+        "hidden_token_attribution",
+        _passes(lambda s: 1 + s.tokens * PROBES),
+        "3",
+        {"probes": PROBES},
+        long=True,
+        drawn=True,
     ),
     Case("gradient_norm", "gradient_norm", _passes(lambda s: 3), "2"),
     Case("gradient_x_input", "gradient_x_input", _passes(lambda s: 3), "2", drawn=True),
-    Case(f"integrated_gradients, {STEPS} steps", "integrated_gradients", _passes(lambda s: 1 + 2 * STEPS), "2", {"steps": STEPS}),
+    Case(
+        f"integrated_gradients, {STEPS} steps",
+        "integrated_gradients",
+        _passes(lambda s: 1 + 2 * STEPS),
+        "2",
+        {"steps": STEPS},
+    ),
     Case("deep_lift", "deep_lift", _passes(lambda s: 5), "2"),
-    Case("blank_out", "blank_out", _passes(lambda s: 1 + s.tokens), "3", {"replacement": "zero"}, long=True, drawn=True),
-]  # fmt: skip
+    Case(
+        "blank_out",
+        "blank_out",
+        _passes(lambda s: 1 + s.tokens),
+        "3",
+        {"replacement": "zero"},
+        long=True,
+        drawn=True,
+    ),
+]

@@ -1,7 +1,9 @@
-"""`make bench`: every measure at BERT-base shape on the CPU, against the naive form and in forward passes, beside the bars.
+"""`make bench`: every measure at BERT-base shape on the CPU, against the naive form and in forward
+passes, beside the bars.
 
-Everything is timed in this one process with two threads. The figure is the ratio of the best times; medians stand beside them. A naive form
-that does not give the same numbers as the measure fails the run; a missed bar is printed, no more, because a busy machine misses bars too.
+Everything is timed in this one process with two threads. The figure is the ratio of the best times;
+medians stand beside them. A naive form that does not give the same numbers as the measure fails the
+run; a missed bar is printed, no more, because a busy machine misses bars too.
 """
 
 from __future__ import annotations
@@ -19,12 +21,26 @@ import torch
 import mixlens
 from benchmarks import hidden_tokens, models, naive
 from benchmarks.imports import import_figures
-from benchmarks.report import RESULTS, Figure, change, circumstances, committed, described, save, say, table, write_section
+from benchmarks.report import (
+    RESULTS,
+    Figure,
+    change,
+    circumstances,
+    committed,
+    described,
+    save,
+    say,
+    table,
+    write_section,
+)
 from benchmarks.timing import in_turns, threads
 from mixlens.precision import matmul_precision
 
-ACCURATE = 1e-5  # difference in float32 from the naive form in float64, relative to the largest score: the bar
-FLOOR = "second product alone"  # of the feed-forward part, on all pairs: see `naive.second_products`
+# difference in float32 from the naive form in float64, relative to the largest score: the bar
+ACCURATE = 1e-5
+FLOOR = (  # of the feed-forward part, on all pairs: see `naive.second_products`
+    "second product alone"
+)
 AGREEMENT = 1e-4  # beyond this it is another map, and the run fails
 
 
@@ -44,7 +60,9 @@ class Sizes:
     tokens: int = 128
     layer: int = 5  # the one that is compared with its naive form
     repeats: int = 7
-    calls: int = 21  # of a whole call: it is short, and on a shared machine most of a few may be disturbed
+    calls: int = (
+        21  # of a whole call: it is short, and on a shared machine most of a few may be disturbed
+    )
     seconds: float = 20.0  # no further repeat of a comparison after these
     short: int = 8  # tokens of the sentence on which the error of the probes is known
     config: Mapping[str, Any] = field(default_factory=dict)  # BERT-base is what an empty one gives
@@ -52,9 +70,21 @@ class Sizes:
 
 
 TINY = Sizes(
-    tokens=24, layer=1, repeats=2, calls=2, seconds=1.0, short=4, threads=1,
-    config={"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100},
-)  # fmt: skip
+    tokens=24,
+    layer=1,
+    repeats=2,
+    calls=2,
+    seconds=1.0,
+    short=4,
+    threads=1,
+    config={
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "vocab_size": 100,
+    },
+)
 
 
 def rows(tokens: int) -> list[Row]:
@@ -88,12 +118,18 @@ class Run:
         return [*self.kernel, *self.passes, *self.accuracy, *self.other]
 
 
-def kernel_row(run: Run, row: Row, recording: mixlens.Recording, layer: naive.RecordedLayer, sizes: Sizes) -> None:
+def kernel_row(
+    run: Run, row: Row, recording: mixlens.Recording, layer: naive.RecordedLayer, sizes: Sizes
+) -> None:
     """The map of one recorded layer: the naive form against the measure's own code."""
     targets = {"targets": row.options["targets"]} if "targets" in row.options else {}
     slow: Callable[[], Any] = partial(naive.MAPS[row.measure], layer, **targets)
-    fast: Callable[[], Any] = partial(mixlens.measure, row.measure, recording, layers=[sizes.layer], **row.options)
-    exact = naive.MAPS[row.measure](naive.RecordedLayer.of(recording, sizes.layer, torch.float64), **targets)
+    fast: Callable[[], Any] = partial(
+        mixlens.measure, row.measure, recording, layers=[sizes.layer], **row.options
+    )
+    exact = naive.MAPS[row.measure](
+        naive.RecordedLayer.of(recording, sizes.layer, torch.float64), **targets
+    )
     error = naive.relative_error(fast().scores[0], exact)
     rounding = naive.relative_error(slow(), exact)
     if not error <= AGREEMENT:
@@ -114,15 +150,33 @@ def kernel_row(run: Run, row: Row, recording: mixlens.Recording, layer: naive.Re
         turns["floor"] = partial(naive.second_products, layer)
     seconds = in_turns(turns, repeats=sizes.repeats, seconds=sizes.seconds, warm_up=False)
     figure = Figure(
-        f"{row.label}: against naive", seconds["naive"].best / seconds["fast"].best, row.kernel, at_least=True, unit="×"
+        f"{row.label}: against naive",
+        seconds["naive"].best / seconds["fast"].best,
+        row.kernel,
+        at_least=True,
+        unit="×",
     )
     run.kernel.append((figure, f"naive {seconds['naive']}, mixlens {seconds['fast']}"))
-    say(f"  {row.label}: {figure.shown} {figure.verdict}; {run.kernel[-1][1]}; differs by {error:.0e}")
+    say(
+        f"  {row.label}: {figure.shown} {figure.verdict}; {run.kernel[-1][1]}; differs by"
+        f" {error:.0e}"
+    )
     if all_pairs:
         most = Figure(
-            f"{row.label}, {FLOOR}: against naive", seconds["naive"].best / seconds["floor"].best, at_least=True, unit="×"
+            f"{row.label}, {FLOOR}: against naive",
+            seconds["naive"].best / seconds["floor"].best,
+            at_least=True,
+            unit="×",
         )
-        run.kernel.append((most, f"naive {seconds['naive']}, the product {seconds['floor']}: no exact form is faster"))
+        run.kernel.append(
+            (
+                most,
+                (
+                    f"naive {seconds['naive']}, the product {seconds['floor']}: no exact form is"
+                    " faster"
+                ),
+            )
+        )
         say(f"  {row.label}, {FLOOR}: {most.shown}; {run.kernel[-1][1]}")
 
 
@@ -130,11 +184,18 @@ def passes_row(run: Run, row: Row, lens: mixlens.Lens, inputs: models.Inputs, si
     """The whole call, all layers, against one plain forward pass."""
     whole: Callable[[], Any] = partial(lens.measure, row.measure, inputs, **row.options)
     plain: Callable[[], Any] = partial(models.forward, lens.model, inputs)
-    long = row.label.endswith("all targets") and sizes is not TINY  # one call is long enough; no warm-up
+    long = (
+        row.label.endswith("all targets") and sizes is not TINY
+    )  # one call is long enough; no warm-up
     found = in_turns(
-        {"forward": plain, "whole": whole}, repeats=3 if long else sizes.calls, seconds=sizes.seconds, warm_up=not long
+        {"forward": plain, "whole": whole},
+        repeats=3 if long else sizes.calls,
+        seconds=sizes.seconds,
+        warm_up=not long,
     )
-    figure = Figure(f"{row.label}: forward passes", found["whole"].best / found["forward"].best, row.passes)
+    figure = Figure(
+        f"{row.label}: forward passes", found["whole"].best / found["forward"].best, row.passes
+    )
     run.passes.append((figure, f"call {found['whole']}, forward pass {found['forward']}"))
     say(f"  {row.label}: {figure.shown} forward passes {figure.verdict}; {run.passes[-1][1]}")
 
@@ -144,7 +205,9 @@ def measured(sizes: Sizes) -> Run:
     model = models.bert(**sizes.config)
     inputs = models.tokens(model, sizes.tokens)
     lens = mixlens.Lens(model)
-    say("cost of the whole call in forward passes")  # first: the naive forms leave a fragmented heap behind
+    say(
+        "cost of the whole call in forward passes"
+    )  # first: the naive forms leave a fragmented heap behind
     for row in rows(sizes.tokens):
         passes_row(run, row, lens, inputs, sizes)
     recording = lens.record(inputs)
@@ -155,13 +218,19 @@ def measured(sizes: Sizes) -> Run:
             kernel_row(run, row, recording, layer, sizes)
     del layer, recording
     say("hidden_token_attribution")
-    found = hidden_tokens.compared(lens, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3)
+    found = hidden_tokens.compared(
+        lens, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3
+    )
     run.kernel += found.against_naive
     run.other += found.errors
     if not found.difference <= hidden_tokens.AGREEMENT:
-        run.wrong.append(f"hidden_token_attribution: the naive form differs by {found.difference:.1e}")
+        run.wrong.append(
+            f"hidden_token_attribution: the naive form differs by {found.difference:.1e}"
+        )
     say("imports")
-    run.other += [(figure, "best of fresh processes") for figure in import_figures(1 if sizes is TINY else 3)]
+    run.other += [
+        (figure, "best of fresh processes") for figure in import_figures(1 if sizes is TINY else 3)
+    ]
     return run
 
 
@@ -174,7 +243,15 @@ def tables(run: Run, last: Mapping[str, Any] | None) -> str:
         ("other figures", run.other),
     ):
         lines = [
-            [_label(figure), figure.shown, figure.bar_shown, figure.verdict, change(figure, last), why] for figure, why in found
+            [
+                _label(figure),
+                figure.shown,
+                figure.bar_shown,
+                figure.verdict,
+                change(figure, last),
+                why,
+            ]
+            for figure, why in found
         ]
         parts.append(table([title, "measured", "bar", "", "against the last", "from"], lines))
     return "\n\n".join(parts)
@@ -189,15 +266,27 @@ def _label(figure: Figure) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiny", action="store_true", help="a very small model: tests the benchmark, says nothing about speed")
-    parser.add_argument("--out", type=Path, help="where the results go (default: benchmarks/results/cpu.json, and the docs)")
+    parser.add_argument(
+        "--tiny",
+        action="store_true",
+        help="a very small model: tests the benchmark, says nothing about speed",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where the results go (default: benchmarks/results/cpu.json, and the docs)",
+    )
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
     with threads(sizes.threads):
         run = measured(sizes)
     last = None if chosen.tiny else committed("cpu.json")
     text = tables(run, last)
-    facts = circumstances("make bench" + (" (tiny)" if chosen.tiny else ""), threads=sizes.threads, tokens=sizes.tokens)
+    facts = circumstances(
+        "make bench" + (" (tiny)" if chosen.tiny else ""),
+        threads=sizes.threads,
+        tokens=sizes.tokens,
+    )
     say("\n" + text + "\n\n" + described(facts))
     if chosen.out is not None or not chosen.tiny:
         details = {figure.key: why for figure, why in run.lines}

@@ -1,7 +1,9 @@
-"""The measures on one GPU, beside their bars: `PYTHONPATH=src python benchmarks/gpu.py --out DIR`, at most six minutes on an H200.
+"""The measures on one GPU, beside their bars: `PYTHONPATH=src python benchmarks/gpu.py --out DIR`,
+at most six minutes on an H200.
 
-Needs torch and transformers only. Every row stands alone: one that fails is printed with its traceback and the next one runs. Results and
-log go to DIR (gpu.json, gpu.txt); `python -m benchmarks.gpu --publish DIR` takes them into benchmarks/results and the docs.
+Needs torch and transformers only. Every row stands alone: one that fails is printed with its
+traceback and the next one runs. Results and log go to DIR (gpu.json, gpu.txt); `python -m
+benchmarks.gpu --publish DIR` takes them into benchmarks/results and the docs.
 """
 
 from __future__ import annotations
@@ -34,10 +36,19 @@ def shown(bench: Bench) -> str:
 def written(bench: Bench, folder: Path) -> None:
     """After every row, so that a run that is cut short leaves what it has."""
     words = bench.device if bench.device == "cpu" else torch.cuda.get_device_name()
-    facts = circumstances("PYTHONPATH=src python benchmarks/gpu.py --out DIR", accelerator=words, cuda=torch.version.cuda)
+    facts = circumstances(
+        "PYTHONPATH=src python benchmarks/gpu.py --out DIR",
+        accelerator=words,
+        cuda=torch.version.cuda,
+    )
     details = {figure.key: why for figure, why in bench.figures}
     save(
-        folder / "gpu.json", facts, [f for f, _ in bench.figures], details=details, failed=dict(bench.failed), table=shown(bench)
+        folder / "gpu.json",
+        facts,
+        [f for f, _ in bench.figures],
+        details=details,
+        failed=dict(bench.failed),
+        table=shown(bench),
     )
 
 
@@ -57,7 +68,15 @@ def run(bench: Bench, folder: Path, seconds: float, only: str | None) -> int:
             try:
                 row(bench)
             except Exception as error:  # whatever breaks one row must not take the others with it
-                bench.failed.append((name, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
+                bench.failed.append(
+                    (
+                        name,
+                        (
+                            f"{type(error).__name__}:"
+                            f" {str(error).splitlines()[0] if str(error) else ''}"
+                        ),
+                    )
+                )
                 bench.say(traceback.format_exc())
             gc.collect()
             if bench.device != "cpu":
@@ -78,11 +97,15 @@ def publish(folder: Path) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="folder for gpu.json and gpu.txt")
-    parser.add_argument("--publish", type=Path, metavar="DIR", help="take the results in DIR into the repository")
+    parser.add_argument(
+        "--publish", type=Path, metavar="DIR", help="take the results in DIR into the repository"
+    )
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--seconds", type=float, default=330, help="no new row after these")
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")
-    parser.add_argument("--tiny", action="store_true", help="very small sizes, on the CPU too: tests the program")
+    parser.add_argument(
+        "--tiny", action="store_true", help="very small sizes, on the CPU too: tests the program"
+    )
     chosen = parser.parse_args(arguments)
     if chosen.publish is not None:
         return publish(chosen.publish)

@@ -36,11 +36,21 @@ class Sizes:
 
     @classmethod
     def tiny(cls) -> Sizes:
-        bert = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100}
-        llama = {
-            "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64,
+        bert = {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "intermediate_size": 64,
             "vocab_size": 100,
-        }  # fmt: skip
+        }
+        llama = {
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "intermediate_size": 64,
+            "vocab_size": 100,
+        }
         return cls(5, 24, 40, 2, 8, 6, 4, bert, llama)
 
 
@@ -62,17 +72,24 @@ class Bench:
 
     def add(self, figure: Figure, why: str = "") -> None:
         self.figures.append((figure, why))
-        self.say(f"    {figure.key}: {figure.shown} {figure.bar_shown and f'(bar {figure.bar_shown}: {figure.verdict})'} {why}")
+        self.say(
+            f"    {figure.key}: {figure.shown}"
+            f" {figure.bar_shown and f'(bar {figure.bar_shown}: {figure.verdict})'} {why}"
+        )
 
     def bert(self, dtype: torch.dtype = torch.float32) -> mixlens.Lens:
         return mixlens.Lens(models.bert(dtype=dtype, device=self.device, **self.sizes.bert))
 
     @functools.cached_property
     def llama(self) -> mixlens.Lens:
-        return mixlens.Lens(models.llama(dtype=self.sizes.llama_dtype, device=self.device, **self.sizes.llama))
+        return mixlens.Lens(
+            models.llama(dtype=self.sizes.llama_dtype, device=self.device, **self.sizes.llama)
+        )
 
     def peak(self, run: Callable[[], Any]) -> tuple[float, int, Any]:
-        """Seconds of one call, the most memory that was allocated meanwhile (the model included), and what it returned."""
+        """Seconds of one call, the most memory that was allocated meanwhile (the model included),
+        and what it returned.
+        """
         found: list[Any] = []
         if self.device != "cpu":
             torch.cuda.empty_cache()
@@ -89,16 +106,20 @@ class Bench:
             run()
         order = "self_cuda_time_total" if self.device != "cpu" else "self_cpu_time_total"
         self.say(
-            f"    where the time of {name} goes\n{profiled.key_averages().table(sort_by=order, row_limit=12, max_name_column_width=60)}"
+            f"    where the time of {name}"
+            f" goes\n{profiled.key_averages().table(sort_by=order, row_limit=12, max_name_column_width=60)}"
         )
 
 
 def _errors(found: Any, expected: Any) -> str:
     worst = naive.relative_error(found, expected)
-    return f"largest {worst:.0e} of the largest score, mean relative {mean_relative_error(found, expected):.0e}"
+    return (
+        f"largest {worst:.0e} of the largest score, mean relative"
+        f" {mean_relative_error(found, expected):.0e}"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ rows
+# --------------------------------------------------------------------------------------------- rows
 
 
 def value_zeroing(bench: Bench) -> None:
@@ -111,12 +132,20 @@ def value_zeroing(bench: Bench) -> None:
             scores[name] = lens.measure("value_zeroing", inputs).scores  # also the warm-up
             seconds = timed(lambda: lens.measure("value_zeroing", inputs), repeats=3, warm_up=False)
             bench.profile(f"value_zeroing in {name}", lambda: lens.measure("value_zeroing", inputs))
-        bench.add(Figure(f"value_zeroing, {bench.sizes.text} tokens, {name}", seconds.best, bar, unit=" s"), str(seconds))
+        bench.add(
+            Figure(
+                f"value_zeroing, {bench.sizes.text} tokens, {name}", seconds.best, bar, unit=" s"
+            ),
+            str(seconds),
+        )
     exact = bench.bert(torch.float64).measure("value_zeroing", inputs).scores
     for name in scores:
         bench.say(f"    {name} against float64: {_errors(scores[name], exact)}")
         worst = naive.relative_error(scores[name], exact)
-        bench.add(Figure(f"value_zeroing, {name} against float64: difference", worst), "relative to the largest score")
+        bench.add(
+            Figure(f"value_zeroing, {name} against float64: difference", worst),
+            "relative to the largest score",
+        )
 
 
 def hidden_token_attribution(bench: Bench) -> None:
@@ -131,19 +160,35 @@ def hidden_token_attribution(bench: Bench) -> None:
             found: list[Any] = []
             seconds = once(lambda found=found: found.append(lens.measure(_HTA, inputs)))
             scores[name] = found[0].scores
-        bench.add(Figure(f"{_HTA}, {bench.sizes.sentence} tokens, exact, {name}", seconds, bar, unit=" s"))
+        bench.add(
+            Figure(f"{_HTA}, {bench.sizes.sentence} tokens, exact, {name}", seconds, bar, unit=" s")
+        )
     error = naive.relative_error(scores["TF32"], scores["float32"])
-    bench.add(Figure(f"{_HTA}, TF32 against float32: difference", error), "relative to the largest score")
+    bench.add(
+        Figure(f"{_HTA}, TF32 against float32: difference", error), "relative to the largest score"
+    )
     estimate = timed(lambda: lens.measure(_HTA, inputs, probes=16), repeats=2)
     probes = lens.measure(_HTA, inputs, probes=16).scores
     bench.add(
-        Figure(f"{_HTA}, 16 probes: mean relative error", 100 * mean_relative_error(probes, scores["float32"]), 5.0, unit=" %")
+        Figure(
+            f"{_HTA}, 16 probes: mean relative error",
+            100 * mean_relative_error(probes, scores["float32"]),
+            5.0,
+            unit=" %",
+        )
     )
     bench.add(Figure(f"{_HTA}, 16 probes", estimate.best, unit=" s"), str(estimate))
-    same = bench.bert(torch.float64).measure(_HTA, inputs, probes=16).scores  # the same probes, so only rounding differs
-    bench.add(Figure(f"{_HTA}, float32 against float64: difference", naive.relative_error(probes, same)))
+    same = (
+        bench.bert(torch.float64).measure(_HTA, inputs, probes=16).scores
+    )  # the same probes, so only rounding differs
+    bench.add(
+        Figure(f"{_HTA}, float32 against float64: difference", naive.relative_error(probes, same))
+    )
     slow = jacobian.estimated_seconds(lens.model, inputs, outputs_per_layer=10)
-    bench.add(Figure(f"{_HTA}: one backward pass per output", slow, unit=" s"), "scaled from 10 outputs in each layer")
+    bench.add(
+        Figure(f"{_HTA}: one backward pass per output", slow, unit=" s"),
+        "scaled from 10 outputs in each layer",
+    )
     bench.profile("16 probes in float32", lambda: lens.measure(_HTA, inputs, probes=16))
 
 
@@ -162,28 +207,49 @@ def alti(bench: Bench) -> None:
         with matmul_precision(name.lower()):
             fast = mixlens.measure("alti", recording).scores[-1]
             error = naive.relative_error(fast, naive.MAPS["alti"](layers[-1]))
-            found = in_turns({"fast": lambda: mixlens.measure("alti", recording), "slow": slow}, repeats=3, seconds=15)
+            found = in_turns(
+                {"fast": lambda: mixlens.measure("alti", recording), "slow": slow},
+                repeats=3,
+                seconds=15,
+            )
         why = f"materialised {found['slow']}, mixlens {found['fast']}, difference {error:.0e}"
         faster = found["slow"].best / found["fast"].best
-        bench.add(Figure(f"alti, {bench.sizes.text} tokens, {name}: against materialised", faster, bar, True, "×"), why)
+        bench.add(
+            Figure(
+                f"alti, {bench.sizes.text} tokens, {name}: against materialised",
+                faster,
+                bar,
+                True,
+                "×",
+            ),
+            why,
+        )
         if not error <= 1e-3:
             raise AssertionError(f"alti and its materialised form differ by {error:.1e}")
     whole = timed(lambda: lens.measure("alti", inputs), repeats=3)
     plain = timed(lambda: models.forward(lens.model, inputs), repeats=5)
     bench.add(
-        Figure(f"alti, {bench.sizes.text} tokens: forward passes", whole.best / plain.best), f"call {whole}, forward pass {plain}"
+        Figure(f"alti, {bench.sizes.text} tokens: forward passes", whole.best / plain.best),
+        f"call {whole}, forward pass {plain}",
     )
     bench.profile("alti", lambda: mixlens.measure("alti", recording))
 
 
 def _long(bench: Bench, name: str, targets: Sequence[int] | None = None) -> None:
     lens = bench.llama
-    lens.measure(name, models.tokens(lens.model, 16 * bench.sizes.targets), targets=targets)  # warm-up
+    lens.measure(
+        name, models.tokens(lens.model, 16 * bench.sizes.targets), targets=targets
+    )  # warm-up
     inputs = models.tokens(lens.model, bench.sizes.long)
     seconds, memory, maps = bench.peak(lambda: lens.measure(name, inputs, targets=targets))
     finite = bool(np.isfinite(maps.scores).all())
-    label = f"Llama 1B, {bench.sizes.long} tokens, {name}" + ("" if targets is None else f", last {len(targets)} targets")
-    bench.add(Figure(f"{label}: peak memory", memory / 1e9, 40.0, unit=" GB"), f"{spelled(seconds)}, scores {maps.scores.shape}")
+    label = f"Llama 1B, {bench.sizes.long} tokens, {name}" + (
+        "" if targets is None else f", last {len(targets)} targets"
+    )
+    bench.add(
+        Figure(f"{label}: peak memory", memory / 1e9, 40.0, unit=" GB"),
+        f"{spelled(seconds)}, scores {maps.scores.shape}",
+    )
     bench.add(Figure(f"{label}: seconds", seconds, unit=" s"))
     if not finite:
         raise AssertionError(f"{name}: scores are not finite")
@@ -215,7 +281,9 @@ def llama_effective_attention(bench: Bench) -> None:
 def _batch(bench: Bench, name: str) -> None:
     sizes, lens = bench.sizes, bench.bert()
     inputs = models.tokens(lens.model, sizes.sentence_length, batch=sizes.sentences)
-    singles = [{key: value[row : row + 1] for key, value in inputs.items()} for row in range(sizes.calls)]
+    singles = [
+        {key: value[row : row + 1] for key, value in inputs.items()} for row in range(sizes.calls)
+    ]
     together = lens.measure(name, inputs)
     error = naive.relative_error(together[0].scores, lens.measure(name, singles[0]).scores)
 
@@ -226,9 +294,16 @@ def _batch(bench: Bench, name: str) -> None:
     one = timed(lambda: lens.measure(name, inputs), repeats=5, warm_up=False)
     many = timed(calls, repeats=2, warm_up=False).best * sizes.sentences / sizes.calls
     figure = Figure(
-        f"{name}, {sizes.sentences} sentences of {sizes.sentence_length} tokens: one call", many / one.best, 20.0, True, "×"
+        f"{name}, {sizes.sentences} sentences of {sizes.sentence_length} tokens: one call",
+        many / one.best,
+        20.0,
+        True,
+        "×",
     )
-    why = f"{spelled(many)} for single calls (scaled from {sizes.calls}), {one} for one call, difference {error:.0e}"
+    why = (
+        f"{spelled(many)} for single calls (scaled from {sizes.calls}), {one} for one call,"
+        f" difference {error:.0e}"
+    )
     bench.add(figure, why)
     bench.profile(f"{name} on a batch", lambda: lens.measure(name, inputs))
 
@@ -244,6 +319,13 @@ def batch_alti(bench: Bench) -> None:
 
 
 ROWS: list[Callable[[Bench], None]] = [
-    value_zeroing, hidden_token_attribution, alti, batch_attention_norm, batch_alti, llama_attention_norm, llama_value_zeroing,
-    llama_alti, llama_effective_attention,
-]  # fmt: skip
+    value_zeroing,
+    hidden_token_attribution,
+    alti,
+    batch_attention_norm,
+    batch_alti,
+    llama_attention_norm,
+    llama_value_zeroing,
+    llama_alti,
+    llama_effective_attention,
+]

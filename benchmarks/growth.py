@@ -1,8 +1,11 @@
-"""How time and memory grow with the number of tokens, of layers and of texts, beside what theory says. Part of `make bench`.
+"""How time and memory grow with the number of tokens, of layers and of texts, beside what theory
+says. Part of `make bench`.
 
-A small BERT, so that all of it takes a minute or two. Exponents are slopes of straight lines through the logarithms. Two theories stand
-beside them: the slope of the number of multiplications over the very same sizes, and the power of n that wins in the end.
-Memory is the most that tensors held during the call, beyond the model and the input; chunks of at most `BUDGET` bytes are part of it.
+A small BERT, so that all of it takes a minute or two. Exponents are slopes of straight lines
+through the logarithms. Two theories stand beside them: the slope of the number of multiplications
+over the very same sizes, and the power of n that wins in the end. Memory is the most that tensors
+held during the call, beyond the model and the input; chunks of at most `BUDGET` bytes are part of
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +22,19 @@ import mixlens
 from benchmarks import models
 from benchmarks.allocation import peak_bytes
 from benchmarks.cases import CASES, Case, Shape
-from benchmarks.report import RESULTS, ROOT, Figure, change, circumstances, committed, described, save, say, table, write_section
+from benchmarks.report import (
+    RESULTS,
+    ROOT,
+    Figure,
+    change,
+    circumstances,
+    committed,
+    described,
+    save,
+    say,
+    table,
+    write_section,
+)
 from benchmarks.timing import spelled, threads, timed
 
 BUDGET = 64 * 2**20
@@ -56,14 +71,23 @@ def slope(sizes: Sequence[float], values: Sequence[float]) -> float:
     return above / sum((a - mean_x) ** 2 for a in x)
 
 
-def measured(case: Case, axis: str, shapes: Sequence[Shape], *, repeats: int, seconds: float) -> Curve:
+def measured(
+    case: Case, axis: str, shapes: Sequence[Shape], *, repeats: int, seconds: float
+) -> Curve:
     times, peaks = [], []
     for shape in shapes:
         model = models.bert(
-            "BertForSequenceClassification", vocab_size=1000, hidden_size=shape.width, num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads, intermediate_size=shape.inner,
-        )  # fmt: skip
-        lens, inputs = mixlens.Lens(model, memory_budget=BUDGET), models.tokens(model, shape.tokens, batch=shape.batch)
+            "BertForSequenceClassification",
+            vocab_size=1000,
+            hidden_size=shape.width,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            intermediate_size=shape.inner,
+        )
+        lens, inputs = (
+            mixlens.Lens(model, memory_budget=BUDGET),
+            models.tokens(model, shape.tokens, batch=shape.batch),
+        )
 
         def run(lens: mixlens.Lens = lens, inputs: models.Inputs = inputs) -> None:
             lens.measure(case.measure, inputs, **case.options)
@@ -73,10 +97,19 @@ def measured(case: Case, axis: str, shapes: Sequence[Shape], *, repeats: int, se
         peaks.append(peak_bytes(run))
     sizes = tuple(int(getattr(shape, axis)) for shape in shapes)
     say(f"  {case.label}, {axis} {sizes}: " + ", ".join(spelled(second) for second in times))
-    return Curve(case, axis, sizes, tuple(times), tuple(peaks), tuple(case.operations(shape) for shape in shapes))
+    return Curve(
+        case,
+        axis,
+        sizes,
+        tuple(times),
+        tuple(peaks),
+        tuple(case.operations(shape) for shape in shapes),
+    )
 
 
-def curves(axes: Mapping[str, tuple[Shape, tuple[int, ...]]], *, repeats: int, seconds: float) -> list[Curve]:
+def curves(
+    axes: Mapping[str, tuple[Shape, tuple[int, ...]]], *, repeats: int, seconds: float
+) -> list[Curve]:
     found = []
     for axis, (base, sizes) in axes.items():
         say(f"growth with {axis}")
@@ -91,17 +124,28 @@ def tables(found: Sequence[Curve]) -> str:
     for axis in dict.fromkeys(curve.axis for curve in found):
         of_axis = [curve for curve in found if curve.axis == axis]
         header = [
-            f"growth with {axis}", *(str(size) for size in of_axis[0].sizes), "exponent", "of multiplications", "in the end",
-            "memory (largest)", "exponent of memory", "in the end",
-        ]  # fmt: skip
+            f"growth with {axis}",
+            *(str(size) for size in of_axis[0].sizes),
+            "exponent",
+            "of multiplications",
+            "in the end",
+            "memory (largest)",
+            "exponent of memory",
+            "in the end",
+        ]
         lines = [
             [
-                curve.case.label, *(spelled(second) for second in curve.seconds), f"{curve.exponent(curve.seconds):.2f}",
-                f"{curve.exponent(curve.operations):.2f}", curve.case.power if axis == "tokens" else "1",
-                f"{curve.bytes[-1] / 2**20:,.0f} MiB", f"{curve.exponent(curve.bytes):.2f}", "2" if axis == "tokens" else "1",
+                curve.case.label,
+                *(spelled(second) for second in curve.seconds),
+                f"{curve.exponent(curve.seconds):.2f}",
+                f"{curve.exponent(curve.operations):.2f}",
+                curve.case.power if axis == "tokens" else "1",
+                f"{curve.bytes[-1] / 2**20:,.0f} MiB",
+                f"{curve.exponent(curve.bytes):.2f}",
+                "2" if axis == "tokens" else "1",
             ]
             for curve in of_axis
-        ]  # fmt: skip
+        ]
         parts.append(table(header, lines))
     return "\n\n".join(parts)
 
@@ -117,24 +161,42 @@ def figures(found: Sequence[Curve]) -> list[Figure]:
 
 def as_data(curve: Curve) -> dict[str, Any]:
     return {
-        "measure": curve.case.label, "axis": curve.axis, "sizes": curve.sizes,
-        "seconds": [float(f"{value:.4g}") for value in curve.seconds], "bytes": curve.bytes,
-        "exponent of time": round(curve.exponent(curve.seconds), 3), "exponent of memory": round(curve.exponent(curve.bytes), 3),
+        "measure": curve.case.label,
+        "axis": curve.axis,
+        "sizes": curve.sizes,
+        "seconds": [float(f"{value:.4g}") for value in curve.seconds],
+        "bytes": curve.bytes,
+        "exponent of time": round(curve.exponent(curve.seconds), 3),
+        "exponent of memory": round(curve.exponent(curve.bytes), 3),
         "exponent of multiplications": round(curve.exponent(curve.operations), 3),
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tiny", action="store_true", help="a few small sizes: tests the benchmark, says nothing about growth")
     parser.add_argument(
-        "--out", type=Path, help="where results and plot go (default: benchmarks/results/growth.json and the docs)"
+        "--tiny",
+        action="store_true",
+        help="a few small sizes: tests the benchmark, says nothing about growth",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where results and plot go (default: benchmarks/results/growth.json and the docs)",
     )
     chosen = parser.parse_args(arguments)
-    tiny = {axis: (replace(base, tokens=8, width=16, inner=32), sizes[:2]) for axis, (base, sizes) in AXES.items()}
+    tiny = {
+        axis: (replace(base, tokens=8, width=16, inner=32), sizes[:2])
+        for axis, (base, sizes) in AXES.items()
+    }
     with threads(1 if chosen.tiny else 2):
         found = curves(tiny if chosen.tiny else AXES, repeats=1 if chosen.tiny else 5, seconds=2.0)
-    facts = circumstances("make bench" if not chosen.tiny else "growth --tiny", threads=2, width=BASE.width, heads=BASE.heads)
+    facts = circumstances(
+        "make bench" if not chosen.tiny else "growth --tiny",
+        threads=2,
+        width=BASE.width,
+        heads=BASE.heads,
+    )
     last = None if chosen.tiny else committed("growth.json")
     say("\n" + tables(found) + "\n")
     if last is not None:
@@ -145,7 +207,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
     if chosen.out is not None or not chosen.tiny:
-        save(chosen.out or RESULTS / "growth.json", facts, figures(found), curves=[as_data(curve) for curve in found])
+        save(
+            chosen.out or RESULTS / "growth.json",
+            facts,
+            figures(found),
+            curves=[as_data(curve) for curve in found],
+        )
         _draw(found, chosen.out.with_suffix(".svg") if chosen.out else PLOT)
     if chosen.out is None and not chosen.tiny:
         write_section("growth", f"{described(facts)}\n\n{tables(found)}")

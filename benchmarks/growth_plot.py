@@ -1,4 +1,6 @@
-"""The growth curves as one figure: time above, memory below; tokens, layers and texts from left to right."""
+"""The growth curves as one figure: time above, memory below; tokens, layers and texts from left to
+right.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,21 @@ from matplotlib import pyplot
 
 # Told apart also without colour vision (Okabe & Ito 2008), and by their markers in print.
 _STYLES = [
-    ("#000000", "o"), ("#0072B2", "s"), ("#009E73", "^"), ("#D55E00", "D"), ("#CC79A7", "v"), ("#882255", "P"), ("#56B4E9", "X"),
-    ("#E69F00", "*"), ("#555555", "h"),
-]  # fmt: skip
-_AXIS = {"tokens": "tokens", "layers": "layers (128 tokens)", "batch": "texts of 64 tokens in one call"}
+    ("#000000", "o"),
+    ("#0072B2", "s"),
+    ("#009E73", "^"),
+    ("#D55E00", "D"),
+    ("#CC79A7", "v"),
+    ("#882255", "P"),
+    ("#56B4E9", "X"),
+    ("#E69F00", "*"),
+    ("#555555", "h"),
+]
+_AXIS = {
+    "tokens": "tokens",
+    "layers": "layers (128 tokens)",
+    "batch": "texts of 64 tokens in one call",
+}
 
 
 def draw(found: Sequence[Curve], path: Path) -> None:
@@ -36,12 +49,20 @@ def draw(found: Sequence[Curve], path: Path) -> None:
             if curve.axis != axis:
                 continue
             colour, marker = style[curve.case.label]
-            options = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1.2, "label": curve.case.label}
+            options = {
+                "color": colour,
+                "marker": marker,
+                "markersize": 4,
+                "linewidth": 1.2,
+                "label": curve.case.label,
+            }
             panels[0][column].plot(curve.sizes, curve.seconds, **options)
             panels[1][column].plot(curve.sizes, [size / 2**20 for size in curve.bytes], **options)
         for row, name in enumerate(("seconds", "MiB")):
             _finished(
-                panels[row][column], next(curve.sizes for curve in drawn if curve.axis == axis), name if column == 0 else ""
+                panels[row][column],
+                next(curve.sizes for curve in drawn if curve.axis == axis),
+                name if column == 0 else "",
             )
         panels[1][column].set_xlabel(_AXIS[axis])
     handles, names = panels[0][0].get_legend_handles_labels()

@@ -1,12 +1,15 @@
-"""Peak memory of every measure at 2,048 tokens and BERT-base width on the CPU, beside the bar of 4 GB. `make bench-memory`.
+"""Peak memory of every measure at 2,048 tokens and BERT-base width on the CPU, beside the bar of 4
+GB. `make bench-memory`.
 
-Each measure runs in a process of its own, with a `memory_budget` of 1 GiB (what a machine with 4 GiB free gets by default) and two layers:
-what is kept of further layers is bounded by the budget, apart from their inputs and outputs, and the working memory of one layer is freed
-before the next. The peak is the operating system's, of the whole process: interpreter, torch and weights are in it.
+Each measure runs in a process of its own, with a `memory_budget` of 1 GiB (what a machine with 4
+GiB free gets by default) and two layers: what is kept of further layers is bounded by the budget,
+apart from their inputs and outputs, and the working memory of one layer is freed before the next.
+The peak is the operating system's, of the whole process: interpreter, torch and weights are in it.
 
-Measures that take an hour or more at this length (all targets of `value_zeroing`, probes, `blank_out`) are stopped after `--seconds`: they
-go through chunks of equal size, so the first ones show the peak. The others have ten times as long, and fail the run where they do not
-finish. Not run: max-flow, and the exact form of `hidden_token_attribution`.
+Measures that take an hour or more at this length (all targets of `value_zeroing`, probes,
+`blank_out`) are stopped after `--seconds`: they go through chunks of equal size, so the first ones
+show the peak. The others have ten times as long, and fail the run where they do not finish. Not
+run: max-flow, and the exact form of `hidden_token_attribution`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,19 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cases import CASES, Case
-from benchmarks.report import RESULTS, ROOT, Figure, change, circumstances, committed, described, save, say, table, write_section
+from benchmarks.report import (
+    RESULTS,
+    ROOT,
+    Figure,
+    change,
+    circumstances,
+    committed,
+    described,
+    save,
+    say,
+    table,
+    write_section,
+)
 
 BAR = 4e9
 BUDGET = 2**30
@@ -68,7 +83,12 @@ def child(label: str, tokens: int, seconds: int, tiny: bool) -> dict[str, Any]:
     except _Enough:
         finished = False
     signal.alarm(0)
-    return {"seconds": time.perf_counter() - start, "finished": finished, "before": before, "peak": _peak()}
+    return {
+        "seconds": time.perf_counter() - start,
+        "finished": finished,
+        "before": before,
+        "peak": _peak(),
+    }
 
 
 def _peak() -> int:
@@ -96,9 +116,21 @@ def measured(case: Case, tokens: int, seconds: int, tiny: bool) -> dict[str, Any
         "--seconds",
         str(seconds),
     ]
-    done = subprocess.run(command + (["--tiny"] if tiny else []), cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command + (["--tiny"] if tiny else []),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
-        return {"error": done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit status {done.returncode}"}
+        return {
+            "error": (
+                done.stderr.strip().splitlines()[-1]
+                if done.stderr.strip()
+                else f"exit status {done.returncode}"
+            )
+        }
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return found
 
@@ -106,10 +138,16 @@ def measured(case: Case, tokens: int, seconds: int, tiny: bool) -> dict[str, Any
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=TOKENS)
-    parser.add_argument("--seconds", type=int, default=90, help="how long a measure that takes hours may run")
+    parser.add_argument(
+        "--seconds", type=int, default=90, help="how long a measure that takes hours may run"
+    )
     parser.add_argument("--only", help="measures whose label contains this")
     parser.add_argument("--tiny", action="store_true", help="a narrow model: tests the program")
-    parser.add_argument("--out", type=Path, help="where the results go (default: benchmarks/results/memory.json and the docs)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="where the results go (default: benchmarks/results/memory.json and the docs)",
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.child is not None:
@@ -120,23 +158,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for case in CASES:
         if chosen.only is not None and chosen.only not in case.label:
             continue
-        found = measured(case, chosen.tokens, chosen.seconds * (1 if case.long else 10), chosen.tiny)
+        found = measured(
+            case, chosen.tokens, chosen.seconds * (1 if case.long else 10), chosen.tiny
+        )
         if "error" in found:
             failed.append(case.label)
             say(f"  {case.label}: FAILED, {found['error']}")
             continue
         figure = Figure(case.label, found["peak"] / 1e9, BAR / 1e9, unit=" GB")
-        note = f"{found['seconds']:.0f} s" if found["finished"] else f"stopped after {found['seconds']:.0f} s"
+        note = (
+            f"{found['seconds']:.0f} s"
+            if found["finished"]
+            else f"stopped after {found['seconds']:.0f} s"
+        )
         if not found["finished"] and not case.long:
             failed.append(case.label)
             note += ": TOO EARLY, its peak was not reached for certain"
         more = f"{(found['peak'] - found['before']) / 1e9:.2f} GB"
         figures.append(figure)
-        lines.append([case.label, figure.shown, more, figure.bar_shown, figure.verdict, change(figure, last), note])
+        lines.append(
+            [
+                case.label,
+                figure.shown,
+                more,
+                figure.bar_shown,
+                figure.verdict,
+                change(figure, last),
+                note,
+            ]
+        )
         say("  " + ", ".join(lines[-1]))
     whole = not chosen.tiny and chosen.only is None and chosen.tokens == TOKENS
-    facts = circumstances("make bench-memory", threads=2, tokens=chosen.tokens, layers=LAYERS, memory_budget=BUDGET)
-    text = table(["peak memory", "whole process", "of it the call", "bar", "", "against the last", "time"], lines)
+    facts = circumstances(
+        "make bench-memory", threads=2, tokens=chosen.tokens, layers=LAYERS, memory_budget=BUDGET
+    )
+    text = table(
+        ["peak memory", "whole process", "of it the call", "bar", "", "against the last", "time"],
+        lines,
+    )
     say(f"\n{text}\n\n{chosen.tokens} tokens, {LAYERS} layers; {described(facts)}")
     if chosen.out is not None or whole:
         save(chosen.out or RESULTS / "memory.json", facts, figures)

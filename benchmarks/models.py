@@ -1,4 +1,7 @@
-"""Models of the published shapes with random weights, and inputs for them. Speed does not depend on what a model has learnt."""
+"""Models of the published shapes with random weights, and inputs for them.
+
+Speed does not depend on what a model has learnt.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,34 @@ Inputs = dict[str, Tensor]
 
 
 def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Every matrix, bias and norm random: what a fresh model has as zeros and ones would hide a forgotten bias or gain.
+    """Every matrix, bias and norm random: what a fresh model has as zeros and ones would hide a
+    forgotten bias or gain.
 
-    The spread of the matrices keeps every product about as large as its input, so that attention is neither uniform nor one-hot.
+    The spread of the matrices keeps every product about as large as its input, so that attention is
+    neither uniform nor one-hot.
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
             gain = parameter.dim() == 1 and name.endswith("weight")
-            spread = 1.1 * parameter.shape[-1] ** -0.5 if parameter.dim() > 1 else 0.2 if gain else 0.1
+            spread = (
+                1.1 * parameter.shape[-1] ** -0.5 if parameter.dim() > 1 else 0.2 if gain else 0.1
+            )
             parameter.copy_(noise * spread + (1.0 if gain else 0.0))
     return model.eval()
 
 
-def bert(kind: str = "BertModel", *, dtype: torch.dtype = torch.float32, device: str = "cpu", **config: Any) -> nn.Module:
-    """A BERT with eager attention; without arguments, of the base shape: 12 layers, width 768, 12 heads."""
+def bert(
+    kind: str = "BertModel",
+    *,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    **config: Any,
+) -> nn.Module:
+    """A BERT with eager attention; without arguments, of the base shape: 12 layers, width 768, 12
+    heads.
+    """
     made = transformers.BertConfig(**config)
     made._attn_implementation = "eager"
     options = {"add_pooling_layer": False} if kind == "BertModel" else {}
@@ -37,9 +52,15 @@ def bert(kind: str = "BertModel", *, dtype: torch.dtype = torch.float32, device:
 def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config: Any) -> nn.Module:
     """A Llama; without arguments, of the 1B shape (its vocabulary cut, which no layer sees)."""
     shape = {
-        "vocab_size": 1024, "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
-        "intermediate_size": 8192, "max_position_embeddings": 8192, "head_dim": 64,
-    }  # fmt: skip
+        "vocab_size": 1024,
+        "hidden_size": 2048,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 8192,
+        "head_dim": 64,
+    }
     if config:
         shape["head_dim"] = config["hidden_size"] // config["num_attention_heads"]
     made = transformers.LlamaConfig(**{**shape, **config})

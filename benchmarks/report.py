@@ -1,4 +1,6 @@
-"""Figures beside their bars: as a table, as JSON with what they were measured on, and against the last ones that were committed."""
+"""Figures beside their bars: as a table, as JSON with what they were measured on, and against the
+last ones that were committed.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +63,22 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+        return (
+            "| "
+            + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+            + " |"
+        )
 
-    return "\n".join([line(header), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *(line(row) for row in rows)])
+    return "\n".join(
+        [
+            line(header),
+            "|" + "|".join("-" * (width + 2) for width in widths) + "|",
+            *(line(row) for row in rows),
+        ]
+    )
 
 
-# ------------------------------------------------------------------------------------------------- circumstances
+# ------------------------------------------------------------------------------------ circumstances
 
 
 def circumstances(command: str, **more: Any) -> dict[str, Any]:
@@ -77,7 +89,7 @@ def circumstances(command: str, **more: Any) -> dict[str, Any]:
     import mixlens
 
     made = {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "command": command,
         "versions": {
             "mixlens": mixlens.__version__,
@@ -95,7 +107,9 @@ def machine() -> str:
     name = platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+        name = next(
+            (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name
+        )
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         return f"{name}, {os.cpu_count()} cores, {memory:.0f} GiB"
     except (OSError, ValueError, AttributeError):  # not on every system
@@ -108,14 +122,18 @@ def described(facts: Mapping[str, Any]) -> str:
     return f"{facts['date']}; {facts['machine']}; {versions}; `{facts['command']}`"
 
 
-# ------------------------------------------------------------------------------------------------------- results
+# ------------------------------------------------------------------------------------------ results
 
 
 def committed(name: str) -> dict[str, Any] | None:
     """The last committed results of a command, or those on disk where there is no history."""
     path = RESULTS / name
     shown = subprocess.run(
-        ["git", "show", f"HEAD:{path.relative_to(ROOT).as_posix()}"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "show", f"HEAD:{path.relative_to(ROOT).as_posix()}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     text = shown.stdout if shown.returncode == 0 else path.read_text() if path.exists() else None
     found: dict[str, Any] | None = None if text is None else json.loads(text)
@@ -124,8 +142,18 @@ def committed(name: str) -> dict[str, Any] | None:
 
 def save(path: Path, facts: Mapping[str, Any], figures: Sequence[Figure], **more: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    values = {f.key: {"value": _rounded(f.value), "bar": f.bar, "passed": f.passed, "unit": f.unit.strip()} for f in figures}
-    path.write_text(json.dumps({**facts, "figures": values, **more}, indent=2, ensure_ascii=False) + "\n")
+    values = {
+        f.key: {
+            "value": _rounded(f.value),
+            "bar": f.bar,
+            "passed": f.passed,
+            "unit": f.unit.strip(),
+        }
+        for f in figures
+    }
+    path.write_text(
+        json.dumps({**facts, "figures": values, **more}, indent=2, ensure_ascii=False) + "\n"
+    )
 
 
 def _rounded(value: float) -> float:

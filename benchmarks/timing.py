@@ -1,4 +1,6 @@
-"""Seconds, with warm-up, the things to compare taking turns so that a busy machine slows all of them alike."""
+"""Seconds, with warm-up, the things to compare taking turns so that a busy machine slows all of
+them alike.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,12 @@ class Timing:
 
 def spelled(seconds: float) -> str:
     """Three digits and a unit."""
-    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms"), (600.0, 1.0, "s"), (36_000.0, 1 / 60, "min")):
+    for limit, factor, unit in (
+        (1e-3, 1e6, "µs"),
+        (1.0, 1e3, "ms"),
+        (600.0, 1.0, "s"),
+        (36_000.0, 1 / 60, "min"),
+    ):
         if seconds < limit:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds / 3600:.3g} h"
@@ -64,9 +71,16 @@ def _wait() -> None:
 
 
 def in_turns(
-    runs: Mapping[str, Callable[[], Any]], *, repeats: int, seconds: float = float("inf"), warm_up: bool = True
+    runs: Mapping[str, Callable[[], Any]],
+    *,
+    repeats: int,
+    seconds: float = float("inf"),
+    warm_up: bool = True,
 ) -> dict[str, Timing]:
-    """Each run `repeats` times, one after the other in every round; no new round after `seconds`. Warm-up is not counted."""
+    """Each run `repeats` times, one after the other in every round; no new round after `seconds`.
+
+    Warm-up is not counted.
+    """
     if warm_up:
         for run in runs.values():
             run()
@@ -80,5 +94,7 @@ def in_turns(
     return {name: Timing(tuple(measured)) for name, measured in found.items()}
 
 
-def timed(run: Callable[[], Any], *, repeats: int, seconds: float = float("inf"), warm_up: bool = True) -> Timing:
+def timed(
+    run: Callable[[], Any], *, repeats: int, seconds: float = float("inf"), warm_up: bool = True
+) -> Timing:
     return in_turns({"it": run}, repeats=repeats, seconds=seconds, warm_up=warm_up)["it"]

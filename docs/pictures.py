@@ -14,7 +14,9 @@ from mixlens.cli.demo import SENTENCES
 
 def main() -> None:
     text, cue, word, foil = SENTENCES[0]
-    console = Console(record=True, width=90, highlight=False, file=io.StringIO(), force_terminal=True)
+    console = Console(
+        record=True, width=90, highlight=False, file=io.StringIO(), force_terminal=True
+    )
     found = Lens.bundled().compare(text, "[MASK]", explain={"word": word, "foil": foil})
     show(found, cue, console)
     console.save_svg(str(Path(__file__).parent / "compare.svg"), title="mixlens compare")

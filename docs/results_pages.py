@@ -1,7 +1,9 @@
-"""Writes `docs/results/` from what `mixlens reproduce` kept, and the list of experiments in `docs/reproduce.md`.
+"""Writes `docs/results/` from what `mixlens reproduce` kept, and the list of experiments in
+`docs/reproduce.md`.
 
-python -m docs.results_pages --take DIR   # take the results below DIR (folders with a result.json) into docs/results/data
-python -m docs.results_pages              # write the pages from docs/results/data
+python -m docs.results_pages --take DIR   # take the results below DIR (folders with a result.json)
+into docs/results/data python -m docs.results_pages              # write the pages from
+docs/results/data
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens.experiments import experiments, papers
-from mixlens.experiments._reproduce import cell
+from mixlens.experiments.reproduction import cell
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results"
@@ -24,7 +26,9 @@ DATA = RESULTS / "data"
 TITLES = {
     "brunner2020": "Brunner et al. (2020), On Identifiability in Transformers",
     "kobayashi2020": "Kobayashi et al. (2020), Attention is Not Only a Weight",
-    "ferrando2022": "Ferrando et al. (2022), Measuring the Mixing of Contextual Information in the Transformer",
+    "ferrando2022": (
+        "Ferrando et al. (2022), Measuring the Mixing of Contextual Information in the Transformer"
+    ),
     "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
 }
 
@@ -48,7 +52,9 @@ VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be told"}
 
 # What the numbers of a paper say together; the tables below it are made by the program.
 SUMMARIES: dict[str, str] = (
-    json.loads((RESULTS / "summaries.json").read_text(encoding="utf-8")) if (RESULTS / "summaries.json").is_file() else {}
+    json.loads((RESULTS / "summaries.json").read_text(encoding="utf-8"))
+    if (RESULTS / "summaries.json").is_file()
+    else {}
 )
 
 
@@ -63,7 +69,9 @@ def taken(source: Path) -> int:
         result["settings"]["model"] = MODELS[model]
         if result["settings"].get("other_model"):
             result["settings"]["other_model"] = MODELS["minilm-sst2"]
-        (target / "result.json").write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (target / "result.json").write_text(
+            json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
         for name in result["figures"]:
             figure = path.parent / name
             if figure.is_file() and figure.stat().st_size < 150_000:
@@ -85,35 +93,52 @@ def paper_page(paper: str) -> str:
     for name, spec in experiments().items():
         if name.startswith(f"{paper}/"):
             found = list(results(name))
-            parts += [f"## {name.split('/')[1]}: {spec.title}", f"The paper ({spec.data}): {spec.finding}."]
-            parts += [_statements(found), _numbers(found, spec), _figure(found)] if found else ["Not run on these models."]
+            parts += [
+                f"## {name.split('/')[1]}: {spec.title}",
+                f"The paper ({spec.data}): {spec.finding}.",
+            ]
+            parts += (
+                [_statements(found), _numbers(found, spec), _figure(found)]
+                if found
+                else ["Not run on these models."]
+            )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _command(paper: str) -> str:
     says = (
-        "The paper's own checkpoints were not at hand. This repeats everything on them, with the published numbers beside the measured ones "
-        "where the data is the paper's too:"
+        "The paper's own checkpoints were not at hand. This repeats everything on them, with the"
+        " published numbers beside the measured ones where the data is the paper's too:"
     )
-    return f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA --out reproduced\n```"
+    return (
+        f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA"
+        " --out reproduced\n```"
+    )
 
 
 def _statements(found: list[tuple[str, dict[str, Any], Path]]) -> str:
     rows = []
     for model, result, _ in found:
         settings = result["settings"]
-        about = f"{settings['texts']} texts of {settings['data']}" if settings["data"] else "no texts"
+        about = (
+            f"{settings['texts']} texts of {settings['data']}" if settings["data"] else "no texts"
+        )
         if settings["options"]:
-            about += "; " + ", ".join(f"{key}={_option(value)}" for key, value in settings["options"].items())
+            about += "; " + ", ".join(
+                f"{key}={_option(value)}" for key, value in settings["options"].items()
+            )
         if result["skipped"]:
             about += f"; {len(result['skipped'])} left out"
         rows += [
-            f"| {MODELS[model]} | {cell(f['statement'])} | {VERDICTS[f['holds']]} | {cell(f['numbers'])} | {about} |"
+            f"| {MODELS[model]} | {cell(f['statement'])} | {VERDICTS[f['holds']]} |"
+            f" {cell(f['numbers'])} | {about} |"
             for f in result["findings"]
         ]
         if not result["findings"]:
             rows.append(f"| {MODELS[model]} | (a picture; no statement to test) | | | {about} |")
-    return "\n".join(["| model | statement | here | numbers | run on |", "|---|---|---|---|---|", *rows])
+    return "\n".join(
+        ["| model | statement | here | numbers | run on |", "|---|---|---|---|---|", *rows]
+    )
 
 
 def _option(value: Any) -> str:
@@ -122,7 +147,12 @@ def _option(value: Any) -> str:
 
 def _numbers(found: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     keys = list(
-        dict.fromkeys(key for _, result, _ in found for key, pair in result["numbers"].items() if pair["measured"] is not None)
+        dict.fromkeys(
+            key
+            for _, result, _ in found
+            for key, pair in result["numbers"].items()
+            if pair["measured"] is not None
+        )
     )
     if not keys:
         return ""
@@ -147,7 +177,8 @@ def _figure(found: list[tuple[str, dict[str, Any], Path]]) -> str:
         for name in result["figures"]:
             if (folder / name).is_file():
                 return (
-                    f"![{result['settings']['experiment']}, {MODELS[model]}]({(folder / name).relative_to(RESULTS).as_posix()})"
+                    f"![{result['settings']['experiment']},"
+                    f" {MODELS[model]}]({(folder / name).relative_to(RESULTS).as_posix()})"
                 )
     return ""
 
@@ -164,8 +195,13 @@ def index_page() -> str:
         ]
         counts = [sum(verdict is kind for verdict in verdicts) for kind in (True, False, None)]
         rows.append(f"| [{TITLES[paper]}]({paper}.md) | {counts[0]} | {counts[1]} | {counts[2]} |")
-    table = "\n".join(["| paper | holds | does not hold | cannot be told |", "|---|---|---|---|", *rows])
-    return "\n\n".join(["# Results", SUMMARIES.get("index", ""), table, SUMMARIES.get("models", "")]) + "\n"
+    table = "\n".join(
+        ["| paper | holds | does not hold | cannot be told |", "|---|---|---|---|", *rows]
+    )
+    return (
+        "\n\n".join(["# Results", SUMMARIES.get("index", ""), table, SUMMARIES.get("models", "")])
+        + "\n"
+    )
 
 
 def experiment_list() -> str:
@@ -176,27 +212,42 @@ def experiment_list() -> str:
             if name.startswith(f"{paper}/"):
                 also = f" ({', '.join(spec.also)})" if spec.also else ""
                 needs = "" if spec.needs == "any" else f"; a {spec.needs} model"
-                rows.append(f"| `{name}`{also} | {cell(spec.title)} | {spec.data}{needs} | {spec.cost} |")
-        parts += [f"### {TITLES[paper]}", "\n".join(["| experiment | shows | data | cost |", "|---|---|---|---|", *rows])]
+                rows.append(
+                    f"| `{name}`{also} | {cell(spec.title)} | {spec.data}{needs} | {spec.cost} |"
+                )
+        parts += [
+            f"### {TITLES[paper]}",
+            "\n".join(["| experiment | shows | data | cost |", "|---|---|---|---|", *rows]),
+        ]
     return "\n\n".join(parts)
 
 
 def with_list(page: str) -> str:
     start, end = "<!-- list: start -->", "<!-- list: end -->"
-    return re.sub(f"{start}.*{end}", lambda _: f"{start}\n\n{experiment_list()}\n\n{end}", page, flags=re.DOTALL)
+    return re.sub(
+        f"{start}.*{end}",
+        lambda _: f"{start}\n\n{experiment_list()}\n\n{end}",
+        page,
+        flags=re.DOTALL,
+    )
 
 
 def pages() -> dict[Path, str]:
     """Every page that this program writes, and what it should say."""
     listed = ROOT / "reproduce.md"
-    found = {RESULTS / "index.md": index_page(), listed: with_list(listed.read_text(encoding="utf-8"))}
+    found = {
+        RESULTS / "index.md": index_page(),
+        listed: with_list(listed.read_text(encoding="utf-8")),
+    }
     return found | {RESULTS / f"{paper}.md": paper_page(paper) for paper in papers()}
 
 
 def pruned() -> int:
     """Deletes the figures that no page shows."""
     shown = "\n".join(pages().values())
-    spare = [path for path in DATA.rglob("*.svg") if path.relative_to(RESULTS).as_posix() not in shown]
+    spare = [
+        path for path in DATA.rglob("*.svg") if path.relative_to(RESULTS).as_posix() not in shown
+    ]
     for path in spare:
         path.unlink()
     return len(spare)

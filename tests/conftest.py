@@ -10,8 +10,10 @@ from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-_KERNELS = sorted((Path(__file__).resolve().parents[1] / "src" / "mixlens" / "kernels").glob("*.py"))
-_PARTS = ["recording", "measures", "identifiability", "aggregation"]
+_KERNELS = sorted(
+    (Path(__file__).resolve().parents[1] / "src" / "mixlens" / "kernels").glob("*.py")
+)
+_PARTS = ["recording", "replay", "measures", "identifiability", "aggregation"]
 # Not the fused kernel: Triton compiles from the source as it stands.
 _PARTS += [f"kernels.{file.stem}" for file in _KERNELS if file.stem != "fused_gains"]
 install_import_hook([f"mixlens.{part}" for part in _PARTS], "beartype.beartype")
@@ -27,5 +29,7 @@ SHARED = Path(os.environ.get("MIXLENS_SHARED", Path(__file__).resolve().parents[
 def shared() -> Path:
     """Real text and weights that do not belong to the repository."""
     if not SHARED.exists():
-        pytest.skip(f"NOT RUN: needs the folder {SHARED} (or MIXLENS_SHARED) with real models and data")
+        pytest.skip(
+            f"NOT RUN: needs the folder {SHARED} (or MIXLENS_SHARED) with real models and data"
+        )
     return SHARED

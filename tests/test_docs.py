@@ -1,8 +1,11 @@
-"""The documentation holds: its programs run, its commands print what it shows, its lists are complete, its links lead somewhere.
+"""The documentation holds: its programs run, its commands print what it shows, its lists are
+complete, its links lead somewhere.
 
-* A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not run: <why>` leaves a block out.
-* A `text` block right after a program is what it prints. A `console` block holds commands (`$ mixlens …`) and what they print. Numbers
-  and shades may differ between machines, words may not. A line `…` stands for any lines.
+* A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not
+  run: <why>` leaves a block out.
+* A `text` block right after a program is what it prints. A `console` block holds commands (`$
+  mixlens …`) and what they print. Numbers and shades may differ between machines, words may not. A
+  line `…` stands for any lines.
 * Other blocks (`sh`, `yaml` …) are only shown.
 
 `python -m tests.test_docs` writes what programs and commands print now into the pages.
@@ -37,7 +40,9 @@ BUNDLED = Path(mixlens.__file__).parent / "bundled"
 NOT_RUN = "# not run: "
 ELLIPSIS = "…"
 WIDTH = "100"
-SLOW = ("mixlens demo",)  # its output is written into the page, and the command has tests of its own
+SLOW = (
+    "mixlens demo",
+)  # its output is written into the page, and the command has tests of its own
 
 needs_bundled = pytest.mark.skipif(
     not (BUNDLED / "masked" / "config.json").exists(),
@@ -64,7 +69,9 @@ def blocks(text: str) -> list[Block]:
         if start < 0:
             start, kind = number + 1, line[3:].strip()
         else:
-            found.append(Block(kind, start, "".join(f"{each}\n" for each in lines[start - 1 : number - 1])))
+            found.append(
+                Block(kind, start, "".join(f"{each}\n" for each in lines[start - 1 : number - 1]))
+            )
             start = -1
     assert start < 0, f"the block that starts in line {start} has no end"
     return found
@@ -74,7 +81,7 @@ def ids(pages: list[Path]) -> list[str]:
     return [page.relative_to(ROOT).as_posix() for page in pages]
 
 
-# ------------------------------------------------------------------------------------- programs and commands
+# ---------------------------------------------------------------------------- programs and commands
 
 
 def printed_by_command(line: str) -> str:
@@ -108,7 +115,9 @@ def sessions(content: str) -> Iterator[tuple[str, str]]:
 
 
 def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Block, str, str]]:
-    """Runs a page from top to bottom; yields what is shown and what was printed, for every block that shows output."""
+    """Runs a page from top to bottom; yields what is shown and what was printed, for every block
+    that shows output.
+    """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     found = blocks(text)
     lines = text.splitlines()
@@ -130,7 +139,9 @@ def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Bloc
 
 
 def words_of(text: str) -> list[str]:
-    """Lines without what may differ: numbers, shades, bars, and the letters of measures that agree with each other."""
+    """Lines without what may differ: numbers, shades, bars, and the letters of measures that agree
+    with each other.
+    """
     text = re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?", "#", text)
     text = re.sub(r"[░▒▓█]+|(?<=\s)-(?=\s|$)", " ", text)
     text = re.sub(r"\b[a-z] #", "#", text)
@@ -143,11 +154,17 @@ def matches(shown: str, printed: str) -> bool:
         return expected == found
     gap = expected.index(ELLIPSIS)
     head, tail = expected[:gap], expected[gap + 1 :]
-    return len(found) >= len(head) + len(tail) and found[:gap] == head and found[len(found) - len(tail) :] == tail
+    return (
+        len(found) >= len(head) + len(tail)
+        and found[:gap] == head
+        and found[len(found) - len(tail) :] == tail
+    )
 
 
 def uses_bundled(page: Path) -> bool:
-    return any(block.kind == "console" or "bundled" in block.content for block in blocks(page.read_text()))
+    return any(
+        block.kind == "console" or "bundled" in block.content for block in blocks(page.read_text())
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,10 +172,14 @@ def uses_bundled(page: Path) -> bool:
     [pytest.param(page, marks=needs_bundled if uses_bundled(page) else ()) for page in PAGES],
     ids=ids(PAGES),
 )
-def test_programs_run_and_print_what_is_shown(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_run_and_print_what_is_shown(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for block, shown, printed in run_page(page.read_text(), str(page)):
-        assert matches(shown, printed), f"{page.name}, line {block.line}: shown\n{shown}\nprinted\n{printed}"
+        assert matches(shown, printed), (
+            f"{page.name}, line {block.line}: shown\n{shown}\nprinted\n{printed}"
+        )
 
 
 def test_a_difference_in_words_is_seen() -> None:
@@ -175,7 +196,7 @@ def test_a_difference_in_words_is_seen() -> None:
     assert list(run_page("```python\n# not run: it cannot\n1 / 0\n```\n", "page")) == []
 
 
-# ---------------------------------------------------------------------------------------------- completeness
+# ------------------------------------------------------------------------------------- completeness
 
 
 def sections(page: Path) -> dict[str, str]:
@@ -201,22 +222,35 @@ def test_every_measure_has_a_section_that_is_true(name: str) -> None:
     found = sections(ROOT / "docs" / "measures.md")
     assert name in found, f"docs/measures.md has no section on {name}"
     section, spec = found[name], mixlens.measures()[name]
-    scope = f"*{' and '.join(spec.sites)}-attention; {'per head too' if spec.per_head else 'whole layers only'}.*"
+    scope = (
+        f"*{' and '.join(spec.sites)}-attention;"
+        f" {'per head too' if spec.per_head else 'whole layers only'}.*"
+    )
     assert scope in section, f"the section on {name} should say: {scope}"
     for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
         assert part in section, f"the section on {name} lacks {part}"
     for option in spec.options:
         where = found["What is explained"] if option.name in OF_THE_OUTPUT else section
-        assert re.search(f"`{option.name}[`=]", where), f"the option {option.name} of {name} is not explained"
+        assert re.search(f"`{option.name}[`=]", where), (
+            f"the option {option.name} of {name} is not explained"
+        )
     authors = spec.citation.split()[0]
-    assert authors in section or authors == "none:", f"the section on {name} does not cite {authors}"
+    assert authors in section or authors == "none:", (
+        f"the section on {name} does not cite {authors}"
+    )
 
 
 def keywords(name: str) -> set[str]:
     """All that an evaluation can be told."""
     found = evaluations.module(name)
-    functions = [getattr(found, part) for part in ("observe", "conclude", "evaluate") if hasattr(found, part)]
-    given = [parameter for function in functions for parameter in inspect.signature(function).parameters.values()]
+    functions = [
+        getattr(found, part) for part in ("observe", "conclude", "evaluate") if hasattr(found, part)
+    ]
+    given = [
+        parameter
+        for function in functions
+        for parameter in inspect.signature(function).parameters.values()
+    ]
     return {parameter.name for parameter in given if parameter.kind is parameter.KEYWORD_ONLY}
 
 
@@ -227,16 +261,38 @@ def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
     section = found[name]
     judged = "measures" if spec.of == "measure" else "the model"
     describes = spec.direction == "neither"
-    scope = f"*Describes {judged}. " if describes else f"*Judges {judged}. {spec.direction.capitalize()} is better. "
-    scope += f"Data: {', '.join(spec.kinds) or 'its own'}." + ("" if spec.chance is None else f" Chance: {spec.chance:g}.") + "*"
+    scope = (
+        f"*Describes {judged}. "
+        if describes
+        else f"*Judges {judged}. {spec.direction.capitalize()} is better. "
+    )
+    scope += (
+        f"Data: {', '.join(spec.kinds) or 'its own'}."
+        + ("" if spec.chance is None else f" Chance: {spec.chance:g}.")
+        + "*"
+    )
     assert scope in section, f"the section on {name} should say: {scope}"
-    parts = ("**Asks**", "**Definition**", "**Options**", "**Details**", "**Costs**", "**Blind to**", "**Cite**")
-    assert [part for part in parts if part not in section] == [], f"the section on {name} lacks parts"
+    parts = (
+        "**Asks**",
+        "**Definition**",
+        "**Options**",
+        "**Details**",
+        "**Costs**",
+        "**Blind to**",
+        "**Cite**",
+    )
+    assert [part for part in parts if part not in section] == [], (
+        f"the section on {name} lacks parts"
+    )
     options = section[section.index("**Options**") : section.index("**Details**")]
     for option in keywords(name):
-        assert re.search(f"`{option}[`=]", options), f"the option {option} of {name} is not explained"
+        assert re.search(f"`{option}[`=]", options), (
+            f"the option {option} of {name} is not explained"
+        )
     authors = spec.citation.split()[0]
-    assert authors in section or authors == "none:", f"the section on {name} does not cite {authors}"
+    assert authors in section or authors == "none:", (
+        f"the section on {name} does not cite {authors}"
+    )
 
 
 def test_every_command_and_option_is_on_the_page() -> None:
@@ -250,10 +306,18 @@ def test_every_command_and_option_is_on_the_page() -> None:
             for option in parameter.opts:
                 if option.startswith("--") and option != "--help":
                     place = found[f"mixlens {name}"] + found["Options that commands share"]
-                    assert f"`{option}" in place, f"docs/cli.md does not explain {option} of mixlens {name}"
-    shown = [command for block in blocks((ROOT / "docs" / "cli.md").read_text()) for command, _ in sessions(block.content)]
+                    assert f"`{option}" in place, (
+                        f"docs/cli.md does not explain {option} of mixlens {name}"
+                    )
+    shown = [
+        command
+        for block in blocks((ROOT / "docs" / "cli.md").read_text())
+        for command, _ in sessions(block.content)
+    ]
     for name in commands:
-        assert any(shlex.split(line)[1] == name for line in shown), f"docs/cli.md has no example of mixlens {name}"
+        assert any(shlex.split(line)[1] == name for line in shown), (
+            f"docs/cli.md has no example of mixlens {name}"
+        )
 
 
 def leaves(nav: Any) -> Iterator[str]:
@@ -271,7 +335,7 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]}
 
 
-# ----------------------------------------------------------------------------------------------------- links
+# -------------------------------------------------------------------------------------------- links
 
 GENERATED = ROOT / "docs" / "performance"  # filled by the benchmarks
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -291,12 +355,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         place = page.parent / path if path else page
-        assert place.exists() or GENERATED in place.parents, f"{page.name} links to {link}, which is not there"
+        assert place.exists() or GENERATED in place.parents, (
+            f"{page.name} links to {link}, which is not there"
+        )
         if anchor:
-            assert anchor in anchors(place), f"{page.name} links to {link}: {place.name} has no such heading"
+            assert anchor in anchors(place), (
+                f"{page.name} links to {link}: {place.name} has no such heading"
+            )
 
 
-# ------------------------------------------------------------------------------------------- version and citation
+# ----------------------------------------------------------------------------- version and citation
 
 
 def test_citation_and_changelog_name_this_version() -> None:
@@ -308,18 +376,23 @@ def test_citation_and_changelog_name_this_version() -> None:
     assert f"## [{mixlens.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-# --------------------------------------------------------------------------------------------------- renewal
+# ------------------------------------------------------------------------------------------ renewal
 
 
 def renewed(text: str, name: str) -> str:
-    """A page with what its programs and commands print now. A line `…` stays where it was, counted from the first line."""
+    """A page with what its programs and commands print now.
+
+    A line `…` stays where it was, counted from the first line.
+    """
     made: dict[int, list[str]] = {}
     for block, shown, printed in run_page(text, name, slow=True):
         lines = shown.splitlines()
         if ELLIPSIS in lines:
             gap, now = lines.index(ELLIPSIS), printed.splitlines()
             rest = len(lines) - gap - 1
-            printed = "".join(f"{line}\n" for line in [*now[:gap], ELLIPSIS, *now[len(now) - rest :]])
+            printed = "".join(
+                f"{line}\n" for line in [*now[:gap], ELLIPSIS, *now[len(now) - rest :]]
+            )
         made.setdefault(block.line, []).append(printed)
     lines = text.splitlines(keepends=True)
     for block in reversed(blocks(text)):
@@ -329,8 +402,14 @@ def renewed(text: str, name: str) -> str:
         if block.kind == "console":
             parts = re.split(r"(?m)^(?=\$ )", block.content)[1:]
             gaps = ["\n" * part.endswith("\n\n") for part in parts]
-            heads = [part[: len(part) - len(shown)] for part, (_, shown) in zip(parts, sessions(block.content), strict=True)]
-            content = "".join(head + output + gap for head, output, gap in zip(heads, made[block.line], gaps, strict=True))
+            heads = [
+                part[: len(part) - len(shown)]
+                for part, (_, shown) in zip(parts, sessions(block.content), strict=True)
+            ]
+            content = "".join(
+                head + output + gap
+                for head, output, gap in zip(heads, made[block.line], gaps, strict=True)
+            )
         lines[block.line - 1 : block.line - 1 + block.content.count("\n")] = [content]
     return "".join(lines)
 

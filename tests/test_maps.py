@@ -16,7 +16,15 @@ from mixlens.measures import Facts, Request, Scores, Spec
 from mixlens.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]
-SPEC = Spec("s", "Someone 2020", "u", "c", Facts(rows_sum_to_one=True), rollout_residual=0.25, rollout_normalized=False)
+SPEC = Spec(
+    "s",
+    "Someone 2020",
+    "u",
+    "c",
+    Facts(rows_sum_to_one=True),
+    rollout_residual=0.25,
+    rollout_normalized=False,
+)
 
 
 def recording(sources: list[TokenRow] = ROWS) -> Any:
@@ -24,7 +32,10 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
     model = nn.Linear(1, 1).half()
     model.config = SimpleNamespace(_name_or_path="some/model", _commit_hash="abc")
     return SimpleNamespace(
-        model=model, batch=2, target_tokens=lambda site, row: ROWS[row], source_tokens=lambda site, row: sources[row]
+        model=model,
+        batch=2,
+        target_tokens=lambda site, row: ROWS[row],
+        source_tokens=lambda site, row: sources[row],
     )
 
 
@@ -32,11 +43,19 @@ def request(layers: tuple[int, ...] = (0, 1), targets: Any = None, kind: str = "
     return Request("encoder", kind, layers, targets, per_head=False)
 
 
-def of_row(row: int, scores: Scores, made: Request | None = None, sources: list[TokenRow] = ROWS, **options: Any) -> MixingMaps:
-    return MixingMaps.from_scores("some_measure", SPEC, recording(sources), made or request(), scores, row, options)
+def of_row(
+    row: int,
+    scores: Scores,
+    made: Request | None = None,
+    sources: list[TokenRow] = ROWS,
+    **options: Any,
+) -> MixingMaps:
+    return MixingMaps.from_scores(
+        "some_measure", SPEC, recording(sources), made or request(), scores, row, options
+    )
 
 
-# -------------------------------------------------------------------------------------------- from a measure
+# ----------------------------------------------------------------------------------- from a measure
 
 
 def test_padding_is_cut_from_targets_and_sources_and_from_nothing_else() -> None:
@@ -77,13 +96,17 @@ def test_cross_attention_has_the_encoders_tokens_as_sources() -> None:
 
 def test_explained_outputs_are_targets_of_their_own() -> None:
     values = torch.rand(1, 2, 1, 4)
-    maps = of_row(1, Scores(values, layers=(0,), target_labels=("are", "is"), facts=Facts(signed=True)))
+    maps = of_row(
+        1, Scores(values, layers=(0,), target_labels=("are", "is"), facts=Facts(signed=True))
+    )
     assert maps.tokens == ("is",)
     assert maps.layers == (0,)
     assert maps.facts == Facts(signed=True)
     assert maps.scores.shape == (1, 1, 3)
     words = of_row(
-        1, Scores(values, layers=(0,), target_labels=("are", "is")), sources=[ROWS[0], TokenRow(("a@@", "b", "c"))]
+        1,
+        Scores(values, layers=(0,), target_labels=("are", "is")),
+        sources=[ROWS[0], TokenRow(("a@@", "b", "c"))],
     ).words()
     assert (words.tokens, words.source_tokens) == (("is",), ("ab", "c"))
     with pytest.raises(InvalidInput, match="same tokens"):
@@ -97,25 +120,48 @@ def test_extras_are_cut_by_the_names_of_their_axes() -> None:
         "mixing_ratio": torch.rand(2, 2, 4),
         "total": torch.rand(2, 2),
     }
-    dims = {"null_attention": ("head", "target", "source"), "rank": ("head",), "mixing_ratio": ("target",)}
+    dims = {
+        "null_attention": ("head", "target", "source"),
+        "rank": ("head",),
+        "mixing_ratio": ("target",),
+    }
     maps = of_row(1, Scores(torch.rand(2, 2, 4, 4), extras, dims))
     assert maps.extras["null_attention"].dims == ("layer", "head", "target", "source")
-    np.testing.assert_array_equal(maps.extras["null_attention"], extras["null_attention"][:, 1, :, :3, :3])
+    np.testing.assert_array_equal(
+        maps.extras["null_attention"], extras["null_attention"][:, 1, :, :3, :3]
+    )
     assert maps.extras["rank"].values.tolist() == extras["rank"][:, 1].tolist()
     assert maps.extras["rank"].dtype == np.int64
-    assert maps.extras["mixing_ratio"].coords["target_token"].values.tolist() == ["[CLS]", "hat", "[SEP]"]
+    assert maps.extras["mixing_ratio"].coords["target_token"].values.tolist() == [
+        "[CLS]",
+        "hat",
+        "[SEP]",
+    ]
     assert maps.extras["total"].dims == ("layer",)
     part = maps.at(layers=[1], targets=[2])
-    np.testing.assert_array_equal(part.extras["null_attention"], maps.extras["null_attention"][1:, :, 2:])
+    np.testing.assert_array_equal(
+        part.extras["null_attention"], maps.extras["null_attention"][1:, :, 2:]
+    )
     np.testing.assert_array_equal(part.extras["rank"], maps.extras["rank"][1:])
     assert not maps.normalized().extras  # they were measured beside other numbers
 
 
 def test_provenance_tells_what_made_the_numbers() -> None:
-    maps = of_row(0, Scores(torch.rand(2, 2, 4, 4)), distance=("cosine",), device=torch.device("cpu"))
+    maps = of_row(
+        0, Scores(torch.rand(2, 2, 4, 4)), distance=("cosine",), device=torch.device("cpu")
+    )
     about = maps.provenance
-    assert (about["measure"], about["citation"], about["site"]) == ("some_measure", "Someone 2020", "encoder")
-    assert (about["model"], about["name"], about["revision"], about["dtype"]) == ("Linear", "some/model", "abc", "float16")
+    assert (about["measure"], about["citation"], about["site"]) == (
+        "some_measure",
+        "Someone 2020",
+        "encoder",
+    )
+    assert (about["model"], about["name"], about["revision"], about["dtype"]) == (
+        "Linear",
+        "some/model",
+        "abc",
+        "float16",
+    )
     assert about["options"] == {"distance": ["cosine"], "device": "cpu"}
     assert about["versions"].keys() == {"mixlens", "torch", "transformers"}
     assert (maps.rollout_residual, maps.rollout_normalized) == (0.25, False)
@@ -135,7 +181,7 @@ def test_maps_do_not_keep_or_change_the_numbers_they_came_from() -> None:
     assert np.shares_memory(maps.scores, maps.data.values)
 
 
-# -------------------------------------------------------------------------------------------- of an array
+# -------------------------------------------------------------------------------------- of an array
 
 
 def test_a_known_measure_brings_its_facts_and_its_rollout() -> None:
@@ -151,13 +197,15 @@ def test_arrays_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
 
 
 def test_repr_shows_what_and_how_much() -> None:
-    shown = repr(MixingMaps.of(np.ones((1, 9, 9)), tokens=list("abcdefghi"), measure="mine").normalized())
+    shown = repr(
+        MixingMaps.of(np.ones((1, 9, 9)), tokens=list("abcdefghi"), measure="mine").normalized()
+    )
     assert "mine → normalized()" in shown
     assert "1 layer × 9 targets × 9 sources" in shown
     assert "a b c d e f g h …" in shown
 
 
-# ------------------------------------------------------------------------------------------- normalisation
+# ------------------------------------------------------------------------------------ normalisation
 
 
 def test_normalized_by_hand() -> None:
@@ -177,7 +225,12 @@ def test_signed_scores_are_normalised_by_their_sizes_or_not_at_all() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 1000), st.integers(1, 6), st.sampled_from([np.float32, np.float64]), st.floats(1e-20, 1e20))
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 6),
+    st.sampled_from([np.float32, np.float64]),
+    st.floats(1e-20, 1e20),
+)
 def test_normalized_is_idempotent(seed: int, tokens: int, dtype: type, scale: float) -> None:
     raw = (scale * np.random.default_rng(seed).random((2, 3, tokens, tokens))).astype(dtype)
     once = MixingMaps.of(raw).normalized()
@@ -186,11 +239,14 @@ def test_normalized_is_idempotent(seed: int, tokens: int, dtype: type, scale: fl
     np.testing.assert_allclose(once.normalized().scores, once.scores, rtol=1e-6)
 
 
-# -------------------------------------------------------------------------------------------------- rows
+# --------------------------------------------------------------------------------------------- rows
 
 
 def test_top_sources_by_layer_number() -> None:
-    maps = MixingMaps.of(np.array([[[1, 2, 3], [3, 1, 2], [2, 3, 1]], [[5, 5, 9], [0, 0, 0], [7, 8, 6]]]), tokens=["a", "b", "c"])
+    maps = MixingMaps.of(
+        np.array([[[1, 2, 3], [3, 1, 2], [2, 3, 1]], [[5, 5, 9], [0, 0, 0], [7, 8, 6]]]),
+        tokens=["a", "b", "c"],
+    )
     assert maps.row("a").top(2) == [("c", 2, 9.0), ("a", 0, 5.0)]  # equal scores: the earlier one
     assert maps.row(-1).top(1, layer=0) == [("b", 1, 3.0)]
     assert len(maps.row(0).top(50)) == 3
@@ -242,20 +298,31 @@ def test_mean_and_last_layer() -> None:
     assert maps.last().layers == maps.mean().layers == (2,)
 
 
-# ---------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 
 
 @pytest.mark.parametrize("heads", [None, 2])
 def test_every_score_is_in_the_table_under_its_labels(heads: int | None) -> None:
     shape = (2, 3, 4) if heads is None else (2, heads, 3, 4)
-    maps = MixingMaps.of(np.random.default_rng(0).random(shape), tokens=list("abc"), source_tokens=list("wxyz")).at(
-        layers=[1, 0], targets=[2, 0]
-    )
+    maps = MixingMaps.of(
+        np.random.default_rng(0).random(shape), tokens=list("abc"), source_tokens=list("wxyz")
+    ).at(layers=[1, 0], targets=[2, 0])
     table = maps.to_dataframe()
     head = [] if heads is None else ["head"]
-    assert list(table.columns) == ["layer", *head, "target", "target_token", "source", "source_token", "score"]
+    assert list(table.columns) == [
+        "layer",
+        *head,
+        "target",
+        "target_token",
+        "source",
+        "source_token",
+        "score",
+    ]
     assert len(table) == maps.scores.size
     for line in table.sample(8, random_state=0).to_dict("records"):
         where = {name: line[name] for name in ("layer", *head, "target", "source")}
         assert float(maps.data.sel(where)) == line["score"]
-        assert ("abc"[line["target"]], "wxyz"[line["source"]]) == (line["target_token"], line["source_token"])
+        assert ("abc"[line["target"]], "wxyz"[line["source"]]) == (
+            line["target_token"],
+            line["source_token"],
+        )

@@ -1,4 +1,7 @@
-"""The public names, pinned: changing one is a decision, not an accident. And the order in which modules may import each other."""
+"""The public names, pinned: changing one is a decision, not an accident.
+
+And the order in which modules may import each other.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,77 @@ import mixlens
 SOURCE = Path(mixlens.__file__).parent
 
 PUBLIC = {
-    "Comparison", "EmptyInput", "InputTooLong", "InvalidInput", "Lens", "MissingExtra", "MissingTokenizer", "MixingMaps", "MixlensError",
-    "NonFiniteActivations", "Recording", "Report", "UnsupportedModel", "WrongKeys", "alternative_attention", "attention_bounds", "load",
-    "measure", "measures",
-}  # fmt: skip
+    "Comparison",
+    "EmptyInput",
+    "InputTooLong",
+    "InvalidInput",
+    "Lens",
+    "MissingExtra",
+    "MissingTokenizer",
+    "MixingMaps",
+    "MixlensError",
+    "NonFiniteActivations",
+    "Recording",
+    "Report",
+    "UnsupportedModel",
+    "WrongKeys",
+    "alternative_attention",
+    "attention_bounds",
+    "load",
+    "measure",
+    "measures",
+}
 
 LENS = {
-    "bundled", "compare", "from_pretrained", "identifiability", "measure", "memory_budget", "model", "predictions", "record", "tokenizer",
+    "bundled",
+    "compare",
+    "from_pretrained",
+    "identifiability",
+    "measure",
+    "memory_budget",
+    "model",
+    "predictions",
+    "record",
+    "tokenizer",
     "verify",
-}  # fmt: skip
+}
 
 MAPS = {
-    "data", "scores", "tokens", "source_tokens", "facts", "provenance", "normalized", "rollout", "flow", "words", "spans", "row",
-    "to_dataframe", "save",
-}  # fmt: skip
+    "data",
+    "scores",
+    "tokens",
+    "source_tokens",
+    "facts",
+    "provenance",
+    "normalized",
+    "rollout",
+    "flow",
+    "words",
+    "spans",
+    "row",
+    "to_dataframe",
+    "save",
+}
 
 # What is loaded with a module comes from its own group or from an earlier one.
 ORDER = [
-    {"errors"}, {"tokens", "precision"}, {"recording", "loading"}, {"row"}, {"kernels", "explained"}, {"measures"},
+    {"errors"},
+    {"tokens", "precision"},
+    {"registry"},
+    {"row"},
+    {"contracts"},
+    {"kernels"},
+    {"recording", "loading"},
+    {"replay", "explained"},
+    {"measures"},
     {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation"},
-    {"identifiability", "predictions", "comparison", "corpus"}, {"render"}, {"lens"}, {"evaluations"},
-    {"finetuning", "trust", "experiments"}, {"cli", "__main__"},
-]  # fmt: skip
+    {"identifiability", "predictions", "comparison", "corpus"},
+    {"render"},
+    {"lens"},
+    {"evaluations"},
+    {"finetuning", "trust", "experiments"},
+    {"cli", "__main__"},
+]
 
 
 def test_public_names() -> None:
@@ -48,19 +100,28 @@ def test_public_names() -> None:
 
 
 def test_importing_mixlens_needs_no_torch() -> None:
-    program = "import sys, mixlens, mixlens.cli; assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    program = (
+        "import sys, mixlens, mixlens.cli; assert 'torch' not in sys.modules and 'transformers' not"
+        " in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def _loaded_with(path: Path) -> Iterator[str]:
-    """Top-level parts of mixlens that a file imports when it is loaded, not when a function runs or types are checked."""
+    """Top-level parts of mixlens that a file imports when it is loaded, not when a function runs or
+    types are checked.
+    """
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mixlens."):
             yield node.module.split(".")[1]
         elif isinstance(node, ast.ImportFrom) and node.module == "mixlens":
             yield from (alias.name for alias in node.names if alias.name != "__version__")
         elif isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[1] for alias in node.names if alias.name.startswith("mixlens."))
+            yield from (
+                alias.name.split(".")[1]
+                for alias in node.names
+                if alias.name.startswith("mixlens.")
+            )
 
 
 def test_imports_run_one_way() -> None:
@@ -70,5 +131,9 @@ def test_imports_run_one_way() -> None:
         own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
         if own in ("__init__", "bundled"):
             continue
-        wrong += [f"{path.relative_to(SOURCE)} imports {other}" for other in _loaded_with(path) if rank[other] > rank[own]]
+        wrong += [
+            f"{path.relative_to(SOURCE)} imports {other}"
+            for other in _loaded_with(path)
+            if rank[other] > rank[own]
+        ]
     assert not wrong

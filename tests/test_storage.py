@@ -23,12 +23,25 @@ TEXT = "naïve 😀\nhat"
 
 
 def example() -> MixingMaps:
-    row = TokenRow(("<s>", "na", "ïve", "Ġ😀", "Ċhat"), TEXT, ((0, 0), (0, 2), (2, 5), (5, 7), (7, 11)), (True, *[False] * 4))
+    row = TokenRow(
+        ("<s>", "na", "ïve", "Ġ😀", "Ċhat"),
+        TEXT,
+        ((0, 0), (0, 2), (2, 5), (5, 7), (7, 11)),
+        (True, *[False] * 4),
+    )
     maps = MixingMaps.of(
-        np.random.default_rng(0).random((3, 5, 5)).astype(np.float32), tokens=row, measure="mine", facts=Facts(True, False, True),
-        rollout_residual=0.25, rollout_normalized=False, provenance={"options": {"k": (1, 2.5), "none": None}},
-    )  # fmt: skip
-    extras = {"rank": Extra(("layer", "head"), np.arange(6).reshape(3, 2)), "ratio": Extra(("layer", "target"), np.ones((3, 5)))}
+        np.random.default_rng(0).random((3, 5, 5)).astype(np.float32),
+        tokens=row,
+        measure="mine",
+        facts=Facts(True, False, True),
+        rollout_residual=0.25,
+        rollout_normalized=False,
+        provenance={"options": {"k": (1, 2.5), "none": None}},
+    )
+    extras = {
+        "rank": Extra(("layer", "head"), np.arange(6).reshape(3, 2)),
+        "ratio": Extra(("layer", "target"), np.ones((3, 5))),
+    }
     return replace(maps, measured=extras)
 
 
@@ -39,7 +52,11 @@ def test_all_of_it_comes_back(tmp_path: Path) -> None:
     assert found == maps
     assert found.scores.dtype == np.float32
     assert found.scores.tobytes() == maps.scores.tobytes()
-    assert (found.target_row, found.source_row, found.target_positions) == (maps.target_row, maps.source_row, (3, 1))
+    assert (found.target_row, found.source_row, found.target_positions) == (
+        maps.target_row,
+        maps.source_row,
+        (3, 1),
+    )
     assert (found.layers, found.facts, found.provenance) == ((2, 0), maps.facts, maps.provenance)
     assert (found.rollout_residual, found.rollout_normalized) == (0.25, False)
     assert found.data.identical(maps.data)
@@ -69,10 +86,18 @@ def test_what_differs_is_not_equal() -> None:
     heads=st.integers(0, 2),
     wide=st.booleans(),
     special=st.sampled_from([0.0, -0.0, np.nan, np.inf, 5e-324, 1 / 3]),
-    options=st.dictionaries(st.text(), st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()),
+    options=st.dictionaries(
+        st.text(),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    ),
 )
 def test_any_maps_come_back(
-    tmp_path_factory: pytest.TempPathFactory, labels: list[str], heads: int, wide: bool, special: float, options: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    labels: list[str],
+    heads: int,
+    wide: bool,
+    special: float,
+    options: dict[str, Any],
 ) -> None:
     shape = (2, *([heads] if heads else []), len(labels), len(labels))
     scores = np.full(shape, special, dtype=np.float64 if wide else np.float32)
@@ -83,7 +108,9 @@ def test_any_maps_come_back(
     assert load(path).provenance["options"] == options
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "maps"
     example().save(path)
     before = path.read_bytes()
@@ -141,7 +168,9 @@ def rewritten(path: Path, version: str, change: dict[str, Any]) -> None:
         header = file.metadata()
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     content = {**json.loads(header["mixlens_content"]), **change}
-    save_file(arrays, path, metadata={"mixlens_format": version, "mixlens_content": json.dumps(content)})
+    save_file(
+        arrays, path, metadata={"mixlens_format": version, "mixlens_content": json.dumps(content)}
+    )
 
 
 def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -> None:

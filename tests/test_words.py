@@ -36,25 +36,35 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
         made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         made.normalizer = normalizers.BertNormalizer(lowercase=True)
         made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=80, special_tokens=names, show_progress=False)
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=80, special_tokens=names, show_progress=False
+        )
     elif kind == "byte-level":
         made = Tokenizer(models.BPE())
         made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         alphabet = pre_tokenizers.ByteLevel.alphabet()
-        trainer = trainers.BpeTrainer(vocab_size=320, special_tokens=names, initial_alphabet=alphabet, show_progress=False)
+        trainer = trainers.BpeTrainer(
+            vocab_size=320, special_tokens=names, initial_alphabet=alphabet, show_progress=False
+        )
     else:
         made = Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=80, special_tokens=names, unk_token="[UNK]", show_progress=False)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=80, special_tokens=names, unk_token="[UNK]", show_progress=False
+        )
     made.train_from_iterator(CORPUS, trainer)
     ends = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-    made.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     return PreTrainedTokenizerFast(tokenizer_object=made, **SPECIAL)
 
 
 def row(kind: str, text: str, offsets: bool = True) -> TokenRow:
     found = tokenizer(kind)(text, return_offsets_mapping=True)
-    return _labels(tokenizer(kind), found["input_ids"], *((text, found["offset_mapping"]) if offsets else ()))
+    return _labels(
+        tokenizer(kind), found["input_ids"], *((text, found["offset_mapping"]) if offsets else ())
+    )
 
 
 KINDS = ["wordpiece", "byte-level", "unigram"]
@@ -64,7 +74,10 @@ KINDS = ["wordpiece", "byte-level", "unigram"]
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("The pictures of some hat [MASK] scaring Marcus.", "The pictures of some hat [MASK] scaring Marcus ."),
+        (
+            "The pictures of some hat [MASK] scaring Marcus.",
+            "The pictures of some hat [MASK] scaring Marcus .",
+        ),
         ("Don't stop, (said) the picture-taker!", "Don't stop , ( said ) the picture-taker !"),
         ('said "the hat..."', 'said " the hat ... "'),
         ("some  cats   stop", "some cats stop"),
@@ -78,7 +91,9 @@ def test_words_of_real_tokenizers(kind: str, text: str, expected: str) -> None:
     given_row = row(kind, text)
     ranges, found = words(given_row)
     assert list(found.labels) == ["[CLS]", *expected.split(), "[SEP]"]
-    assert [a for a, _ in ranges] + [len(given_row)] == [0] + [b for _, b in ranges]  # every token once, in order
+    assert [a for a, _ in ranges] + [len(given_row)] == [0] + [
+        b for _, b in ranges
+    ]  # every token once, in order
     again, same = words(found)
     assert len(again) == len(ranges)
     assert same == found
@@ -96,12 +111,19 @@ def test_bytes_of_one_character_and_unknown_characters_belong_to_their_word() ->
 
 
 def test_an_unknown_token_inside_a_word_is_part_of_it() -> None:
-    made = TokenRow(("na", "<unk>", "ve", "<unk>"), "naïve [", ((0, 2), (2, 3), (3, 5), (6, 7)), (False, True, False, True))
+    made = TokenRow(
+        ("na", "<unk>", "ve", "<unk>"),
+        "naïve [",
+        ((0, 2), (2, 3), (3, 5), (6, 7)),
+        (False, True, False, True),
+    )
     assert words(made)[0] == [(0, 3), (3, 4)]
 
 
 def test_a_token_on_two_words_joins_them() -> None:
-    made = TokenRow(("ca", "t.", "of the", "x"), "cat. of the x", ((0, 2), (2, 4), (4, 11), (11, 13)))
+    made = TokenRow(
+        ("ca", "t.", "of the", "x"), "cat. of the x", ((0, 2), (2, 4), (4, 11), (11, 13))
+    )
     ranges, found = words(made)
     assert ranges == [(0, 2), (2, 3), (3, 4)]
     assert found.labels == ("cat.", "of the", "x")
@@ -109,7 +131,10 @@ def test_a_token_on_two_words_joins_them() -> None:
 
 def test_a_line_break_stands_alone_and_a_blank_joins_what_follows() -> None:
     made = TokenRow(
-        ("a", "Ċ", "▁", "b", "Ġ", "</s>"), "a\n b ", ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 0)), (False,) * 5 + (True,)
+        ("a", "Ċ", "▁", "b", "Ġ", "</s>"),
+        "a\n b ",
+        ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 0)),
+        (False,) * 5 + (True,),
     )
     ranges, found = words(made)
     assert ranges == [(0, 1), (1, 2), (2, 5), (5, 6)]
@@ -119,7 +144,10 @@ def test_a_line_break_stands_alone_and_a_blank_joins_what_follows() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", ["The pictures, of some hat [MASK] scaring!", "the naïve ☃ pictures", "“scaring” hatter"])
+@pytest.mark.parametrize(
+    "text",
+    ["The pictures, of some hat [MASK] scaring!", "the naïve ☃ pictures", "“scaring” hatter"],
+)
 def test_marks_tell_the_same_as_offsets(kind: str, text: str) -> None:
     ranges, found = words(row(kind, text, offsets=False))
     expected, with_text = words(row(kind, text))
@@ -142,11 +170,18 @@ def test_bytes_written_out_by_sentencepiece() -> None:
 
 
 def test_an_unknown_token_without_offsets_starts_a_word() -> None:
-    made = TokenRow(("▁said", "<unk>", "'", "s", "▁", "<unk>", "▁hat"), special=(False, True, False, False, False, True, False))
+    made = TokenRow(
+        ("▁said", "<unk>", "'", "s", "▁", "<unk>", "▁hat"),
+        special=(False, True, False, False, False, True, False),
+    )
     ranges, found = words(made)
     assert ranges == [(0, 1), (1, 4), (4, 6), (6, 7)]
     assert found.labels == ("said", "\ufffd's", "\ufffd", "hat")
-    assert words(TokenRow(("[CLS]", "[UNK]", "[SEP]"), special=(True,) * 3))[1].labels == ("[CLS]", "[UNK]", "[SEP]")
+    assert words(TokenRow(("[CLS]", "[UNK]", "[SEP]"), special=(True,) * 3))[1].labels == (
+        "[CLS]",
+        "[UNK]",
+        "[SEP]",
+    )
 
 
 def test_half_a_character_is_shown_without_breaking_a_terminal() -> None:
@@ -160,16 +195,25 @@ def test_tokens_that_show_nothing_are_refused() -> None:
         words(TokenRow(("a", "b")))
     with pytest.raises(InvalidInput, match="offsets"):
         words(TokenRow.numbered(4))
-    assert words(TokenRow(("[CLS]", "a", "[SEP]"), special=(True, False, True)))[0] == [(0, 1), (1, 2), (2, 3)]
+    assert words(TokenRow(("[CLS]", "a", "[SEP]"), special=(True, False, True)))[0] == [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+    ]
 
 
-# ------------------------------------------------------------------------------------------------ merging
+# ------------------------------------------------------------------------------------------ merging
 
 
 def test_reductions_by_hand() -> None:
     values = np.array([[1.0, 2.0, 6.0], [4.0, 8.0, 0.0]])
     groups = [[0, 1], [2]]
-    expected = {"sum": [[3, 6], [12, 0]], "mean": [[1.5, 6], [6, 0]], "max": [[2, 6], [8, 0]], "first": [[1, 6], [4, 0]]}
+    expected = {
+        "sum": [[3, 6], [12, 0]],
+        "mean": [[1.5, 6], [6, 0]],
+        "max": [[2, 6], [8, 0]],
+        "first": [[1, 6], [4, 0]],
+    }
     for how, result in expected.items():
         np.testing.assert_array_equal(merged(values, groups, 1, how), result)
     with pytest.raises(InvalidInput, match="sum, mean, max, first"):
@@ -208,13 +252,19 @@ def test_facts_stay_true() -> None:
 @settings(deadline=None, max_examples=60)
 @given(
     kind=st.sampled_from(KINDS),
-    text=st.text(alphabet="aeths .,'-“ï☃\n[", min_size=1, max_size=25).filter(lambda text: text.strip()),
+    text=st.text(alphabet="aeths .,'-“ï☃\n[", min_size=1, max_size=25).filter(
+        lambda text: text.strip()
+    ),
     offsets=st.booleans(),
     seed=st.integers(0, 100),
 )
-def test_row_sums_and_the_order_of_tokens_survive(kind: str, text: str, offsets: bool, seed: int) -> None:
+def test_row_sums_and_the_order_of_tokens_survive(
+    kind: str, text: str, offsets: bool, seed: int
+) -> None:
     tokens = row(kind, text, offsets)
-    maps = MixingMaps.of(np.random.default_rng(seed).random((2, len(tokens), len(tokens))), tokens=tokens)
+    maps = MixingMaps.of(
+        np.random.default_rng(seed).random((2, len(tokens), len(tokens))), tokens=tokens
+    )
     try:
         found = maps.words()
     except InvalidInput:
@@ -226,7 +276,7 @@ def test_row_sums_and_the_order_of_tokens_survive(kind: str, text: str, offsets:
     np.testing.assert_allclose(found.scores.sum(-1), expected)
 
 
-# -------------------------------------------------------------------------------------------------- spans
+# -------------------------------------------------------------------------------------------- spans
 
 
 def test_spans_merge_what_is_named_and_leave_the_rest() -> None:
@@ -243,14 +293,31 @@ def test_spans_merge_what_is_named_and_leave_the_rest() -> None:
 
 def test_spans_take_their_label_from_the_text() -> None:
     made = TokenRow(
-        ("ĠNew", "ĠYork", "Ġhat", "</s>"), " New  York hat", ((0, 4), (5, 10), (10, 14), (0, 0)), (False,) * 3 + (True,)
+        ("ĠNew", "ĠYork", "Ġhat", "</s>"),
+        " New  York hat",
+        ((0, 4), (5, 10), (10, 14), (0, 0)),
+        (False,) * 3 + (True,),
     )
-    assert MixingMaps.of(np.ones((1, 4, 4)), tokens=made).spans([(0, 2)]).source_tokens == ("New  York", "Ġhat", "</s>")
-    assert MixingMaps.of(np.ones((1, 4, 4)), tokens=made).spans([(2, 4)]).source_tokens == ("ĠNew", "ĠYork", "Ġhat </s>")
+    assert MixingMaps.of(np.ones((1, 4, 4)), tokens=made).spans([(0, 2)]).source_tokens == (
+        "New  York",
+        "Ġhat",
+        "</s>",
+    )
+    assert MixingMaps.of(np.ones((1, 4, 4)), tokens=made).spans([(2, 4)]).source_tokens == (
+        "ĠNew",
+        "ĠYork",
+        "Ġhat </s>",
+    )
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"), [([(2, 2)], "empty"), ([(1, 5)], "outside"), ([(-1, 2)], "outside"), ([(0, 2), (1, 3)], "overlaps")]
+    ("wrong", "reason"),
+    [
+        ([(2, 2)], "empty"),
+        ([(1, 5)], "outside"),
+        ([(-1, 2)], "outside"),
+        ([(0, 2), (1, 3)], "overlaps"),
+    ],
 )
 def test_impossible_spans_are_refused(wrong: list[tuple[int, int]], reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):

@@ -1,1 +1,3 @@
-"""How the two models that ship with mixlens are made: text, grammar, training, evaluation, model cards."""
+"""How the two models that ship with mixlens are made: text, grammar, training, evaluation, model
+cards.
+"""

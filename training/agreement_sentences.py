@@ -1,8 +1,10 @@
-"""Writes the agreement set that ships with the package: sentences in which one word must agree in number with another.
+"""Writes the agreement set that ships with the package: sentences in which one word must agree in
+number with another.
 
-Five groups of forty, twenty singular and twenty plural. The target is always a single token of both bundled models (a test asks their
-tokenizers), and the cue is the only word that decides between target and foil. In the group with attractors, a noun of the other number
-stands between subject and verb.
+Five groups of forty, twenty singular and twenty plural. The target is always a single token of both
+bundled models (a test asks their tokenizers), and the cue is the only word that decides between
+target and foil. In the group with attractors, a noun of the other number stands between subject and
+verb.
 
     python -m training.agreement_sentences      # writes src/mixlens/bundled/agreement.jsonl
 """
@@ -34,7 +36,21 @@ PEOPLE = [
 ]
 WOMEN = ["girl", "queen", "mother", "sister", "daughter", "princess", "aunt"]
 MEN = ["boy", "king", "father", "brother", "son", "prince", "uncle"]
-THINGS = ["book", "table", "chair", "picture", "hat", "door", "window", "box", "bottle", "car", "boat", "song", "letter"]
+THINGS = [
+    "book",
+    "table",
+    "chair",
+    "picture",
+    "hat",
+    "door",
+    "window",
+    "box",
+    "bottle",
+    "car",
+    "boat",
+    "song",
+    "letter",
+]
 SHOWN = ["picture", "story", "song", "report", "letter", "book", "map"]
 NEAR = ("near", "behind", "with", "next to", "in front of")
 NAMES = ["Mary", "Susan", "Linda", "Sarah", "John", "Robert", "David", "Paul"]
@@ -43,9 +59,24 @@ STATES = ["old", "new", "strange", "famous", "important", "beautiful"]
 FEELINGS = ["happy", "sad", "angry", "tired", "hungry", "ready"]
 DOING = ["smiling", "sleeping", "working", "waiting", "singing", "walking"]
 DONE = ["arrived", "escaped", "worked", "laughed", "cried", "complained"]
-SEEN = ("saw", "found", "liked", "will buy", "can see", "has taken", "did not want", "was looking at")
+SEEN = (
+    "saw",
+    "found",
+    "liked",
+    "will buy",
+    "can see",
+    "has taken",
+    "did not want",
+    "was looking at",
+)
 HURT = ("hurt", "helped", "blamed", "had praised", "will defend", "can see", "did not trust")
-DETERMINERS = ("the", "the", "some", "my", "our")  # each goes with both numbers: nothing but the cue decides
+DETERMINERS = (
+    "the",
+    "the",
+    "some",
+    "my",
+    "our",
+)  # each goes with both numbers: nothing but the cue decides
 DEMONSTRATIVES = (("this", "these"), ("that", "those"))
 VERBS = (("is", "are"), ("was", "were"), ("has", "have"))
 LABELS = {False: "singular", True: "plural"}
@@ -65,15 +96,25 @@ def phrase(random: Random, noun: str, plural: bool) -> str:
 
 
 def anaphor(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«The girl near the boys blamed [MASK].»: herself, not themselves. Half of them have a noun in between."""
+    """«The girl near the boys blamed [MASK].»: herself, not themselves.
+
+    Half of them have a noun in between.
+    """
     women = random.random() < 0.5
     noun = random.choice(WOMEN if women else MEN)
     between = (
-        f" {random.choice(NEAR)} {phrase(random, random.choice(THINGS), random.random() < 0.5)}" if random.random() < 0.5 else ""
+        f" {random.choice(NEAR)} {phrase(random, random.choice(THINGS), random.random() < 0.5)}"
+        if random.random() < 0.5
+        else ""
     )
     own = "herself" if women else "himself"
     target, foil = ("themselves", own) if plural else (own, "themselves")
-    return f"{phrase(random, noun, plural)}{between} {random.choice(HURT)} [MASK].", target, foil, number(noun, plural)
+    return (
+        f"{phrase(random, noun, plural)}{between} {random.choice(HURT)} [MASK].",
+        target,
+        foil,
+        number(noun, plural),
+    )
 
 
 def determiner(random: Random, plural: bool, adjective: bool = False) -> tuple[str, str, str, str]:
@@ -81,7 +122,12 @@ def determiner(random: Random, plural: bool, adjective: bool = False) -> tuple[s
     noun = number(random.choice(THINGS), plural)
     described = f"{random.choice(ADJECTIVES)} {noun}" if adjective else noun
     pair = random.choice(DEMONSTRATIVES)
-    return f"{random.choice(NAMES)} {random.choice(SEEN)} [MASK] {described}.", pair[plural], pair[not plural], noun
+    return (
+        f"{random.choice(NAMES)} {random.choice(SEEN)} [MASK] {described}.",
+        pair[plural],
+        pair[not plural],
+        noun,
+    )
 
 
 def determiner_adjective(random: Random, plural: bool) -> tuple[str, str, str, str]:
@@ -102,7 +148,12 @@ def subject_verb(random: Random, plural: bool) -> tuple[str, str, str, str]:
     person = random.random() < 0.6
     noun = random.choice(PEOPLE if person else THINGS)
     verb, rest = predicate(random, person)
-    return f"{phrase(random, noun, plural)} [MASK] {rest}.", verb[plural], verb[not plural], number(noun, plural)
+    return (
+        f"{phrase(random, noun, plural)} [MASK] {rest}.",
+        verb[plural],
+        verb[not plural],
+        number(noun, plural),
+    )
 
 
 def subject_verb_attractor(random: Random, plural: bool) -> tuple[str, str, str, str]:
@@ -112,7 +163,10 @@ def subject_verb_attractor(random: Random, plural: bool) -> tuple[str, str, str,
     other = random.choice([each for each in THINGS + PEOPLE if each != noun])
     joined = random.choice(NEAR) if person else random.choice(("of", "about"))
     verb, rest = predicate(random, person)
-    text = f"{phrase(random, noun, plural)} {joined} {phrase(random, other, not plural)} [MASK] {rest}."
+    text = (
+        f"{phrase(random, noun, plural)} {joined} {phrase(random, other, not plural)} [MASK]"
+        f" {rest}."
+    )
     return text, verb[plural], verb[not plural], number(noun, plural)
 
 
@@ -139,7 +193,14 @@ def rows(seed: int = SEED) -> list[Row]:
                 continue
             seen.add(text)
             found.append(
-                {"text": text, "target": target, "foil": foil, "cue": cue, "label": LABELS[wanted.pop(0)], "group": group}
+                {
+                    "text": text,
+                    "target": target,
+                    "foil": foil,
+                    "cue": cue,
+                    "label": LABELS[wanted.pop(0)],
+                    "group": group,
+                }
             )
     return found
 

@@ -1,4 +1,6 @@
-"""Reads the agreement benchmarks as choices between two words at a [MASK], or as pairs of sentences."""
+"""Reads the agreement benchmarks as choices between two words at a [MASK], or as pairs of
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ def _masked(words: list[str], position: int) -> str:
 def blimp_choices(path: Path) -> list[Choice]:
     """One paradigm of blimp_cues."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Choice(_masked(r["sentence_good"], r["target_index"]), r["good_word"], r["bad_word"]) for r in rows]
+    return [
+        Choice(_masked(r["sentence_good"], r["target_index"]), r["good_word"], r["bad_word"])
+        for r in rows
+    ]
 
 
 def blimp_pairs(path: Path) -> list[tuple[str, str]]:
@@ -53,5 +58,7 @@ def linzen_choices(folder: Path) -> list[Choice]:
         words = text.replace("<eos>", "").split()
         if words[int(position)] != right.lower():
             raise ValueError(f"the verb is not where the file says: {text}")
-        choices.append(Choice(_masked(words, int(position)), right.lower(), wrong.lower(), int(attractors)))
+        choices.append(
+            Choice(_masked(words, int(position)), right.lower(), wrong.lower(), int(attractors))
+        )
     return choices

@@ -1,9 +1,9 @@
 """Keeps the sentences of the benchmarks out of the training text.
 
-Every sentence of BLiMP (good and bad) and of the Linzen set (with the right and with the wrong verb) is
-reduced to lower-case words without punctuation, contractions written out. A paragraph, story or generated
-sentence that holds one of them is dropped whole and counted: sentences of five words and more are looked
-for anywhere in the text, shorter ones as whole sentences.
+Every sentence of BLiMP (good and bad) and of the Linzen set (with the right and with the wrong
+verb) is reduced to lower-case words without punctuation, contractions written out. A paragraph,
+story or generated sentence that holds one of them is dropped whole and counted: sentences of five
+words and more are looked for anywhere in the text, shorter ones as whole sentences.
 """
 
 from __future__ import annotations
@@ -17,14 +17,21 @@ from pathlib import Path
 from .corpora import sentences
 
 SHINGLE = 5
-DEMONSTRATION = [f"the pictures of some hat {verb} scaring marcus" for verb in ("are", "were", "is", "was")]
+DEMONSTRATION = [
+    f"the pictures of some hat {verb} scaring marcus" for verb in ("are", "were", "is", "was")
+]
 _NEGATION = re.compile(r" ?n't\b")
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
 def normalise(text: str) -> tuple[str, ...]:
     """Lower-case words, punctuation gone, «hasn't» as «has not»."""
-    text = text.lower().replace("can't", "can not").replace("cannot", "can not").replace("won't", "will not")
+    text = (
+        text.lower()
+        .replace("can't", "can not")
+        .replace("cannot", "can not")
+        .replace("won't", "will not")
+    )
     return tuple(_NOT_WORD.sub(" ", _NEGATION.sub(" not", text)).split())
 
 
@@ -81,8 +88,14 @@ def _linzen(folder: Path) -> list[str]:
 
 @cache
 def load_benchmarks(data: Path | None) -> BenchmarkIndex:
-    """The index over all benchmark files in a data folder; without a folder, over the demonstration alone."""
+    """The index over all benchmark files in a data folder; without a folder, over the demonstration
+    alone.
+    """
     texts = list(DEMONSTRATION)
     if data is not None:
-        texts += _blimp(data / "blimp") + _blimp(data / "blimp_cues") + _linzen(data / "linzen_agreement")
+        texts += (
+            _blimp(data / "blimp")
+            + _blimp(data / "blimp_cues")
+            + _linzen(data / "linzen_agreement")
+        )
     return BenchmarkIndex(texts)

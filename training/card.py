@@ -1,4 +1,5 @@
-"""Writes the model cards from the recorded figures: a card claims what the commands printed and no more.
+"""Writes the model cards from the recorded figures: a card claims what the commands printed and no
+more.
 
 python -m training.card --results training/results --models src/mixlens/bundled
 """
@@ -62,7 +63,12 @@ def _check(text: dict[str, Any], unit: str) -> str:
 
 
 def _front(title: str, task: str) -> str:
-    fields = ("license: apache-2.0", "language: en", "library_name: transformers", f"pipeline_tag: {task}")
+    fields = (
+        "license: apache-2.0",
+        "language: en",
+        "library_name: transformers",
+        f"pipeline_tag: {task}",
+    )
     return "\n".join(["---", *fields, "---", "", f"# {title}", ""])
 
 
@@ -70,7 +76,11 @@ def _wrapped(text: str) -> str:
     """Running paragraphs filled to one width; headings, tables and lists as they are."""
     front, _, body = text.rpartition("---\n\n# ")
     paragraphs = [
-        part if part.startswith(("#", "|", "-")) else fill(" ".join(part.split()), 110, break_on_hyphens=False)
+        (
+            part
+            if part.startswith(("#", "|", "-"))
+            else fill(" ".join(part.split()), 110, break_on_hyphens=False)
+        )
         for part in f"# {body}".strip().split("\n\n")
     ]
     return f"{front}---\n\n" + "\n\n".join(paragraphs) + "\n"
@@ -97,7 +107,10 @@ def masked_card(training: dict[str, Any], figures: dict[str, Any], size: int) ->
         for name, r in figures["blimp"].items()
     ]
     blimp.append(["mean", f"**{figures['blimp_mean']:.3f}**", ""])
-    linzen = [[n, f"{r['accuracy']:.3f}", f"{r['scored']} of {r['of']}"] for n, r in figures["linzen"].items()]
+    linzen = [
+        [n, f"{r['accuracy']:.3f}", f"{r['scored']} of {r['of']}"]
+        for n, r in figures["linzen"].items()
+    ]
     every = figures["linzen_all"]
     linzen.append(["all", f"**{every['accuracy']:.3f}**", f"{every['scored']} of {every['of']}"])
     guesses = [
@@ -117,10 +130,14 @@ with `AutoModelForMaskedLM` and `AutoTokenizer`; the configuration asks for floa
 
 ## Training
 
-Text: {text["wikitext"]["tokens"]:,} tokens of WikiText-2, {text["stories"]["tokens"]:,} tokens of sampled
-stories, {text["generated"]["kept"]:,} generated sentences ({text["generated"]["tokens"]:,} tokens, some
+Text: {text["wikitext"]["tokens"]:,} tokens of WikiText-2, {
+        text["stories"]["tokens"]:,} tokens of sampled
+stories, {text["generated"]["kept"]:,} generated sentences ({
+        text["generated"]["tokens"]:,} tokens, some
 sentences longer than 32). {training["steps"]:,} steps, each over running text, single sentences and
-generated sentences, AdamW, learning rate {settings["rate"]} rising over 400 steps and falling to zero
+generated sentences, AdamW, learning rate {
+        settings["rate"]
+    } rising over 400 steps and falling to zero
 with the clock, on one H200 GPU, seed 0. In running text about a fifth of the tokens is hidden; in
 generated sentences mostly one word that agreement fixes. A repeat of the run gives a model of the same
 kind, not the same bits.
@@ -165,10 +182,19 @@ relied on.
 def causal_card(training: dict[str, Any], figures: dict[str, Any], size: int) -> str:
     """The card of the causal model."""
     settings, text = training["settings"], training["text"]
-    blimp = [[name.replace("_", " "), f"{r['accuracy']:.3f}", str(r["of"])] for name, r in figures["blimp"].items()]
+    blimp = [
+        [name.replace("_", " "), f"{r['accuracy']:.3f}", str(r["of"])]
+        for name, r in figures["blimp"].items()
+    ]
     blimp.append(["mean", f"**{figures['blimp_mean']:.3f}**", ""])
     held = [
-        [split, str(r["perplexity"]), str(r["bits_per_character"]), f"{r['tokens']:,}", str(r["paragraphs"])]
+        [
+            split,
+            str(r["perplexity"]),
+            str(r["bits_per_character"]),
+            f"{r['tokens']:,}",
+            str(r["paragraphs"]),
+        ]
         for split, r in figures["held_out"].items()
     ]
     continuations = "\n".join(f"- {line}" for line in figures["continuations"])
@@ -177,7 +203,8 @@ A causal language model that ships inside mixlens for decoder examples and tests
 {settings["layers"]} layers, width {settings["hidden"]}, {settings["heads"]} heads of {
         settings["hidden"] // settings["heads"]
     } that share {settings["key_value_heads"]} key–value heads, cased byte-level BPE of
-{training["vocabulary"]:,} entries, trained on windows of 256, half precision on disk, {size:,} bytes with
+{training["vocabulary"]:,} entries, trained on windows of 256, half precision on disk, {
+        size:,} bytes with
 its tokenizer. It loads with `AutoModelForCausalLM` and `AutoTokenizer`; the configuration asks for
 float32.
 
@@ -210,7 +237,9 @@ Greedy continuations:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--models", type=Path, required=True)
     arguments = parser.parse_args()
@@ -219,7 +248,9 @@ def main() -> None:
         folder = arguments.models / name
         figures = json.loads((arguments.results / f"{name}.json").read_text(encoding="utf-8"))
         size = sum(file.stat().st_size for file in folder.iterdir() if file.name != "README.md")
-        (folder / "README.md").write_text(_wrapped(write(training[name], figures, size)), encoding="utf-8")
+        (folder / "README.md").write_text(
+            _wrapped(write(training[name], figures, size)), encoding="utf-8"
+        )
         print(f"{folder / 'README.md'}: model and tokenizer {size:,} bytes")
 
 

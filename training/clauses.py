@@ -52,14 +52,18 @@ class Clauses:
             return head.then("of", *self.nouns.plain("thing").words)
         if draw < 0.88:
             word = self.pick(PLURAL_PARTITIVES if plural else SINGULAR_PARTITIVES)
-            inner = self.nouns.determine(self.nouns.noun("any"), True, self.pick([("the",), ("^these",), ("^those",)]))
+            inner = self.nouns.determine(
+                self.nouns.noun("any"), True, self.pick([("the",), ("^these",), ("^those",)])
+            )
             return NounPhrase((word, "of", *inner.words), plural, inner.gender)
         head = self.nouns.determine(self.nouns.noun("thing"), plural)
         return head.then("of", *self.nouns.plain("any").words)
 
     def relative_clause(self, head: NounPhrase) -> NounPhrase:
         """«who likes the dogs», «that those boys see»: the verb inside agrees with its own subject."""
-        pronoun = self.pick(["who", "who", "that"] if head.gender != "t" else ["that", "that", "which"])
+        pronoun = self.pick(
+            ["who", "who", "that"] if head.gender != "t" else ["that", "that", "which"]
+        )
         if self.chance(0.5):
             return head.then(pronoun, *self.verbs.any(head))
         subject = self.nouns.plain("person")
@@ -71,14 +75,18 @@ class Clauses:
         """Prepositional phrases one behind the other, each with its own number."""
         for _ in range(depth):
             link = self.pick(LINKS) if self.chance(0.5) else self.pick(self.lexicon.prepositions)
-            head = head.then(*(link if self.chance(0.6) else ("of",)), *self.nouns.plain("any").words)
+            head = head.then(
+                *(link if self.chance(0.6) else ("of",)), *self.nouns.plain("any").words
+            )
         return head
 
     def reduced_relative(self, head: NounPhrase) -> NounPhrase:
         """«written by the teachers», «standing near a lake»."""
         if head.gender == "t" or self.chance(0.3):
             entry = self.pick(self.lexicon.verbs["object" if head.gender == "t" else "social"])
-            return head.then(entry.forms.participle, *entry.particle, "by", *self.nouns.plain("person").words)
+            return head.then(
+                entry.forms.participle, *entry.particle, "by", *self.nouns.plain("person").words
+            )
         entry = self.pick(self.lexicon.verbs["intransitive_animate"])
         return head.then(entry.forms.ing, *self.verbs.place())
 
@@ -102,7 +110,9 @@ class Clauses:
             return self.reduced_relative(head)
         if draw < 0.91:
             other = self.nouns.plain(kind)
-            return NounPhrase((*head.words, "and", *other.words), True, "n" if kind == "person" else head.gender)
+            return NounPhrase(
+                (*head.words, "and", *other.words), True, "n" if kind == "person" else head.gender
+            )
         if draw < 0.95:
             return head.then(",", *self.nouns.plain("any", self.chance(0.5)).words, ",")
         return self.relative_clause(self.chain(head, 1))
@@ -116,7 +126,9 @@ class Clauses:
         return self.nouns.determine(noun, plural)
 
     def expository(self) -> tuple[str, ...]:
-        """A clause as encyclopedias write them, with one to four attractors that mostly differ in number."""
+        """A clause as encyclopedias write them, with one to four attractors that mostly differ in
+        number.
+        """
         plural = self.chance(0.5)
         subject = self.written(plural)
         for _ in range(1 + (self.chance(0.6)) + (self.chance(0.4)) + (self.chance(0.25))):
@@ -126,14 +138,24 @@ class Clauses:
             subject = subject.then(*link, *inner.words, *more)
         if self.chance(0.12):
             year = str(1800 + int(self.random.random() * 220))
-            subject = subject.then(*self.pick([("in", year), (",", "however", ","), (",", "in", "particular", ",")]))
+            subject = subject.then(
+                *self.pick([("in", year), (",", "however", ","), (",", "in", "particular", ",")])
+            )
         draw = self.random.random()
         if draw < 0.35:
             entry = self.pick(self.lexicon.verbs["derived"])
-            return (*subject.words, *self.verbs.finite(subject, entry), *self.written(self.chance(0.5)).words)
+            return (
+                *subject.words,
+                *self.verbs.finite(subject, entry),
+                *self.written(self.chance(0.5)).words,
+            )
         if draw < 0.5:
             pool = self.lexicon.verbs["derived_intransitive"]
-            return (*subject.words, *self.verbs.finite(subject, self.pick(pool)), *self.verbs.place())
+            return (
+                *subject.words,
+                *self.verbs.finite(subject, self.pick(pool)),
+                *self.verbs.place(),
+            )
         if draw < 0.75:
             return (*subject.words, *self.verbs.copular(subject))
         return (*subject.words, *self.verbs.passive(subject))

@@ -1,5 +1,5 @@
-"""Measures a saved model on held-out text and on the agreement benchmarks; these are the figures of the
-cards.
+"""Measures a saved model on held-out text and on the agreement benchmarks; these are the figures of
+the cards.
 
     python -m training.evaluate --model src/mixlens/bundled/masked --data DATA
     python -m training.evaluate --model src/mixlens/bundled/causal --data DATA
@@ -35,7 +35,11 @@ PLAIN_SENTENCES = [
     "My brother and I like to eat [MASK].",
 ]
 DEMONSTRATION = "the pictures of some hat [MASK] scaring marcus ."
-PROMPTS = ["Once upon a time, there was a little", "The album was released in", "The pictures of the house"]
+PROMPTS = [
+    "Once upon a time, there was a little",
+    "The album was released in",
+    "The pictures of the house",
+]
 
 
 class MaskedReader:
@@ -43,7 +47,9 @@ class MaskedReader:
 
     def __init__(self, folder: Path, device: str = "cpu"):
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+        self.model = (
+            AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+        )
         self.device = device
 
     def single_token(self, word: str) -> int | None:
@@ -76,7 +82,9 @@ class MaskedReader:
     def decide(self, choices: list[Choice]) -> list[bool | None]:
         """Whether each right word scores above the wrong one; None unless both are one token."""
         known = [(self.single_token(c.right), self.single_token(c.wrong)) for c in choices]
-        scored = [i for i, (right, wrong) in enumerate(known) if right is not None and wrong is not None]
+        scored = [
+            i for i, (right, wrong) in enumerate(known) if right is not None and wrong is not None
+        ]
         logits = self.at_mask([choices[i].text for i in scored])
         verdicts: list[bool | None] = [None] * len(choices)
         for row, i in zip(logits, scored, strict=True):
@@ -86,10 +94,14 @@ class MaskedReader:
 
     def guesses(self, text: str, count: int = 5) -> list[str]:
         """The most likely words at the mask."""
-        return self.tokenizer.convert_ids_to_tokens(self.at_mask([text])[0].topk(count).indices.tolist())
+        return self.tokenizer.convert_ids_to_tokens(
+            self.at_mask([text])[0].topk(count).indices.tolist()
+        )
 
     @torch.inference_mode()
-    def perplexity(self, paragraphs: Iterable[str], rows: int = 150, rate: float = 0.15, seed: int = 0) -> dict[str, Any]:
+    def perplexity(
+        self, paragraphs: Iterable[str], rows: int = 150, rate: float = 0.15, seed: int = 0
+    ) -> dict[str, Any]:
         """exp of the mean loss at a seeded 15 % of the tokens, all of them replaced by [MASK]."""
         generator = torch.Generator().manual_seed(seed)
         unknown, mask = self.tokenizer.unk_token, self.tokenizer.mask_token_id
@@ -98,15 +110,23 @@ class MaskedReader:
         stream = [
             i
             for p in paragraphs
-            for i in self.tokenizer(p.replace("<unk>", unknown), add_special_tokens=False, verbose=False)["input_ids"]
+            for i in self.tokenizer(
+                p.replace("<unk>", unknown), add_special_tokens=False, verbose=False
+            )["input_ids"]
         ]
         for row in range(min(rows, len(stream) // (width - 2))):
             inner = stream[row * (width - 2) : (row + 1) * (width - 2)]
             ids = torch.tensor([[self.tokenizer.cls_token_id, *inner, self.tokenizer.sep_token_id]])
-            chosen = (torch.rand(ids.shape, generator=generator) < rate) & ~torch.isin(ids, specials)
-            hidden = self.model.bert(ids.masked_fill(chosen, mask).to(self.device)).last_hidden_state
+            chosen = (torch.rand(ids.shape, generator=generator) < rate) & ~torch.isin(
+                ids, specials
+            )
+            hidden = self.model.bert(
+                ids.masked_fill(chosen, mask).to(self.device)
+            ).last_hidden_state
             logits = self.model.cls(hidden[chosen.to(self.device)]).float()
-            total += torch.nn.functional.cross_entropy(logits, ids[chosen].to(self.device), reduction="sum").item()
+            total += torch.nn.functional.cross_entropy(
+                logits, ids[chosen].to(self.device), reduction="sum"
+            ).item()
             count += int(chosen.sum())
         return {"perplexity": round(float(torch.tensor(total / count).exp()), 2), "tokens": count}
 
@@ -121,7 +141,10 @@ def accuracy(verdicts: list[bool | None]) -> dict[str, Any]:
 def evaluate_masked(folder: Path, data: Path, device: str = "cpu") -> dict[str, Any]:
     """Everything the card of the masked model says."""
     reader = MaskedReader(folder, device)
-    blimp = {name: accuracy(reader.decide(blimp_choices(data / "blimp_cues" / f"{name}.jsonl"))) for name in PARADIGMS}
+    blimp = {
+        name: accuracy(reader.decide(blimp_choices(data / "blimp_cues" / f"{name}.jsonl")))
+        for name in PARADIGMS
+    }
     linzen = linzen_choices(data / "linzen_agreement")
     verdicts = reader.decide(linzen)
     by_attractors = {
@@ -133,7 +156,10 @@ def evaluate_masked(folder: Path, data: Path, device: str = "cpu") -> dict[str, 
         "blimp_mean": round(sum(r["accuracy"] for r in blimp.values()) / len(blimp), 4),
         "linzen": by_attractors,
         "linzen_all": accuracy(verdicts),
-        "perplexity": {split: reader.perplexity(wikitext_paragraphs(data / "wikitext2", split)) for split in ("valid", "test")},
+        "perplexity": {
+            split: reader.perplexity(wikitext_paragraphs(data / "wikitext2", split))
+            for split in ("valid", "test")
+        },
         "fill_mask": {text: reader.guesses(text) for text in [*PLAIN_SENTENCES, DEMONSTRATION]},
     }
 
@@ -143,7 +169,9 @@ class CausalReader:
 
     def __init__(self, folder: Path, device: str = "cpu"):
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+        self.model = (
+            AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+        )
         self.device = device
 
     @torch.inference_mode()
@@ -151,9 +179,12 @@ class CausalReader:
         """Sum of log-probabilities of each text's tokens after the start token."""
         sums = torch.empty(len(texts))
         for start in range(0, len(texts), batch):
-            inputs = self.tokenizer(texts[start : start + batch], return_tensors="pt", padding=True, padding_side="right").to(
-                self.device
-            )
+            inputs = self.tokenizer(
+                texts[start : start + batch],
+                return_tensors="pt",
+                padding=True,
+                padding_side="right",
+            ).to(self.device)
             logits = self.model(**inputs).logits[:, :-1].float().log_softmax(-1)
             picked = logits.gather(2, inputs["input_ids"][:, 1:, None])[..., 0]
             sums[start : start + batch] = (picked * inputs["attention_mask"][:, 1:]).sum(1).cpu()
@@ -163,7 +194,13 @@ class CausalReader:
     def bits_per_character(self, paragraphs: list[str], rows: int = 300) -> dict[str, Any]:
         """Compression of held-out text in windows of the model's length, without <unk> in it."""
         clean = [p for p in paragraphs if "<unk>" not in p]
-        width, bits, characters, tokens, loss = self.model.config.max_position_embeddings, 0.0, 0, 0, 0.0
+        width, bits, characters, tokens, loss = (
+            self.model.config.max_position_embeddings,
+            0.0,
+            0,
+            0,
+            0.0,
+        )
         for paragraph in clean[:rows]:
             ids = self.tokenizer(paragraph, truncation=True, max_length=width)["input_ids"]
             row = torch.tensor([ids], device=self.device)
@@ -198,7 +235,8 @@ def evaluate_causal(folder: Path, data: Path, device: str = "cpu") -> dict[str, 
         "blimp": blimp,
         "blimp_mean": round(sum(r["accuracy"] for r in blimp.values()) / len(blimp), 4),
         "held_out": {
-            split: reader.bits_per_character(wikitext_paragraphs(data / "wikitext2", split)) for split in ("valid", "test")
+            split: reader.bits_per_character(wikitext_paragraphs(data / "wikitext2", split))
+            for split in ("valid", "test")
         },
         "continuations": [reader.continuation(prompt) for prompt in PROMPTS],
     }
@@ -215,7 +253,9 @@ def show(name: str, result: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--device", default="cpu")
@@ -226,7 +266,9 @@ def main() -> None:
     result = evaluate(arguments.model, arguments.data, arguments.device)
     show("masked" if kind == "bert" else "causal", result)
     if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        arguments.json.write_text(
+            json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

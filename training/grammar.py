@@ -1,4 +1,5 @@
-"""Generates English sentences in which number and gender agree, and says which words agreement fixes.
+"""Generates English sentences in which number and gender agree, and says which words agreement
+fixes.
 
 Sentences are drawn from a seed; the same seed gives the same sentences. To see some:
 
@@ -33,7 +34,15 @@ OPENERS = [
     ("at", "night", ","),
 ]
 SUBORDINATORS = ["when", "because", "although", "while", "if", "before", "after", "since"]
-JOINERS = [(",", "and"), (",", "but"), (",", "so"), (";",), (",", "while"), ("because",), ("although",)]
+JOINERS = [
+    (",", "and"),
+    (",", "but"),
+    (",", "so"),
+    (";",),
+    (",", "while"),
+    ("because",),
+    ("although",),
+]
 
 
 @dataclass(frozen=True)
@@ -116,14 +125,18 @@ class Grammar:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Print generated sentences, agreeing words in brackets.")
+    parser = argparse.ArgumentParser(
+        description="Print generated sentences, agreeing words in brackets."
+    )
     parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     grammar = Grammar(arguments.seed)
     for _ in range(arguments.count):
         sentence = grammar.sentence()
-        print(" ".join(f"[{w}]" if i in sentence.targets else w for i, w in enumerate(sentence.words)))
+        print(
+            " ".join(f"[{w}]" if i in sentence.targets else w for i, w in enumerate(sentence.words))
+        )
 
 
 if __name__ == "__main__":

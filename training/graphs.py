@@ -16,7 +16,9 @@ def optimizer_for(
     """AdamW whose rate can change between replays."""
     fast = device == "cuda"
     start = torch.tensor(rate, device=device) if fast else rate
-    return torch.optim.AdamW(model.parameters(), lr=start, betas=betas, weight_decay=decay, fused=fast, capturable=fast)
+    return torch.optim.AdamW(
+        model.parameters(), lr=start, betas=betas, weight_decay=decay, fused=fast, capturable=fast
+    )
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -28,9 +30,11 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 def graphed(step: Step, optimizer: torch.optim.Optimizer, device: str) -> Step:
-    """The step itself on a CPU; on a GPU, a replay of its recording (fresh random draws at each replay).
+    """The step itself on a CPU; on a GPU, a replay of its recording (fresh random draws at each
+    replay).
 
-    Recording needs a few warm-up steps; they run with a rate of zero and leave the weights as they are.
+    Recording needs a few warm-up steps; they run with a rate of zero and leave the weights as they
+    are.
     """
     if device != "cuda":
         return step

@@ -1,8 +1,8 @@
 """The words of the grammar: nouns with both numbers and a gender, verbs with their forms, names,
 adjectives.
 
-Hand-written lists (words/*.txt) carry what a corpus does not say, above all gender and what a verb may be
-done by and to; lists derived from WikiText-2 (words/derived_*.txt) carry breadth.
+Hand-written lists (words/*.txt) carry what a corpus does not say, above all gender and what a verb
+may be done by and to; lists derived from WikiText-2 (words/derived_*.txt) carry breadth.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class VerbEntry:
 def read_words(name: str) -> list[str]:
     """The entries of one list, in order, without comments or repeats."""
     lines = (WORDS / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    return list(dict.fromkeys(word for line in lines if not line.startswith("#") for word in line.split()))
+    return list(
+        dict.fromkeys(word for line in lines if not line.startswith("#") for word in line.split())
+    )
 
 
 def _noun(entry: str, gender: str) -> Noun:
@@ -74,7 +76,9 @@ class Lexicon:
     verbs: dict[str, list[VerbEntry]] = field(default_factory=dict)
 
     def word_forms(self) -> list[str]:
-        """Every single word the lexicon can produce, lower case, for the vocabulary: most useful first."""
+        """Every single word the lexicon can produce, lower case, for the vocabulary: most useful
+        first.
+        """
         forms: dict[str, None] = {}
         pools = (
             self.people,
@@ -104,7 +108,11 @@ class Lexicon:
         for noun in self.derived[: len(self.derived) // 2]:
             forms.update(dict.fromkeys(noun.singular + noun.plural))
         forms.update(dict.fromkeys(w.lower() for w in self.places_named + self.demonyms))
-        forms.update(dict.fromkeys(w for family in self.families for w in (family.lower(), plural(family.lower()))))
+        forms.update(
+            dict.fromkeys(
+                w for family in self.families for w in (family.lower(), plural(family.lower()))
+            )
+        )
         return list(forms)
 
 

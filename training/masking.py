@@ -1,8 +1,8 @@
 """Chooses which tokens to hide.
 
-Running text hides about a fifth of its tokens, words that carry number (is, these, himself, verbs in either
-form) three times as readily as others. Sentences, generated ones above all, often hide one word that
-agreement fixes and nothing else: what a reader of the model will ask of it.
+Running text hides about a fifth of its tokens, words that carry number (is, these, himself, verbs
+in either form) three times as readily as others. Sentences, generated ones above all, often hide
+one word that agreement fixes and nothing else: what a reader of the model will ask of it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ IGNORED = -100
 
 @dataclass
 class MaskedBatch:
-    """Model inputs, the positions to predict in each row, and what stood there (IGNORED where nothing is
-    asked).
+    """Model inputs, the positions to predict in each row, and what stood there (IGNORED where
+    nothing is asked).
     """
 
     inputs: Tensor
@@ -29,7 +29,9 @@ class MaskedBatch:
     labels: Tensor
 
 
-def _hide(ids: Tensor, keys: Tensor, limit: Tensor, count: int, sure: Tensor, vocabulary: int) -> MaskedBatch:
+def _hide(
+    ids: Tensor, keys: Tensor, limit: Tensor, count: int, sure: Tensor, vocabulary: int
+) -> MaskedBatch:
     """Hides in each row the `limit` tokens with the highest keys (below zero: never)."""
     count = min(count, ids.shape[1])
     top, positions = keys.topk(count, dim=1)
@@ -39,13 +41,17 @@ def _hide(ids: Tensor, keys: Tensor, limit: Tensor, count: int, sure: Tensor, vo
     certain = sure.gather(1, positions)
     shown = ids.gather(1, positions)
     random_ids = torch.randint(FIRST_WORD_ID, vocabulary, positions.shape, device=ids.device)
-    hidden = torch.where((draw < 0.85) | certain, MASK_ID, torch.where(draw < 0.90, random_ids, shown))
+    hidden = torch.where(
+        (draw < 0.85) | certain, MASK_ID, torch.where(draw < 0.90, random_ids, shown)
+    )
     inputs = ids.scatter(1, positions, torch.where(chosen, hidden, shown))
     return MaskedBatch(inputs, positions, labels)
 
 
 def mask_text(ids: Tensor, weights: Tensor, rate: float = 0.2) -> MaskedBatch:
-    """Hides a share of each row, drawn without replacement by the weight of each token of the vocabulary."""
+    """Hides a share of each row, drawn without replacement by the weight of each token of the
+    vocabulary.
+    """
     ids = ids.long()
     words = ids >= FIRST_WORD_ID
     keys = torch.rand(ids.shape, device=ids.device).pow(1 / weights[ids])
@@ -55,9 +61,11 @@ def mask_text(ids: Tensor, weights: Tensor, rate: float = 0.2) -> MaskedBatch:
     return _hide(ids, keys, limit, count, torch.zeros_like(words), len(weights))
 
 
-def mask_aimed(ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, seen: float) -> MaskedBatch:
-    """Hides one target alone (a share `alone` of the rows), one target and a few others (up to `seen`), or
-    else a fifth of the words as in running text.
+def mask_aimed(
+    ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, seen: float
+) -> MaskedBatch:
+    """Hides one target alone (a share `alone` of the rows), one target and a few others (up to
+    `seen`), or else a fifth of the words as in running text.
     """
     ids = ids.long()
     words = ids >= FIRST_WORD_ID
@@ -68,5 +76,9 @@ def mask_aimed(ids: Tensor, targets: Tensor, weights: Tensor, *, alone: float, s
     aimed = targets.any(1) & (draw < seen)
     sure = torch.zeros_like(words).scatter(1, pick, aimed[:, None])
     keys = keys + 10.0 * sure
-    limit = torch.where(aimed & (draw < alone), 1.0, torch.where(aimed, 1 + (length * 0.12).ceil(), (length * 0.2).ceil()))
+    limit = torch.where(
+        aimed & (draw < alone),
+        1.0,
+        torch.where(aimed, 1 + (length * 0.12).ceil(), (length * 0.2).ceil()),
+    )
     return _hide(ids, keys, limit, int(ids.shape[1] * 0.2) + 1, sure, len(weights))

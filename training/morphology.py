@@ -1,7 +1,7 @@
 """Regular English inflection, with the irregular forms written out.
 
-The grammar needs every noun in two numbers and every verb in five forms; rules make the regular ones so that
-a word list holds lemmas only, and one table per paradigm holds the exceptions.
+The grammar needs every noun in two numbers and every verb in five forms; rules make the regular
+ones so that a word list holds lemmas only, and one table per paradigm holds the exceptions.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ IRREGULAR_PASTS: dict[str, tuple[str, str]] = {
 # verbs of more than one syllable whose last consonant doubles before -ed and -ing
 DOUBLING = set(
     listed(
-        "admit commit permit refer prefer occur regret forget begin upset control equip patrol expel "
-        "rebel submit transfer compel propel omit quit transmit recur deter outrun"
+        "admit commit permit refer prefer occur regret forget begin upset control equip patrol"
+        " expel rebel submit transfer compel propel omit quit transmit recur deter outrun"
     )
 )
 
@@ -144,7 +144,9 @@ def third_person(verb: str) -> str:
         "undergo": "undergoes",
         "quiz": "quizzes",
     }
-    return special.get(verb) or (verb + "es" if verb in ("veto", "echo", "torpedo") else _s_form(verb))
+    return special.get(verb) or (
+        verb + "es" if verb in ("veto", "echo", "torpedo") else _s_form(verb)
+    )
 
 
 def past_tense(verb: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""Noun phrases: determiner, adjectives, noun, names, pronouns, with the number and gender that others agree
-with.
+"""Noun phrases: determiner, adjectives, noun, names, pronouns, with the number and gender that
+others agree with.
 
-A word that something else in the sentence fixes (a demonstrative before its noun) begins with the mark ^,
-which the sentence turns into a target for masking.
+A word that something else in the sentence fixes (a demonstrative before its noun) begins with the
+mark ^, which the sentence turns into a target for masking.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ MARK = "^"
 def weighted(spec: str) -> list[tuple[str, ...]]:
     """«the:3 a-few:1» as a list in which each entry stands as often as its weight."""
     entries = (item.rpartition(":") for item in spec.split())
-    return [tuple(text.split("-")) if text else () for text, _, weight in entries for _ in range(int(weight))]
+    return [
+        tuple(text.split("-")) if text else ()
+        for text, _, weight in entries
+        for _ in range(int(weight))
+    ]
 
 
 SINGULAR_DETERMINERS = weighted(
-    "the:28 a:20 ^this:9 ^that:9 every:5 each:4 some:6 another:4 one:2 no:2 my:1 his:2 her:2 their:2 our:1 "
-    "your:1 "
-    "any:1 either:1 a-certain:1 the-other:1 the-first:1 the-only:1"
+    "the:28 a:20 ^this:9 ^that:9 every:5 each:4 some:6 another:4 one:2 no:2 my:1 his:2 her:2"
+    " their:2 our:1 your:1 any:1 either:1 a-certain:1 the-other:1 the-first:1 the-only:1"
 )
 PLURAL_DETERMINERS = weighted(
-    "the:24 ^these:9 ^those:9 many:7 most:7 some:9 a-few:3 few:2 several:5 all:4 all-the:1 both:2 two:2 "
-    "three:2 four:1 "
-    "ten:1 no:1 my:1 his:2 her:1 their:2 our:1 :9 a-lot-of:1 the-two:1 the-other:2 other:1 "
-    "various:1 various:1 "
-    "many-of-the:1 some-of-the:1 most-of-the:1 all-of-the:1 both-of-the:1 many-of-^these:1 some-of-^those:1"
+    "the:24 ^these:9 ^those:9 many:7 most:7 some:9 a-few:3 few:2 several:5 all:4 all-the:1 both:2"
+    " two:2 three:2 four:1 ten:1 no:1 my:1 his:2 her:1 their:2 our:1 :9 a-lot-of:1 the-two:1"
+    " the-other:2 other:1 various:1 various:1 many-of-the:1 some-of-the:1 most-of-the:1"
+    " all-of-the:1 both-of-the:1 many-of-^these:1 some-of-^those:1"
 )
 DEMONSTRATIVES = {False: [("^this",), ("^that",)], True: [("^these",), ("^those",)]}
 AN_DESPITE = ("hour", "honest", "heir")
@@ -87,7 +89,9 @@ class NounPhrases:
         """A noun of one kind: person, thing, or any."""
         lexicon, draw = self.lexicon, self.random.random()
         if kind == "person":
-            return self.pick(lexicon.people if draw < 0.8 else lexicon.kin if draw < 0.88 else lexicon.animals)
+            return self.pick(
+                lexicon.people if draw < 0.8 else lexicon.kin if draw < 0.88 else lexicon.animals
+            )
         if kind == "any" and draw < 0.4:
             return self.noun("person")
         draw = self.random.random()
@@ -120,7 +124,11 @@ class NounPhrases:
             return NounPhrase(("the", plural_of(self.pick(self.lexicon.families))), True, "n")
         people = self.pick(self.lexicon.demonyms)
         return NounPhrase(
-            (self.pick(["the", "many", "some", "most", "^these", "^those"]), people) if self.chance(0.6) else (people,),
+            (
+                (self.pick(["the", "many", "some", "most", "^these", "^those"]), people)
+                if self.chance(0.6)
+                else (people,)
+            ),
             True,
             "n",
         )
@@ -132,7 +140,11 @@ class NounPhrases:
         first = self.pick(self.lexicon.adjectives)
         if draw < 0.95:
             return (first,)
-        return (first, self.pick(self.lexicon.adjectives)) if draw < 0.98 else (self.pick(["very", "really"]), first)
+        return (
+            (first, self.pick(self.lexicon.adjectives))
+            if draw < 0.98
+            else (self.pick(["very", "really"]), first)
+        )
 
     def determine(
         self,
@@ -163,8 +175,14 @@ class NounPhrases:
             return (self.pick(self.lexicon.names[self.pick(["f", "m"])]) + "'s",)
         noun, many = self.noun("person"), self.chance(0.4)
         words = noun.plural if many else noun.singular
-        determiner = self.pick([("the",), ("^these",), ("some",)] if many else [("the",), ("^this",), ("every",)])
-        return determiner + words[:-1] + (words[-1] + ("'" if words[-1].endswith("s") and many else "'s"),)
+        determiner = self.pick(
+            [("the",), ("^these",), ("some",)] if many else [("the",), ("^this",), ("every",)]
+        )
+        return (
+            determiner
+            + words[:-1]
+            + (words[-1] + ("'" if words[-1].endswith("s") and many else "'s"),)
+        )
 
     def plain(self, kind: str = "any", plural: bool | None = None) -> NounPhrase:
         """A noun phrase without anything behind its noun."""
@@ -179,4 +197,6 @@ class NounPhrases:
     def demonstrated(self, kind: str, plural: bool, with_adjective: bool) -> NounPhrase:
         """«these hard books»: the determiner is the target."""
         adjectives = (self.pick(self.lexicon.adjectives),) if with_adjective else ()
-        return self.determine(self.noun(kind), plural, self.pick(DEMONSTRATIVES[plural]), adjectives)
+        return self.determine(
+            self.noun(kind), plural, self.pick(DEMONSTRATIVES[plural]), adjectives
+        )

@@ -1,7 +1,8 @@
 """Turns text into rows of token ids, in several processes.
 
-Three widths keep padding low: short and middle rows hold one sentence each, long rows hold running text. A
-worker makes its generated sentences from a seed and encodes them on the spot, so that no text travels.
+Three widths keep padding low: short and middle rows hold one sentence each, long rows hold running
+text. A worker makes its generated sentences from a seed and encodes them on the spot, so that no
+text travels.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def _one_thread() -> None:
 
 
 def pad(rows: list[list[int]], targets: list[list[int]], width: int) -> SentenceRows:
-    """Rows with start and end tokens, filled up to a width; targets count from the first word's token."""
+    """Rows with start and end tokens, filled up to a width; targets count from the first word's
+    token.
+    """
     ids = np.full((len(rows), width), PAD_ID, np.int16)
     marks = np.zeros((len(rows), width), bool)
     for i, (row, places) in enumerate(zip(rows, targets, strict=True)):
@@ -76,7 +79,11 @@ def _by_width(rows: list[list[int]], targets: list[list[int]]) -> tuple[Sentence
 
 def generated_rows(tokenizer_file: str, data: Path | None, seed: int, count: int) -> TextJob:
     """Sentences of the grammar as rows, benchmark sentences dropped."""
-    tokenizer, index, grammar = Tokenizer.from_file(tokenizer_file), load_benchmarks(data), Grammar(seed)
+    tokenizer, index, grammar = (
+        Tokenizer.from_file(tokenizer_file),
+        load_benchmarks(data),
+        Grammar(seed),
+    )
     pieces: dict[str, list[int]] = {}
     rows: list[list[int]] = []
     targets: list[list[int]] = []
@@ -128,7 +135,9 @@ def causal_stream(tokenizer_file: str, data: Path | None, texts: list[str], star
 def generated_texts(data: Path | None, seed: int, count: int, together: int = 6) -> list[str]:
     """Plain generated sentences, several to a text, for tokenizers and for the causal model."""
     grammar, index = Grammar(seed), load_benchmarks(data)
-    kept = [text for text in (grammar.sentence().text for _ in range(count)) if not index.holds(text)]
+    kept = [
+        text for text in (grammar.sentence().text for _ in range(count)) if not index.holds(text)
+    ]
     return [" ".join(kept[i : i + together]) for i in range(0, len(kept), together)]
 
 
@@ -137,13 +146,17 @@ def in_chunks(items: list[str], size: int) -> list[list[str]]:
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 
-def gather(pool: Executor, work: Callable[..., TextJob], arguments: Iterable[tuple[Any, ...]]) -> TextJob:
+def gather(
+    pool: Executor, work: Callable[..., TextJob], arguments: Iterable[tuple[Any, ...]]
+) -> TextJob:
     """Runs one job per tuple of arguments and joins the results in order."""
     jobs = [future.result() for future in [pool.submit(work, *each) for each in arguments]]
 
     def join(name: str) -> SentenceRows:
         parts = [getattr(job, name) for job in jobs]
-        return SentenceRows(np.concatenate([p.ids for p in parts]), np.concatenate([p.targets for p in parts]))
+        return SentenceRows(
+            np.concatenate([p.ids for p in parts]), np.concatenate([p.targets for p in parts])
+        )
 
     return TextJob(
         join("short"),
@@ -158,6 +171,10 @@ def windows(stream: np.ndarray, width: int = LONG) -> np.ndarray:
     """A stream cut into rows with start and end tokens."""
     inner = width - 2
     count = max(1, len(stream) // inner)
-    body = np.resize(stream, (count, inner)) if len(stream) < inner else stream[: count * inner].reshape(count, inner)
+    body = (
+        np.resize(stream, (count, inner))
+        if len(stream) < inner
+        else stream[: count * inner].reshape(count, inner)
+    )
     edge = np.ones((count, 1), np.int16)
     return np.concatenate([edge * START_ID, body, edge * END_ID], axis=1).astype(np.int16)

@@ -3,11 +3,12 @@ evaluate.
 
     python -m training.run --data DATA \
         --stories-model STORIES --out build/models
-    python -m training.run --smoke --out build/smoke        # seconds, on a CPU, from generated text alone
+    python -m training.run --smoke --out build/smoke        # seconds, on a CPU, from generated text
+    alone
 
-A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and the
-number of steps taken is reported); without them seed and step counts fix the run, up to what GPU kernels
-leave open.
+A full run is for a GPU. --seconds-* cut a stage by time (the schedules then end by the clock, and
+the number of steps taken is reported); without them seed and step counts fix the run, up to what
+GPU kernels leave open.
 """
 
 from __future__ import annotations
@@ -44,8 +45,12 @@ def log(message: str) -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder with wikitext2, blimp, blimp_cues, linzen_agreement")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, help="folder with wikitext2, blimp, blimp_cues, linzen_agreement"
+    )
     parser.add_argument("--stories-model", type=Path, help="folder of stories15M")
     parser.add_argument("--out", type=Path, required=True, help="models and report.json go here")
     parser.add_argument("--seed", type=int, default=0)
@@ -60,7 +65,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds-stories", type=float, default=float("inf"))
     parser.add_argument("--seconds-masked", type=float, default=None)
     parser.add_argument("--seconds-causal", type=float, default=None)
-    parser.add_argument("--smoke", action="store_true", help="a few steps of tiny models on generated text")
+    parser.add_argument(
+        "--smoke", action="store_true", help="a few steps of tiny models on generated text"
+    )
     arguments = parser.parse_args()
     if not arguments.smoke and (arguments.data is None or arguments.stories_model is None):
         parser.error("a full run needs --data and --stories-model")
@@ -70,7 +77,9 @@ def parse() -> argparse.Namespace:
 def natural_texts(arguments: argparse.Namespace, device: str) -> tuple[list[str], list[str]]:
     """WikiText paragraphs and sampled stories; generated text stands in for both in a smoke run."""
     if arguments.smoke:
-        return generated_texts(None, arguments.seed + 11, 600), generated_texts(None, arguments.seed + 12, 600)
+        return generated_texts(None, arguments.seed + 11, 600), generated_texts(
+            None, arguments.seed + 12, 600
+        )
     from .stories import sample_stories
 
     stories = sample_stories(
@@ -81,7 +90,10 @@ def natural_texts(arguments: argparse.Namespace, device: str) -> tuple[list[str]
         batch=12288 if device == "cuda" else 64,
         seconds=arguments.seconds_stories,
     )
-    log(f"{len(stories)} stories, {sum(map(len, stories))} characters; the first: {stories[0][:150]!r}")
+    log(
+        f"{len(stories)} stories, {sum(map(len, stories))} characters; the first:"
+        f" {stories[0][:150]!r}"
+    )
     return wikitext_paragraphs(arguments.data / "wikitext2", "train"), stories
 
 
@@ -90,16 +102,24 @@ def masked_stage(
 ) -> dict[str, Any]:
     """Tokenizer, rows, training and saving of the masked model."""
     folder, data = arguments.out / "masked", arguments.data
-    some = wiki + stories[:20_000] + generated_texts(data, arguments.seed + 1, min(120_000, arguments.generated))
+    some = (
+        wiki
+        + stories[:20_000]
+        + generated_texts(data, arguments.seed + 1, min(120_000, arguments.generated))
+    )
     tokenizer = train_wordpiece(some, load_lexicon().word_forms(), arguments.vocabulary)
     save_tokenizer(tokenizer, folder, causal=False, positions=256)
     file = str(folder / "tokenizer.json")
     log(f"WordPiece of {tokenizer.get_vocab_size()}")
     each = max(1, arguments.generated // (arguments.processes * 4))
     jobs = range(arguments.processes * 4)
-    generated = gather(pool, generated_rows, [(file, data, arguments.seed + 100 + i, each) for i in jobs])
+    generated = gather(
+        pool, generated_rows, [(file, data, arguments.seed + 100 + i, each) for i in jobs]
+    )
     from_wiki = gather(pool, text_rows, [(file, data, chunk) for chunk in in_chunks(wiki, 500)])
-    from_stories = gather(pool, text_rows, [(file, data, chunk) for chunk in in_chunks(stories, 2000)])
+    from_stories = gather(
+        pool, text_rows, [(file, data, chunk) for chunk in in_chunks(stories, 2000)]
+    )
     log(f"rows: generated {generated.kept}, WikiText {from_wiki.kept}, stories {from_stories.kept}")
 
     import numpy as np
@@ -147,9 +167,15 @@ def masked_stage(
         name: {
             "kept": job.kept,
             "dropped": job.dropped,
-            "tokens": len(job.stream) or int((job.short.ids > 4).sum()) + int((job.middle.ids > 4).sum()),
+            "tokens": (
+                len(job.stream) or int((job.short.ids > 4).sum()) + int((job.middle.ids > 4).sum())
+            ),
         }
-        for name, job in (("wikitext", from_wiki), ("stories", from_stories), ("generated", generated))
+        for name, job in (
+            ("wikitext", from_wiki),
+            ("stories", from_stories),
+            ("generated", generated),
+        )
     }
     return {
         "settings": asdict(settings),
@@ -173,10 +199,15 @@ def causal_stage(
     start, padding = tokenizer.token_to_id(CAUSAL_START), tokenizer.token_to_id(CAUSAL_PAD)
     file = str(folder / "tokenizer.json")
     jobs = [
-        gather(pool, causal_stream, [(file, data, chunk, start) for chunk in in_chunks(texts, 1000)])
+        gather(
+            pool, causal_stream, [(file, data, chunk, start) for chunk in in_chunks(texts, 1000)]
+        )
         for texts in (wiki, stories, generated)
     ]
-    log(f"byte-level BPE of {tokenizer.get_vocab_size()}; tokens {[len(job.stream) for job in jobs]}")
+    log(
+        f"byte-level BPE of {tokenizer.get_vocab_size()}; tokens"
+        f" {[len(job.stream) for job in jobs]}"
+    )
 
     from .saving import save_model
     from .train_causal import CausalSettings, build_causal, train_causal
@@ -200,7 +231,9 @@ def causal_stage(
     torch.manual_seed(arguments.seed)
     model = build_causal(settings, tokenizer.get_vocab_size(), start, padding)
     log(f"{sum(p.numel() for p in model.parameters())} parameters")
-    model, steps = train_causal(settings, model, [job.stream for job in jobs], device, arguments.seed, log)
+    model, steps = train_causal(
+        settings, model, [job.stream for job in jobs], device, arguments.seed, log
+    )
     size = save_model(model, tokenizer, folder, causal=True)
     log(f"causal model: {steps} steps, {size} bytes")
     text = {
@@ -231,7 +264,9 @@ def main() -> None:
         wiki, stories = natural_texts(arguments, device)
         for name, stage in (("masked", masked_stage), ("causal", causal_stage)):
             report[name] = stage(arguments, pool, wiki, stories, device)
-            (arguments.out / "training.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+            (arguments.out / "training.json").write_text(
+                json.dumps(report, indent=2) + "\n", encoding="utf-8"
+            )
     if arguments.data is not None:
         from .evaluate import evaluate_causal, evaluate_masked, show
 

@@ -16,8 +16,8 @@ from .vocabulary import save_tokenizer
 def save_model(model: PreTrainedModel, tokenizer: Tokenizer, folder: Path, *, causal: bool) -> int:
     """Saves weights, configuration and tokenizer; returns the size of the folder in bytes.
 
-    The configuration names float32, so that a loader which follows it computes in float32 although the file
-    holds half precision: on a CPU that is faster, and the measures need it.
+    The configuration names float32, so that a loader which follows it computes in float32 although
+    the file holds half precision: on a CPU that is faster, and the measures need it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     half = copy.deepcopy(model).to("cpu", torch.float16)

@@ -1,4 +1,6 @@
-"""Samples short stories in volume from a small story model (stories15M, MIT), in big batches on a GPU."""
+"""Samples short stories in volume from a small story model (stories15M, MIT), in big batches on a
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,17 @@ def sample_stories(
         cache, drawn = DynamicCache(), []
         with torch.inference_mode():
             for _ in range(tokens):
-                logits = model(current, past_key_values=cache, use_cache=True).logits[:, -1].float() / temperature
+                logits = (
+                    model(current, past_key_values=cache, use_cache=True).logits[:, -1].float()
+                    / temperature
+                )
                 noise = torch.empty_like(logits).exponential_(generator=generator)
                 current = logits.softmax(-1).div_(noise).argmax(-1, keepdim=True)
                 drawn.append(current)
         rows = torch.cat(drawn, 1).tolist()
-        stories += tokenizer.batch_decode([_until_end(row, {start, end}) for row in rows], skip_special_tokens=True)
+        stories += tokenizer.batch_decode(
+            [_until_end(row, {start, end}) for row in rows], skip_special_tokens=True
+        )
     return [_whole_sentences(story) for story in stories]
 
 

@@ -32,7 +32,9 @@ class CausalSettings:
     rows: tuple[int, int, int] = (48, 56, 24)  # encyclopedia, stories, generated
 
 
-def build_causal(settings: CausalSettings, vocabulary: int, start: int, padding: int) -> LlamaForCausalLM:
+def build_causal(
+    settings: CausalSettings, vocabulary: int, start: int, padding: int
+) -> LlamaForCausalLM:
     """A fresh Llama with tied embeddings."""
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -58,24 +60,36 @@ def train_causal(
     seed: int,
     log: Callable[[str], None],
 ) -> tuple[LlamaForCausalLM, int]:
-    """Next-token training on windows cut anywhere in the streams; returns the model and the steps taken."""
+    """Next-token training on windows cut anywhere in the streams; returns the model and the steps
+    taken.
+    """
     torch.manual_seed(seed)
     model = model.to(device).train()
     sources = [torch.from_numpy(stream).to(device) for stream in streams]
     optimizer = optimizer_for(model, settings.rate, (0.9, 0.95), 0.05, device)
     window = torch.arange(settings.positions, device=device)
-    earlier = torch.ones(settings.positions, settings.positions, dtype=torch.bool, device=device).tril()[None, None]
+    earlier = torch.ones(
+        settings.positions, settings.positions, dtype=torch.bool, device=device
+    ).tril()[None, None]
 
     def take() -> tuple[Tensor, ...]:
         parts = []
         for source, count in zip(sources, settings.rows, strict=True):
-            begin = torch.randint(0, max(1, len(source) - settings.positions), (count, 1), device=device)
+            begin = torch.randint(
+                0, max(1, len(source) - settings.positions), (count, 1), device=device
+            )
             parts.append(source[(begin + window).clamp_max(len(source) - 1)])
         ids = torch.cat(parts).long()
-        precise = torch.autocast("cuda", torch.bfloat16, cache_enabled=False) if device == "cuda" else contextlib.nullcontext()
+        precise = (
+            torch.autocast("cuda", torch.bfloat16, cache_enabled=False)
+            if device == "cuda"
+            else contextlib.nullcontext()
+        )
         optimizer.zero_grad(set_to_none=True)
         with precise:
-            logits = model(input_ids=ids, attention_mask=earlier.expand(len(ids), -1, -1, -1), use_cache=False).logits
+            logits = model(
+                input_ids=ids, attention_mask=earlier.expand(len(ids), -1, -1, -1), use_cache=False
+            ).logits
         loss = cross_entropy(logits[:, :-1].flatten(0, 1).float(), ids[:, 1:].flatten())
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,4 +1,6 @@
-"""Trains the masked language model: running text, single sentences and generated sentences in every step."""
+"""Trains the masked language model: running text, single sentences and generated sentences in every
+step.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def build_masked(settings: MaskedSettings, vocabulary: int) -> BertForMaskedLM:
 
 
 def token_weights(vocabulary: dict[str, int]) -> Tensor:
-    """How readily each token is hidden in running text: words that carry number three times as readily."""
+    """How readily each token is hidden in running text: words that carry number three times as
+    readily.
+    """
     lexicon = load_lexicon()
     weights = torch.ones(len(vocabulary))
     numbered = set(FUNCTION_WORDS.split())
@@ -83,7 +87,14 @@ def token_weights(vocabulary: dict[str, int]) -> Tensor:
 class MaskedTrainer:
     """Holds the rows on the device and takes steps."""
 
-    def __init__(self, settings: MaskedSettings, data: MaskedData, vocabulary: dict[str, int], device: str, seed: int):
+    def __init__(
+        self,
+        settings: MaskedSettings,
+        data: MaskedData,
+        vocabulary: dict[str, int],
+        device: str,
+        seed: int,
+    ):
         torch.manual_seed(seed)
         self.settings, self.device = settings, device
         self.model = build_masked(settings, len(vocabulary)).to(device)
@@ -109,7 +120,9 @@ class MaskedTrainer:
             seen = (inputs != PAD_ID)[:, None, None].expand(-1, -1, inputs.shape[1], -1)
         hidden = self.model.bert(inputs, attention_mask=seen).last_hidden_state
         losses = []
-        for batch, states in zip(batches, hidden.split([len(batch.inputs) for batch in batches]), strict=True):
+        for batch, states in zip(
+            batches, hidden.split([len(batch.inputs) for batch in batches]), strict=True
+        ):
             index = batch.positions[..., None].expand(-1, -1, states.shape[-1])
             logits = self.model.cls(states.gather(1, index))
             losses.append(cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten()))
@@ -132,7 +145,9 @@ class MaskedTrainer:
         rows = torch.cat(
             [
                 source[self._some(source, count)]
-                for source, count in zip(self.long, (first, settings.long_rows - first), strict=True)
+                for source, count in zip(
+                    self.long, (first, settings.long_rows - first), strict=True
+                )
             ]
         )
         self.optimizer.zero_grad(set_to_none=True)
@@ -152,7 +167,9 @@ class MaskedTrainer:
     def _precision(self) -> contextlib.AbstractContextManager[object]:
         if self.device != "cuda":
             return contextlib.nullcontext()
-        return torch.autocast("cuda", torch.bfloat16, cache_enabled=False)  # the cache would outlive a recording
+        return torch.autocast(
+            "cuda", torch.bfloat16, cache_enabled=False
+        )  # the cache would outlive a recording
 
     def run(self, log: Callable[[str], None]) -> tuple[BertForMaskedLM, int]:
         """Trains to the end of the schedule; returns the model and the number of steps taken."""

@@ -1,4 +1,6 @@
-"""Finite verb phrases: tense, auxiliaries, negation and contractions, with the agreeing word marked."""
+"""Finite verb phrases: tense, auxiliaries, negation and contractions, with the agreeing word
+marked.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,25 @@ from .lexicon import VerbEntry
 from .noun_phrases import MARK, NounPhrase, NounPhrases, weighted
 
 MODALS = weighted(
-    "will:5 would:5 can:4 could:4 might:4 should:4 must:2 may:2 won't:1 wouldn't:2 can't:2 couldn't:2 "
-    "shouldn't:1 will-not:1 would-not:1 can-not:1 could-not:1 might-not:1 should-not:1"
+    "will:5 would:5 can:4 could:4 might:4 should:4 must:2 may:2 won't:1 wouldn't:2 can't:2"
+    " couldn't:2 shouldn't:1 will-not:1 would-not:1 can-not:1 could-not:1 might-not:1 should-not:1"
 )
-BETWEEN = weighted("not:8 never:2 already:1 always:1 also:1 still:1 really:1 just:1 probably:1 often:1 currently:1")
+BETWEEN = weighted(
+    "not:8 never:2 already:1 always:1 also:1 still:1 really:1 just:1 probably:1 often:1 currently:1"
+)
 CATENATIVES = {
-    False: ["wants", "seems", "tries", "needs", "hopes", "appears", "plans", "likes", "has", "begins"],
+    False: [
+        "wants",
+        "seems",
+        "tries",
+        "needs",
+        "hopes",
+        "appears",
+        "plans",
+        "likes",
+        "has",
+        "begins",
+    ],
     True: ["want", "seem", "try", "need", "hope", "appear", "plan", "like", "have", "begin"],
 }
 CONTRACTED = {
@@ -58,7 +73,9 @@ class VerbPhrases:
         return AUXILIARIES[which][subject.plural]
 
     def with_auxiliary(self, which: str, subject: NounPhrase) -> tuple[str, ...]:
-        """«is», «is not», «isn't», «has already»: the auxiliary marked, and perhaps a word behind it."""
+        """«is», «is not», «isn't», «has already»: the auxiliary marked, and perhaps a word behind
+        it.
+        """
         word = self.auxiliary(which, subject)
         draw = self.nouns.random.random()
         if draw < 0.1 and word in CONTRACTED:
@@ -126,7 +143,10 @@ class VerbPhrases:
         elif not animate or draw < 0.35:
             entry, kind = self.pick(self.lexicon.verbs["psych"]), "person"
         elif draw < 0.68:
-            entry, kind = self.pick(self.lexicon.verbs["social"]), "person" if self.chance(0.7) else "any"
+            entry, kind = (
+                self.pick(self.lexicon.verbs["social"]),
+                "person" if self.chance(0.7) else "any",
+            )
         else:
             entry, kind = self.pick(self.lexicon.verbs["object"]), "thing"
         return self.finite(subject, entry) + self.object_phrase(kind)
@@ -135,7 +155,11 @@ class VerbPhrases:
         if self.chance(0.25):
             pool = "derived_intransitive"
         else:
-            pool = "intransitive_animate" if subject.gender != "t" and self.chance(0.7) else "intransitive"
+            pool = (
+                "intransitive_animate"
+                if subject.gender != "t" and self.chance(0.7)
+                else "intransitive"
+            )
         tail = self.place() if self.chance(0.35) else ()
         return self.finite(subject, self.pick(self.lexicon.verbs[pool])) + tail
 
@@ -151,12 +175,26 @@ class VerbPhrases:
             verb = (MARK + (base if subject.plural or subject.person == 1 else base + "s"),)
         draw = self.nouns.random.random()
         if draw < 0.6 or verb[0].strip(MARK).startswith(("seem", "look", "become", "appear")):
-            adverb = (self.pick(["very", "quite", "so", "too", "really"]),) if self.chance(0.25) else ()
-            return verb + adverb + (self.pick(self.lexicon.predicatives if self.chance(0.6) else self.lexicon.adjectives),)
+            adverb = (
+                (self.pick(["very", "quite", "so", "too", "really"]),) if self.chance(0.25) else ()
+            )
+            return (
+                verb
+                + adverb
+                + (
+                    self.pick(
+                        self.lexicon.predicatives if self.chance(0.6) else self.lexicon.adjectives
+                    ),
+                )
+            )
         if draw < 0.85:
             return verb + self.place()
         kind = "thing" if subject.gender == "t" else "person"
-        determiner = self.pick([(), ("the",), ("good",)]) if subject.plural else self.pick([("a",), ("the",)])
+        determiner = (
+            self.pick([(), ("the",), ("good",)])
+            if subject.plural
+            else self.pick([("a",), ("the",)])
+        )
         return verb + self.nouns.determine(self.nouns.noun(kind), subject.plural, determiner).words
 
     def passive(self, subject: NounPhrase) -> tuple[str, ...]:
@@ -185,6 +223,12 @@ class VerbPhrases:
         else:
             pronoun = self.pick(REFLEXIVES[subject.gender])
         draw = self.nouns.random.random()
-        pool = "psych" if subject.gender == "t" or draw < 0.1 else "derived" if draw < 0.2 else "social"
+        pool = (
+            "psych"
+            if subject.gender == "t" or draw < 0.1
+            else "derived"
+            if draw < 0.2
+            else "social"
+        )
         pool = "object" if draw > 0.9 else pool
         return (*self.finite(subject, self.pick(self.lexicon.verbs[pool])), MARK + pronoun)

@@ -1,7 +1,8 @@
-"""The two tokenizers: a lower-case WordPiece for the masked model, a byte-level BPE for the causal one.
+"""The two tokenizers: a lower-case WordPiece for the masked model, a byte-level BPE for the causal
+one.
 
-The WordPiece vocabulary is the lexicon's word forms (so that both numbers of a noun and of a verb are one
-token) filled up with the pieces that training on the corpus finds most useful.
+The WordPiece vocabulary is the lexicon's word forms (so that both numbers of a noun and of a verb
+are one token) filled up with the pieces that training on the corpus finds most useful.
 """
 
 from __future__ import annotations
@@ -11,20 +12,30 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 PAD, UNKNOWN, START, END, MASK = SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PAD_ID, UNKNOWN_ID, START_ID, END_ID, MASK_ID = range(5)
 FUNCTION_WORDS = (
-    "is are was were has have do does am been be had did this these that those himself herself itself "
-    "themselves myself ourselves yourself isn aren wasn weren hasn haven doesn don didn won "
-    "wouldn couldn shouldn t s"
+    "is are was were has have do does am been be had did this these that those himself herself"
+    " itself themselves myself ourselves yourself isn aren wasn weren hasn haven doesn don didn won"
+    " wouldn couldn shouldn t s"
 )
 CAUSAL_START, CAUSAL_PAD = "<s>", "<pad>"
 
 
 def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=100))
+    tokenizer = Tokenizer(
+        models.WordPiece(vocabulary, unk_token=UNKNOWN, max_input_chars_per_word=100)
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -34,12 +45,17 @@ def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
 def train_wordpiece(texts: Iterable[str], words: list[str], size: int) -> Tokenizer:
     """A WordPiece of this size (less when the text is small) that holds the given words whole.
 
-    Twice as many pieces as needed are learned; those that the text uses most, beside the given words, stay.
+    Twice as many pieces as needed are learned; those that the text uses most, beside the given
+    words, stay.
     """
     texts = list(texts)
     learner = _wordpiece({UNKNOWN: 0})
     trainer = trainers.WordPieceTrainer(
-        vocab_size=2 * size, special_tokens=SPECIALS, limit_alphabet=120, min_frequency=2, show_progress=False
+        vocab_size=2 * size,
+        special_tokens=SPECIALS,
+        limit_alphabet=120,
+        min_frequency=2,
+        show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)
     learned = sorted(learner.get_vocab().items(), key=lambda item: item[1])
@@ -52,7 +68,9 @@ def train_wordpiece(texts: Iterable[str], words: list[str], size: int) -> Tokeni
     for start in range(0, len(texts), 2000):
         for encoding in counter.encode_batch(texts[start : start + 2000], add_special_tokens=False):
             uses.update(encoding.tokens)
-    extra = sorted((piece for piece in uses if piece not in fixed), key=lambda piece: (-uses[piece], piece))
+    extra = sorted(
+        (piece for piece in uses if piece not in fixed), key=lambda piece: (-uses[piece], piece)
+    )
     tokenizer = _wordpiece({piece: i for i, piece in enumerate([*fixed, *extra][:size])})
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{START} $A {END}",
@@ -111,4 +129,6 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, *, causal: bool, position
             "mask_token": MASK,
             "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         }
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(settings, indent=2) + "\n", encoding="utf-8"
+    )

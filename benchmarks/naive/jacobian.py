@@ -1,7 +1,8 @@
-"""Hidden Token Attribution by one backward pass for every output number of every layer (Brunner et al. 2020, eq. 11).
+"""Hidden Token Attribution by one backward pass for every output number of every layer (Brunner et
+al. 2020, eq. 11).
 
-A whole map of a sentence takes layers x tokens x d_model backward passes: hours. So one target can be done in full, to compare numbers, and
-a sample of outputs can be timed.
+A whole map of a sentence takes layers x tokens x d_model backward passes: hours. So one target can
+be done in full, to compare numbers, and a sample of outputs can be timed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from benchmarks.timing import once
 
 
 def layer_outputs(model: nn.Module, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
-    """The embedding module's output, and the output of every layer as a function of it, for one text without padding."""
+    """The embedding module's output, and the output of every layer as a function of it, for one
+    text without padding.
+    """
     with torch.no_grad():
         embedded = model.embeddings(input_ids=inputs["input_ids"])
     start = embedded.detach().requires_grad_()

@@ -1,4 +1,6 @@
-"""One recorded BERT layer as the authors' programs see it: attention weights, value vectors, hidden states and the layer's own modules."""
+"""One recorded BERT layer as the authors' programs see it: attention weights, value vectors, hidden
+states and the layer's own modules.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class RecordedLayer:
 
     @classmethod
     @torch.no_grad()
-    def of(cls, recording: Recording, index: int, dtype: torch.dtype | None = None) -> RecordedLayer:
+    def of(
+        cls, recording: Recording, index: int, dtype: torch.dtype | None = None
+    ) -> RecordedLayer:
         """From a recording of one text, in its own precision or in `dtype`."""
         layer = recording.layers()[index]
         module, site = layer.module, layer.site()
@@ -35,7 +39,13 @@ class RecordedLayer:
             module = copy.deepcopy(module).to(dtype)
         hidden, attention, values, dense, bias = (
             tensor if dtype is None else tensor.to(dtype)
-            for tensor in (layer.input[0], site.weights[0], site.values[0], site.output_weight, site.output_bias)
+            for tensor in (
+                layer.input[0],
+                site.weights[0],
+                site.values[0],
+                site.output_weight,
+                site.output_bias,
+            )
         )
         before = torch.einsum("hts,hsv,hvd->td", attention, values, dense) + bias + hidden
         block = module.attention.output.LayerNorm(before)
@@ -58,5 +68,8 @@ class RecordedLayer:
 
 def relative_error(found: Tensor | np.ndarray, expected: Tensor | np.ndarray) -> float:
     """The largest difference, relative to the largest expected number."""
-    a, b = (np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x, dtype=np.float64) for x in (found, expected))
+    a, b = (
+        np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x, dtype=np.float64)
+        for x in (found, expected)
+    )
     return float(np.abs(a - b).max() / np.abs(b).max())

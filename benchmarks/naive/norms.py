@@ -1,7 +1,9 @@
-"""Norms of transformed vectors by writing all of them down: head x target x source x d_model numbers.
+"""Norms of transformed vectors by writing all of them down: head x target x source x d_model
+numbers.
 
-As in the norm analyzers of Kobayashi et al. (2020, 2021) and Modarressi et al. (2022): weighted vectors of every head, their sum, the
-residual stream on the diagonal, and each norm as a division by the standard deviation of its true input.
+As in the norm analyzers of Kobayashi et al. (2020, 2021) and Modarressi et al. (2022): weighted
+vectors of every head, their sum, the residual stream on the diagonal, and each norm as a division
+by the standard deviation of its true input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Effective attention by a full singular value decomposition of T = V W_O, head by head.
 
-Brunner et al. (2020), eq. 9, as Sun & Marasovic (2021) compute it: the left singular vectors beyond the rank span the null space, and
-each row's projection onto them is taken away.
+Brunner et al. (2020), eq. 9, as Sun & Marasovic (2021) compute it: the left singular vectors beyond
+the rank span the null space, and each row's projection onto them is taken away.
 """
 
 from __future__ import annotations

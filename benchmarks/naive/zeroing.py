@@ -1,4 +1,6 @@
-"""Value Zeroing by running the whole layer once for every zeroed token, as the program of Mohebbi et al. (2023) does."""
+"""Value Zeroing by running the whole layer once for every zeroed token, as the program of Mohebbi
+et al. (2023) does.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,18 @@ from benchmarks.naive.layer import RecordedLayer
 
 @torch.no_grad()
 def value_zeroing(layer: RecordedLayer, targets: Sequence[int] | None = None) -> Tensor:
-    """[target, source]: cosine distances. A single target costs as many layer runs as all of them."""
+    """[target, source]: cosine distances.
+
+    A single target costs as many layer runs as all of them.
+    """
     chosen = list(range(len(layer.hidden))) if targets is None else list(targets)
     original = layer.output(layer.hidden)[chosen].double()
     columns = []
     for source in range(len(layer.hidden)):
 
-        def zeroed(module: nn.Module, inputs: object, output: Tensor, source: int = source) -> Tensor:
+        def zeroed(
+            module: nn.Module, inputs: object, output: Tensor, source: int = source
+        ) -> Tensor:
             output[:, source] = 0
             return output
 
@@ -34,14 +41,18 @@ def value_zeroing(layer: RecordedLayer, targets: Sequence[int] | None = None) ->
 
 @torch.no_grad()
 def second_products(layer: RecordedLayer, rows: int = 2048) -> None:
-    """What any exact form must do for all pairs: the second product of the feed-forward part, d_ff x d_model on targets x sources rows.
+    """What any exact form must do for all pairs: the second product of the feed-forward part, d_ff
+    x d_model on targets x sources rows.
 
-    Its rows differ from pair to pair by a nonlinear function, and each output's length needs all its channels, so none of it can be shared
-    or left out. Nothing else is done here: the rows are the same few again and again.
+    Its rows differ from pair to pair by a nonlinear function, and each output's length needs all
+    its channels, so none of it can be shared or left out. Nothing else is done here: the rows are
+    the same few again and again.
     """
     matrix = layer.module.output.dense.weight
     pairs = len(layer.hidden) ** 2
-    hidden = torch.randn(min(rows, pairs), matrix.shape[1], generator=torch.Generator().manual_seed(0)).to(matrix)
+    hidden = torch.randn(
+        min(rows, pairs), matrix.shape[1], generator=torch.Generator().manual_seed(0)
+    ).to(matrix)
     made = hidden.new_empty(len(hidden), matrix.shape[0])
     for start in range(0, pairs, len(hidden)):
         count = min(len(hidden), pairs - start)

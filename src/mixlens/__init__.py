@@ -20,7 +20,8 @@ from mixlens.errors import (
     WrongKeys,
 )
 
-# The function takes the name of the folder it lists: loaded here, so that no later import puts the folder back in its place.
+# The function takes the name of the folder it lists: loaded here, so that no later import puts the
+# folder back in its place.
 from mixlens.measures import measure, measures
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""Every measure side by side for one target: what each says about the sources, and how far they agree."""
+"""Every measure side by side for one target: what each says about the sources, and how far they
+agree.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,16 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
     from mixlens.recording.recording import Recording
 
-# What a side-by-side view needs in seconds: an unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
+# What a side-by-side view needs in seconds: an unbiased estimate, about 3 % off, of what takes n *
+# d_model tangents exactly.
 QUICK: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 32}}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of every measure for one target, each row summing to one (in absolute value), and their rank agreement."""
+    """Scores of every measure for one target, each row summing to one (in absolute value), and
+    their rank agreement.
+    """
 
     target: int
     target_token: str
@@ -44,13 +49,19 @@ class Comparison:
         return frame
 
     def agreement(self) -> pd.DataFrame:
-        """Spearman's rank correlation of every two measures' sizes (signs left out), over all sources but the target itself."""
+        """Spearman's rank correlation of every two measures' sizes (signs left out), over all
+        sources but the target itself.
+        """
         frame = self.to_dataframe().drop(columns="source").abs()
-        agreement: pd.DataFrame = frame.drop(index=self.target, errors="ignore").corr(method="spearman")
+        agreement: pd.DataFrame = frame.drop(index=self.target, errors="ignore").corr(
+            method="spearman"
+        )
         return agreement
 
     def rank_of(self, source: int) -> dict[str, int]:
-        """The place of one source in each measure's order (1 = largest), the target itself left out."""
+        """The place of one source in each measure's order (1 = largest), the target itself left
+        out.
+        """
         found = {}
         for name, values in self.scores.items():
             others = np.abs(np.delete(values, [self.target] if self.target < len(values) else []))
@@ -63,7 +74,9 @@ class Comparison:
             "target_token": self.target_token,
             "sources": list(self.sources),
             "aggregate": self.aggregate,
-            "scores": {name: [float(value) for value in values] for name, values in self.scores.items()},
+            "scores": {
+                name: [float(value) for value in values] for name, values in self.scores.items()
+            },
             "agreement": self.agreement().round(6).where(lambda x: x == x, None).to_dict(),
             "left_out": dict(self.left_out),
         }
@@ -82,16 +95,20 @@ def comparison(
 ) -> Comparison:
     """Measures one recording by every measure that applies to it.
 
-    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or `label`; default: the model's own prediction
-    at the target); `options` holds further options by measure. Hidden token attribution is estimated with 32 probes unless they say else.
+    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
+    `label`; default: the model's own prediction at the target); `options` holds further options by
+    measure. Hidden token attribution is estimated with 32 probes unless they say else.
 
-    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or a layer's number. Measures of the
-    whole model (hidden token attribution and those that explain an output) have a single natural row and use that.
+    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or
+    a layer's number. Measures of the whole model (hidden token attribution and those that explain
+    an output) have a single natural row and use that.
     """
     if recording.batch != 1:
         raise InvalidInput("compare one text at a time")
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
-        raise InvalidInput(f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number")
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
     row = recording.target_tokens(site, 0)
     place = position_of(target, row, range(len(row)))
     layers = len(recording.layers(site))
@@ -102,7 +119,9 @@ def comparison(
     left_out: dict[str, str] = {}
     if words:
         ranges, merged_row = merged_words(row)
-        chosen = next(number for number, (start, stop) in enumerate(ranges) if start <= place < stop)
+        chosen = next(
+            number for number, (start, stop) in enumerate(ranges) if start <= place < stop
+        )
         label = merged_row.labels[chosen]
     else:
         chosen, label = place, row.labels[place]
@@ -121,21 +140,35 @@ def comparison(
         except (MixlensError, ImportError) as error:
             left_out[name] = str(error)
     if not scores:
-        raise InvalidInput("no measure applies: " + "; ".join(f"{name}: {reason}" for name, reason in left_out.items()))
+        raise InvalidInput(
+            "no measure applies: "
+            + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        )
     return Comparison(chosen, label, tokens, str(aggregate), scores, left_out)
 
 
 def _explained(recording: Recording, site: str | None, place: int) -> dict[str, Any]:
-    """Output measures explain the prediction at the target's position, where the model predicts a word at each position of the site."""
+    """Output measures explain the prediction at the target's position, where the model predicts a
+    word at each position of the site.
+    """
     logits = getattr(recording.output, "logits", None)
     stack = recording.structure.stack_of(site)
-    predicts = logits is not None and logits.dim() == 3 and (stack is recording.structure.stacks[-1])
+    predicts = (
+        logits is not None and logits.dim() == 3 and (stack is recording.structure.stacks[-1])
+    )
     return {"position": place} if predicts else {}
 
 
-def _one_row(maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool) -> tuple[np.ndarray, tuple[str, ...]]:
+def _one_row(
+    maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
     """One number for each source, adding up to one in absolute value, and the sources' labels."""
-    if words and aggregate == "rollout" and not spec.explains_output and not maps.provenance.get("reaches_input"):
+    if (
+        words
+        and aggregate == "rollout"
+        and not spec.explains_output
+        and not maps.provenance.get("reaches_input")
+    ):
         maps = rolled_out_absolute(maps)  # layers are joined token by token, then merged into words
         aggregate = "last"
     maps = maps.words() if words else maps

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from mixlens.measures._interface import Request, Scores
+from mixlens.contracts import Request, Scores
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 
-def target_tokens(recording: Recording, request: Request, scores: Scores, row: int) -> tuple[TokenRow, tuple[int, ...]]:
+def target_tokens(
+    recording: Recording, request: Request, scores: Scores, row: int
+) -> tuple[TokenRow, tuple[int, ...]]:
     """All targets of a row, and the positions of those that were measured.
 
-    Explained outputs are no tokens of the text. They count as special, so that they never merge into a word.
+    Explained outputs are no tokens of the text. They count as special, so that they never merge
+    into a word.
     """
     if scores.target_labels is not None:
         count = int(scores.values.shape[-2])
@@ -27,11 +30,17 @@ def target_tokens(recording: Recording, request: Request, scores: Scores, row: i
             labels = [labels[row if len(labels) > 1 else 0]]
         return TokenRow(tuple(labels), special=(True,) * count), tuple(range(count))
     targets = recording.target_tokens(request.site, row)
-    return targets, tuple(range(len(targets))) if request.targets is None else tuple(request.targets[row])
+    return targets, (
+        tuple(range(len(targets))) if request.targets is None else tuple(request.targets[row])
+    )
 
 
-def without_padding(tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]) -> np.ndarray:
-    """One row of [layer, batch, *dims]: axes with a size are cut to it, half precision is widened to float32."""
+def without_padding(
+    tensor: Tensor, row: int, dims: Sequence[str], sizes: Mapping[str, int]
+) -> np.ndarray:
+    """One row of [layer, batch, *dims]: axes with a size are cut to it, half precision is widened
+    to float32.
+    """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
     found = tensor[index].detach().cpu()
     if found.is_floating_point() and found.element_size() < 4:

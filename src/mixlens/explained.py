@@ -1,12 +1,15 @@
-"""The output that a gradient or an erasure explains: one number per text, such as the probability of a class or of a word.
+"""The output that a gradient or an erasure explains: one number per text, such as the probability
+of a class or of a word.
 
 * A classifier: the class `label` (name or number), against a class `foil` where one is named.
 * A masked language model: the `word` at a `position`, against a word `foil`.
-* A causal or encoder-decoder language model: the next `word` after `position` (default: after the last token).
+* A causal or encoder-decoder language model: the next `word` after `position` (default: after the
+  last token).
 
-What is not named is the model's own prediction: the most probable class, the most probable word at the one mask token, or after the last
-token. `of="probability"` is the softmax probability, with a foil that of the two alone; `of="logit"` is the logit, with a foil the
-difference of the two. A list gives each text of a batch its own.
+What is not named is the model's own prediction: the most probable class, the most probable word at
+the one mask token, or after the last token. `of="probability"` is the softmax probability, with a
+foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two. A list
+gives each text of a batch its own.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.recording.intervention import token_input
+from mixlens.replay.intervention import token_input
 from mixlens.tokens import resolved
 
 if TYPE_CHECKING:
@@ -61,8 +64,9 @@ def logits_of(output: Any) -> Tensor:
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
         raise InvalidInput(
-            "this model gives no logits, so there is no prediction to explain: load it with a head, for example by "
-            "AutoModelForSequenceClassification, AutoModelForMaskedLM or AutoModelForCausalLM"
+            "this model gives no logits, so there is no prediction to explain: load it with a head,"
+            " for example by AutoModelForSequenceClassification, AutoModelForMaskedLM or"
+            " AutoModelForCausalLM"
         )
     return logits
 
@@ -81,38 +85,64 @@ def explained(
         raise InvalidInput(f"of={of!r}: choose probability or logit")
     logits = logits_of(recording.output)
     if logits.shape[-1] == 1 and of == "probability":
-        raise InvalidInput("this model gives one number, not probabilities (a regression): use of='logit'")
+        raise InvalidInput(
+            "this model gives one number, not probabilities (a regression): use of='logit'"
+        )
     if logits.dim() == 2:
         return _of_class(recording, logits, label, word, foil, position, of)
     if logits.dim() == 3:
         return _of_token(recording, logits, label, word, foil, position, of)
-    raise InvalidInput(f"logits of shape {tuple(logits.shape)} are neither classes of a text nor of its tokens")
+    raise InvalidInput(
+        f"logits of shape {tuple(logits.shape)} are neither classes of a text nor of its tokens"
+    )
 
 
 def _of_class(
-    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: Place, of: str
+    recording: Recording,
+    logits: Tensor,
+    label: Named,
+    word: Named,
+    foil: Named,
+    position: Place,
+    of: str,
 ) -> Explained:
     if word is not None or position is not None:
-        raise InvalidInput("this model predicts a class of the whole text: name it by label=, not by word= or position=")
+        raise InvalidInput(
+            "this model predicts a class of the whole text: name it by label=, not by word= or"
+            " position="
+        )
     chosen = _ids(recording, label, logits, _label_id)
     foils = None if foil is None else _ids(recording, foil, logits, _label_id)
     names = [_label_name(recording, int(i)) for i in chosen]
     if foils is not None:
-        names = [f"{name} vs {_label_name(recording, int(i))}" for name, i in zip(names, foils, strict=True)]
+        names = [
+            f"{name} vs {_label_name(recording, int(i))}"
+            for name, i in zip(names, foils, strict=True)
+        ]
     return Explained(chosen, foils, None, of, tuple(names))
 
 
 def _of_token(
-    recording: Recording, logits: Tensor, label: Named, word: Named, foil: Named, position: Place, of: str
+    recording: Recording,
+    logits: Tensor,
+    label: Named,
+    word: Named,
+    foil: Named,
+    position: Place,
+    of: str,
 ) -> Explained:
     places = _positions(recording, logits, position)
     rows = torch.arange(recording.batch, device=logits.device)
     at_place = logits[rows, places]
     tagged = _tags(recording, logits)
     if label is not None and not tagged:
-        raise InvalidInput("this model predicts words, not classes: name one by word= (and foil=), not by label=")
+        raise InvalidInput(
+            "this model predicts words, not classes: name one by word= (and foil=), not by label="
+        )
     if word is not None and tagged:
-        raise InvalidInput("this model predicts a class for each token: name it by label=, not by word=")
+        raise InvalidInput(
+            "this model predicts a class for each token: name it by label=, not by word="
+        )
     find, name = (_label_id, _label_name) if tagged else (_predicted_word_id, _word_name)
     chosen = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
@@ -123,7 +153,7 @@ def _of_token(
     return Explained(chosen, foils, places, of, tuple(names))
 
 
-# ------------------------------------------------------------------------------------------------ positions
+# ---------------------------------------------------------------------------------------- positions
 
 
 def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
@@ -132,12 +162,15 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     shift = int(logits.shape[1]) - int(recording._layers[stack.name][0]._call.hidden_in.shape[1])
     if shift:
         raise InvalidInput(
-            f"the logits have {int(logits.shape[1])} positions, the last layer has {int(logits.shape[1]) - shift} tokens"
+            f"the logits have {int(logits.shape[1])} positions, the last layer has"
+            f" {int(logits.shape[1]) - shift} tokens"
         )
     if position is not None:
         given = _per_row(position, recording.batch)
         try:
-            found = [resolved([int(p)], length)[0] for p, length in zip(given, lengths, strict=True)]
+            found = [
+                resolved([int(p)], length)[0] for p, length in zip(given, lengths, strict=True)
+            ]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
     elif stack.layers[0].sites[0].causal:
@@ -152,13 +185,22 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
 def _mask_position(recording: Recording, row: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
-        raise InvalidInput("no tokenizer names the mask token: say which position is explained by position=")
+        raise InvalidInput(
+            "no tokenizer names the mask token: say which position is explained by position="
+        )
     stack = recording.structure.calls[-1][0]
-    site = next(name for name, (found, kind) in recording.structure.sites.items() if found is stack and kind == "self")
+    site = next(
+        name
+        for name, (found, kind) in recording.structure.sites.items()
+        if found is stack and kind == "self"
+    )
     ids = token_input(recording, site)[1][row, :length]
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
-        raise InvalidInput(f"text {row} has {len(places)} mask tokens, not one: say which position is explained by position=")
+        raise InvalidInput(
+            f"text {row} has {len(places)} mask tokens, not one: say which position is explained by"
+            " position="
+        )
     return int(places[0])
 
 
@@ -171,7 +213,7 @@ def special_id(recording: Recording, name: str) -> int | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------- words and labels
+# --------------------------------------------------------------------------------- words and labels
 
 
 def _per_row(given: Any, batch: int) -> list[Any]:
@@ -182,7 +224,9 @@ def _per_row(given: Any, batch: int) -> list[Any]:
     return [given] * batch
 
 
-def _ids(recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any) -> Int[Tensor, " batch"]:
+def _ids(
+    recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
+) -> Int[Tensor, " batch"]:
     predicted = logits.argmax(-1)
     found = [
         int(predicted[row]) if name is None else find(recording, name, int(logits.shape[-1]))
@@ -200,7 +244,9 @@ def _tags(recording: Recording, logits: Tensor) -> bool:
 
 def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
     config = recording.model.config
-    known: dict[str, int] = {label: number for number, label in (getattr(config, "id2label", None) or {}).items()}
+    known: dict[str, int] = {
+        label: number for number, label in (getattr(config, "id2label", None) or {}).items()
+    }
     if isinstance(name, str):
         if name in known:
             return int(known[name])
@@ -221,7 +267,8 @@ def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> i
 
 
 def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
-    """The one token that a word is, for a model that can name `outputs` tokens; a token id stands for itself.
+    """The one token that a word is, for a model that can name `outputs` tokens; a token id stands
+    for itself.
 
     Inside a text a word follows a space, so that spelling is tried first.
     """
@@ -230,18 +277,29 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
             raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
         return word
     if tokenizer is None:
-        raise MissingTokenizer(f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id")
+        raise MissingTokenizer(
+            f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id"
+        )
     unknown = getattr(tokenizer, "unk_token_id", None)
     tries = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" " + word, word)]
     tries.append([tokenizer.convert_tokens_to_ids(word)])
     for ids in tries:
-        if len(ids) == 1 and ids[0] is not None and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None)):
+        if (
+            len(ids) == 1
+            and ids[0] is not None
+            and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None))
+        ):
             return int(ids[0])
     pieces = " ".join(tokenizer.convert_ids_to_tokens(tries[1]))
-    raise InvalidInput(f"{word!r} is not one token of this model's vocabulary (it is split into: {pieces}); choose another word")
+    raise InvalidInput(
+        f"{word!r} is not one token of this model's vocabulary (it is split into: {pieces}); choose"
+        " another word"
+    )
 
 
 def _word_name(recording: Recording, number: int) -> str:
     if recording.tokenizer is None:
         return str(number)
-    return str(recording.tokenizer.decode([number])).strip() or str(recording.tokenizer.convert_ids_to_tokens(number))
+    return str(recording.tokenizer.decode([number])).strip() or str(
+        recording.tokenizer.convert_ids_to_tokens(number)
+    )

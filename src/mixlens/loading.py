@@ -12,7 +12,9 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
     import transformers
 
     shared = {
-        key: options[key] for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code") if key in options
+        key: options[key]
+        for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
+        if key in options
     }
     config = transformers.AutoConfig.from_pretrained(name, **shared)
     cls = transformers.AutoModel
@@ -25,7 +27,8 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
         except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
-            tokenizer = None  # a folder without tokenizer files: inputs are then tensors, and a text says so
+            # a folder without tokenizer files: inputs are then tensors, and a text says so
+            tokenizer = None
         if tokenizer is not None and not _knows_words(tokenizer):
             tokenizer = None
     elif isinstance(tokenizer, str):
@@ -49,5 +52,7 @@ def quiet_loading() -> Iterator[None]:
 
 
 def _knows_words(tokenizer: Any) -> bool:
-    """transformers makes an empty tokenizer for a folder that has none: it knows its special tokens and nothing else."""
+    """transformers makes an empty tokenizer for a folder that has none: it knows its special tokens
+    and nothing else.
+    """
     return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1

@@ -1,8 +1,9 @@
-"""MixingMaps: how much of each source token is in each target token of one text, layer by layer, with labels and provenance.
+"""MixingMaps: how much of each source token is in each target token of one text, layer by layer,
+with labels and provenance.
 
-Rows are targets, columns are sources. Maps never change: every method returns new ones and notes what it did in
-`provenance["steps"]`. Extras (a standard error, a rank ...) belong to the scores as they were measured: selections keep them,
-whatever computes new scores drops them.
+Rows are targets, columns are sources. Maps never change: every method returns new ones and notes
+what it did in `provenance["steps"]`. Extras (a standard error, a rank ...) belong to the scores as
+they were measured: selections keep them, whatever computes new scores drops them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens import words
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.cutting import target_tokens, without_padding
 from mixlens.errors import InvalidInput
 from mixlens.measures import names
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.provenance import plain, provenance_of
 from mixlens.row import Row, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
@@ -61,14 +62,20 @@ class MixingMaps:
 
     def __post_init__(self) -> None:
         if self.scores.ndim not in (3, 4):
-            raise InvalidInput(f"scores are [layer, target, source] or [layer, head, target, source], not {self.scores.shape}")
+            raise InvalidInput(
+                "scores are [layer, target, source] or [layer, head, target, source], not"
+                f" {self.scores.shape}"
+            )
         expected = (len(self.layers), len(self.target_positions), len(self.source_row))
         if (self.scores.shape[0], *self.scores.shape[-2:]) != expected:
-            raise InvalidInput(f"scores of shape {self.scores.shape} do not fit {expected} layers, targets and sources")
+            raise InvalidInput(
+                f"scores of shape {self.scores.shape} do not fit {expected} layers, targets and"
+                " sources"
+            )
         own = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
         object.__setattr__(self, "scores", _frozen(own))
 
-    # ------------------------------------------------------------------------------------------ construction
+    # --------------------------------------------------------------------------------- construction
 
     @classmethod
     def of(
@@ -83,9 +90,12 @@ class MixingMaps:
         rollout_normalized: bool | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> MixingMaps:
-        """Maps of numbers that you have: [layer, (head,) target, source]. Without `source_tokens` the sources are the targets.
+        """Maps of numbers that you have: [layer, (head,) target, source].
 
-        Where `measure` is one that mixlens knows, its facts and its way of rolling out hold unless you say otherwise.
+        Without `source_tokens` the sources are the targets.
+
+        Where `measure` is one that mixlens knows, its facts and its way of rolling out hold unless
+        you say otherwise.
         """
         array = np.asarray(scores)
         spec = _known(measure)
@@ -94,17 +104,35 @@ class MixingMaps:
         kind = "self" if sources == targets else "cross"
         if spec is not None:
             facts = spec.facts if facts is None else facts
-            rollout_residual = spec.rollout_residual if rollout_residual is None else rollout_residual
-            rollout_normalized = spec.rollout_normalized if rollout_normalized is None else rollout_normalized
+            rollout_residual = (
+                spec.rollout_residual if rollout_residual is None else rollout_residual
+            )
+            rollout_normalized = (
+                spec.rollout_normalized if rollout_normalized is None else rollout_normalized
+            )
         about = {"measure": measure, "kind": kind, "options": {}, "steps": [], **(provenance or {})}
         return cls(
-            array, tuple(range(len(array))), targets, sources, tuple(range(len(targets))), facts or Facts(), plain(about),
-            rollout_residual, rollout_normalized is not False,
-        )  # fmt: skip
+            array,
+            tuple(range(len(array))),
+            targets,
+            sources,
+            tuple(range(len(targets))),
+            facts or Facts(),
+            plain(about),
+            rollout_residual,
+            rollout_normalized is not False,
+        )
 
     @classmethod
     def from_scores(
-        cls, name: str, spec: Spec, recording: Recording, request: Request, scores: Scores, row: int, options: Mapping[str, Any]
+        cls,
+        name: str,
+        spec: Spec,
+        recording: Recording,
+        request: Request,
+        scores: Scores,
+        row: int,
+        options: Mapping[str, Any],
     ) -> MixingMaps:
         """One row of a measure's batch, padding cut off."""
         targets, positions = target_tokens(recording, request, scores, row)
@@ -112,16 +140,22 @@ class MixingMaps:
         sizes = {"target": len(positions), "source": len(sources)}
         extras = {}
         for key, tensor in scores.extras.items():
-            dims = tuple(scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2))))
+            dims = tuple(
+                scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
+            )
             extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
-        values = without_padding(scores.values, row, ("head", "target", "source")[5 - scores.values.dim() :], sizes)
-        layers = tuple(int(layer) for layer in (request.layers if scores.layers is None else scores.layers))
+        values = without_padding(
+            scores.values, row, ("head", "target", "source")[5 - scores.values.dim() :], sizes
+        )
+        layers = tuple(
+            int(layer) for layer in (request.layers if scores.layers is None else scores.layers)
+        )
         facts = spec.facts if scores.facts is None else scores.facts
         about = provenance_of(name, spec, recording, request, options)
         rolling = spec.rollout_residual, spec.rollout_normalized
         return cls(values, layers, targets, sources, positions, facts, about, *rolling, extras)
 
-    # ------------------------------------------------------------------------------------------------- views
+    # ---------------------------------------------------------------------------------------- views
 
     @property
     def per_head(self) -> bool:
@@ -129,7 +163,11 @@ class MixingMaps:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        return ("layer", "head", "target", "source") if self.per_head else ("layer", "target", "source")
+        return (
+            ("layer", "head", "target", "source")
+            if self.per_head
+            else ("layer", "target", "source")
+        )
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -152,19 +190,28 @@ class MixingMaps:
         """What was measured beside the scores, by name."""
         from mixlens.tables import labelled
 
-        return {name: labelled(self, name, extra.dims, extra.values) for name, extra in self.measured.items()}
+        return {
+            name: labelled(self, name, extra.dims, extra.values)
+            for name, extra in self.measured.items()
+        }
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One line for each score: layer, (head,) target, target_token, source, source_token, score."""
+        """One line for each score: layer, (head,) target, target_token, source, source_token,
+        score.
+        """
         from mixlens.tables import long_table
 
         return long_table(self)
 
     def row(self, target: int | str) -> Row:
-        """One target, by its position (negative: from the end) or by its label where only one token has it."""
+        """One target, by its position (negative: from the end) or by its label where only one token
+        has it.
+        """
         position = position_of(target, self.target_row, self.target_positions)
         values = self.scores[..., self.target_positions.index(position), :]
-        return Row(position, self.target_row.labels[position], values, self.layers, self.source_tokens)
+        return Row(
+            position, self.target_row.labels[position], values, self.layers, self.source_tokens
+        )
 
     def __eq__(self, other: object) -> bool:
         """The same numbers, bit by bit, and everything that is known about them."""
@@ -175,7 +222,8 @@ class MixingMaps:
         mine, theirs = arrays(self), arrays(other)
         same = description(self) == description(other) and mine.keys() == theirs.keys()
         return same and all(
-            a.dtype == b.dtype and a.tobytes() == b.tobytes() for a, b in zip(mine.values(), theirs.values(), strict=True)
+            a.dtype == b.dtype and a.tobytes() == b.tobytes()
+            for a, b in zip(mine.values(), theirs.values(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -183,28 +231,50 @@ class MixingMaps:
     def __repr__(self) -> str:
         about = [str(self.provenance.get("measure")), *self.provenance.get("steps", [])]
         shown = " ".join(self.tokens[:8]) + (" …" if len(self.tokens) > 8 else "")
-        sizes = " × ".join(f"{n} {dim}{'s' * (n != 1)}" for n, dim in zip(self.scores.shape, self.dims, strict=True))
+        sizes = " × ".join(
+            f"{n} {dim}{'s' * (n != 1)}"
+            for n, dim in zip(self.scores.shape, self.dims, strict=True)
+        )
         model = self.provenance.get("name") or self.provenance.get("model")
-        return f"<MixingMaps {' → '.join(about)}{f' of {model}' if model else ''}: {sizes}; {shown}>"
+        return (
+            f"<MixingMaps {' → '.join(about)}{f' of {model}' if model else ''}: {sizes}; {shown}>"
+        )
 
-    # -------------------------------------------------------------------------------------------- selections
+    # ----------------------------------------------------------------------------------- selections
 
-    def at(self, *, layers: Sequence[int] | None = None, targets: Sequence[int | str] | None = None) -> MixingMaps:
-        """Some layers (by number; negative: from the end of those held) and some targets (as in `row`)."""
-        found = [layer_index(layer, self.layers) for layer in layers] if layers is not None else list(range(len(self.layers)))
+    def at(
+        self, *, layers: Sequence[int] | None = None, targets: Sequence[int | str] | None = None
+    ) -> MixingMaps:
+        """Some layers (by number; negative: from the end of those held) and some targets (as in
+        `row`).
+        """
+        found = (
+            [layer_index(layer, self.layers) for layer in layers]
+            if layers is not None
+            else list(range(len(self.layers)))
+        )
         rows = list(range(len(self.target_positions)))
         if targets is not None:
-            rows = [self.target_positions.index(position_of(t, self.target_row, self.target_positions)) for t in targets]
+            rows = [
+                self.target_positions.index(position_of(t, self.target_row, self.target_positions))
+                for t in targets
+            ]
 
         def taken(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
             values = values.take(found, 0)
             return values.take(rows, dims.index("target")) if "target" in dims else values
 
-        extras = {name: replace(extra, values=taken(extra.values, extra.dims)) for name, extra in self.measured.items()}
+        extras = {
+            name: replace(extra, values=taken(extra.values, extra.dims))
+            for name, extra in self.measured.items()
+        }
         return replace(
-            self, scores=taken(self.scores, self.dims), layers=tuple(self.layers[i] for i in found), measured=extras,
+            self,
+            scores=taken(self.scores, self.dims),
+            layers=tuple(self.layers[i] for i in found),
+            measured=extras,
             target_positions=tuple(self.target_positions[i] for i in rows),
-        )  # fmt: skip
+        )
 
     def head(self, number: int) -> MixingMaps:
         """The maps of one head."""
@@ -213,7 +283,10 @@ class MixingMaps:
         return self.derived(self.scores[:, index], f"head({index})")
 
     def heads(self, how: str = "mean") -> MixingMaps:
-        """All heads merged: "mean", "sum" or "max". For measures of vectors this is not the measure of the whole layer."""
+        """All heads merged: "mean", "sum" or "max".
+
+        For measures of vectors this is not the measure of the whole layer.
+        """
         self._require_heads()
         if how not in ("mean", "sum", "max"):
             raise InvalidInput(f"heads are merged by mean, sum or max, not {how!r}")
@@ -222,31 +295,45 @@ class MixingMaps:
 
     def _require_heads(self) -> None:
         if not self.per_head:
-            raise InvalidInput("these maps are of whole layers: measure with per_head=True for single heads")
+            raise InvalidInput(
+                "these maps are of whole layers: measure with per_head=True for single heads"
+            )
 
-    def derived(self, scores: np.ndarray, step: str, facts: Facts | None = None, **changes: Any) -> MixingMaps:
+    def derived(
+        self, scores: np.ndarray, step: str, facts: Facts | None = None, **changes: Any
+    ) -> MixingMaps:
         """New scores in the dtype of these, with the step noted."""
         about = {**self.provenance, "steps": [*self.provenance.get("steps", []), step]}
         changes = {"facts": facts or self.facts, "provenance": about, "measured": {}, **changes}
         return replace(self, scores=scores.astype(self.scores.dtype), **changes)
 
-    # ------------------------------------------------------------------------------------------ computations
+    # --------------------------------------------------------------------------------- computations
 
     def normalized(self, *, absolute: bool = False) -> MixingMaps:
-        """Rows that sum to one over the sources. A row of zeros stays so. `absolute` takes the sizes of signed scores."""
+        """Rows that sum to one over the sources. A row of zeros stays so.
+
+        `absolute` takes the sizes of signed scores.
+        """
         if self.facts.signed and not absolute:
-            raise InvalidInput("these scores have both signs, so a row may sum to almost nothing: use normalized(absolute=True)")
+            raise InvalidInput(
+                "these scores have both signs, so a row may sum to almost nothing: use"
+                " normalized(absolute=True)"
+            )
         from mixlens.aggregation.rollout import row_normalized
 
         found = row_normalized(np.abs(self.scores) if absolute else self.scores)
         facts = replace(self.facts, signed=False, rows_sum_to_one=bool((found.sum(-1) > 0.5).all()))
         return self.derived(found, f"normalized({'absolute' * absolute})", facts)
 
-    def rollout(self, residual: float | int | None = None, normalize: bool | None = None) -> MixingMaps:
-        """The product of the maps up to each layer: how much of each input token is there (Abnar & Zuidema 2020).
+    def rollout(
+        self, residual: float | int | None = None, normalize: bool | None = None
+    ) -> MixingMaps:
+        """The product of the maps up to each layer: how much of each input token is there (Abnar &
+        Zuidema 2020).
 
-        `residual` is the share of the identity mixed into each layer (0: none), `normalize` makes rows sum to one. By default as
-        the measure's own authors do: half the identity for attention, none for others; rows normalised except for GlobEnc.
+        `residual` is the share of the identity mixed into each layer (0: none), `normalize` makes
+        rows sum to one. By default as the measure's own authors do: half the identity for
+        attention, none for others; rows normalised except for GlobEnc.
         """
         from mixlens.aggregation.rollout import rolled_out
 
@@ -260,9 +347,11 @@ class MixingMaps:
         residual: float | int | None = None,
         normalize: bool | None = None,
     ) -> MixingMaps:
-        """The maximum flow from each target to every input token, through the layers as pipes (Abnar & Zuidema 2020).
+        """The maximum flow from each target to every input token, through the layers as pipes
+        (Abnar & Zuidema 2020).
 
-        From the last layer only, since it is slow; `layers` names others, "all" takes each. The rest as in `rollout`.
+        From the last layer only, since it is slow; `layers` names others, "all" takes each. The
+        rest as in `rollout`.
         """
         from mixlens.aggregation.flow import flown
 
@@ -270,7 +359,9 @@ class MixingMaps:
 
     def mean(self) -> MixingMaps:
         """The mean over layers, as one map under the number of the last layer."""
-        return self.derived(self.scores.astype(np.float64).mean(0, keepdims=True), "mean()", layers=self.layers[-1:])
+        return self.derived(
+            self.scores.astype(np.float64).mean(0, keepdims=True), "mean()", layers=self.layers[-1:]
+        )
 
     def last(self) -> MixingMaps:
         """The last layer alone."""
@@ -282,7 +373,9 @@ class MixingMaps:
         Where only some targets were measured, a word is merged from those of its pieces that were.
         """
         step = f"words(sources={sources}, targets={targets})"
-        return self._merged(words.words(self.source_row), words.words(self.target_row), sources, targets, step)
+        return self._merged(
+            words.words(self.source_row), words.words(self.target_row), sources, targets, step
+        )
 
     def spans(
         self,
@@ -292,19 +385,32 @@ class MixingMaps:
         merge_sources: str = "sum",
         merge_targets: str = "mean",
     ) -> MixingMaps:
-        """The given token ranges (first, after the last) merged on each side; all other tokens stay as they are."""
+        """The given token ranges (first, after the last) merged on each side; all other tokens stay
+        as they are.
+        """
         step = f"spans(sources={plain(sources)}, targets={plain(targets)})"
-        columns, rows = words.spans(self.source_row, sources or ()), words.spans(self.target_row, targets or ())
+        columns, rows = (
+            words.spans(self.source_row, sources or ()),
+            words.spans(self.target_row, targets or ()),
+        )
         return self._merged(columns, rows, merge_sources, merge_targets, step)
 
-    def _merged(self, columns: Merge, rows: Merge, sources: str, targets: str, step: str) -> MixingMaps:
+    def _merged(
+        self, columns: Merge, rows: Merge, sources: str, targets: str, step: str
+    ) -> MixingMaps:
         scores = words.merged(self.scores, [range(a, b) for a, b in columns[0]], -1, sources)
-        pieces = [[i for i, at in enumerate(self.target_positions) if a <= at < b] for a, b in rows[0]]
+        pieces = [
+            [i for i, at in enumerate(self.target_positions) if a <= at < b] for a, b in rows[0]
+        ]
         held = tuple(number for number, group in enumerate(pieces) if group)
         scores = words.merged(scores, [pieces[number] for number in held], -2, targets)
-        stochastic = self.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
+        stochastic = (
+            self.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
+        )
         facts = replace(self.facts, rows_sum_to_one=stochastic)
-        return self.derived(scores, step, facts, source_row=columns[1], target_row=rows[1], target_positions=held)
+        return self.derived(
+            scores, step, facts, source_row=columns[1], target_row=rows[1], target_positions=held
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file (safetensors), which `mixlens.load` reads."""

@@ -21,4 +21,6 @@ def predicted_words(recording: Recording, top: int = 5) -> list[tuple[str, float
     probabilities = torch.softmax(logits_of(recording.output)[0, int(where[0])].float(), -1)
     best = probabilities.topk(min(top, len(probabilities)))
     words = recording.tokenizer.convert_ids_to_tokens(best.indices.tolist())
-    return [(word.lstrip("Ġ▁"), float(share)) for word, share in zip(words, best.values, strict=True)]
+    return [
+        (word.lstrip("Ġ▁"), float(share)) for word, share in zip(words, best.values, strict=True)
+    ]

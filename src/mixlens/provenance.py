@@ -1,4 +1,7 @@
-"""Where numbers come from: measure, options, citation, model, versions. Plain JSON values, ready to be saved."""
+"""Where numbers come from: measure, options, citation, model, versions.
+
+Plain JSON values, ready to be saved.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import torch
 import transformers
 
 import mixlens
-from mixlens.measures._interface import Request, Spec
+from mixlens.contracts import Request, Spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -19,7 +22,9 @@ if TYPE_CHECKING:
 _SAMPLED = 256  # entries of each weight that are looked at
 
 
-def provenance_of(name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]) -> dict[str, Any]:
+def provenance_of(
+    name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]
+) -> dict[str, Any]:
     """Options that were not given are told with their defaults."""
     model = recording.model
     config = getattr(model, "config", None)
@@ -41,7 +46,11 @@ def provenance_of(name: str, spec: Spec, recording: Recording, request: Request,
 
 def versions() -> dict[str, str]:
     """Of the packages that numbers come from."""
-    return {"mixlens": mixlens.__version__, "torch": str(torch.__version__), "transformers": transformers.__version__}
+    return {
+        "mixlens": mixlens.__version__,
+        "torch": str(torch.__version__),
+        "transformers": transformers.__version__,
+    }
 
 
 def model_name(model: Any) -> str:

@@ -31,16 +31,21 @@ class Row:
     source_tokens: tuple[str, ...]
 
     def top(self, k: int = 5, *, layer: int = -1, head: int | None = None) -> list[Source]:
-        """The k sources with the largest scores, largest first, the earlier one first where two are equal."""
+        """The k sources with the largest scores, largest first, the earlier one first where two are
+        equal.
+        """
         if k < 1:
             raise InvalidInput(f"top({k}): ask for at least one source")
         values = self.scores[layer_index(layer, self.layers)]
         if values.ndim == 2 and head is None:
             raise InvalidInput(
-                f"these scores are of {len(values)} heads: name one with head=…, or merge them first with maps.heads()"
+                f"these scores are of {len(values)} heads: name one with head=…, or merge them"
+                " first with maps.heads()"
             )
         if values.ndim == 1 and head is not None:
-            raise InvalidInput("these scores are of whole layers: measure with per_head=True for single heads")
+            raise InvalidInput(
+                "these scores are of whole layers: measure with per_head=True for single heads"
+            )
         if head is not None:
             values = values[head_index(head, len(values))]
         order = np.argsort(-values, kind="stable")[:k]
@@ -53,18 +58,24 @@ def layer_index(layer: int, layers: Sequence[int]) -> int:
         return list(layers).index(layer)
     if -len(layers) <= layer < 0:
         return layer + len(layers)
-    raise InvalidInput(f"there is no layer {layer} in these maps; they have {', '.join(map(str, layers))}")
+    raise InvalidInput(
+        f"there is no layer {layer} in these maps; they have {', '.join(map(str, layers))}"
+    )
 
 
 def head_index(head: int, count: int) -> int:
     try:
         return resolved([head], count)[0]
     except IndexError as error:
-        raise InvalidInput(f"there is no head {head}; these maps have {count} heads, 0 to {count - 1}") from error
+        raise InvalidInput(
+            f"there is no head {head}; these maps have {count} heads, 0 to {count - 1}"
+        ) from error
 
 
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
-    """The position of a target that is among those held, from its position or its label (with or without a tokenizer's mark)."""
+    """The position of a target that is among those held, from its position or its label (with or
+    without a tokenizer's mark).
+    """
     if isinstance(target, str):
         position = _labelled(target, row, held)
     else:
@@ -73,7 +84,10 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
         except IndexError as error:
             raise InvalidInput(f"target {target}: the text has {len(row)} tokens") from error
     if position not in held:
-        raise InvalidInput(f"target {target} was not measured; these maps have the targets {', '.join(map(str, held))}")
+        raise InvalidInput(
+            f"target {target} was not measured; these maps have the targets"
+            f" {', '.join(map(str, held))}"
+        )
     return position
 
 
@@ -81,7 +95,12 @@ def _labelled(label: str, row: TokenRow, held: Sequence[int]) -> int:
     found = [i for i in dict.fromkeys(held) if row.labels[i] == label]
     found = found or [i for i in dict.fromkeys(held) if row.labels[i].lstrip(_MARKS) == label]
     if not found:
-        raise InvalidInput(f"no target is labelled {label!r}; there are: {' '.join(row.labels[i] for i in held)}")
+        raise InvalidInput(
+            f"no target is labelled {label!r}; there are: {' '.join(row.labels[i] for i in held)}"
+        )
     if len(found) > 1:
-        raise InvalidInput(f"{label!r} stands at the positions {', '.join(map(str, found))}: name the target by its position")
+        raise InvalidInput(
+            f"{label!r} stands at the positions {', '.join(map(str, found))}: name the target by"
+            " its position"
+        )
     return found[0]

@@ -1,7 +1,10 @@
-"""Maps in one file: the numbers as safetensors, everything else as a JSON text in its header. Nothing in it is ever executed.
+"""Maps in one file: the numbers as safetensors, everything else as a JSON text in its header.
 
-A file is written under another name and then moved into place, so that a reader never meets half of one. Safetensors notices a
-file that was cut off; a checksum of the numbers notices one that was changed.
+Nothing in it is ever executed.
+
+A file is written under another name and then moved into place, so that a reader never meets half of
+one. Safetensors notices a file that was cut off; a checksum of the numbers notices one that was
+changed.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import Extra, MixingMaps
-from mixlens.measures._interface import Facts
 from mixlens.provenance import plain
 from mixlens.tokens import TokenRow
 
@@ -37,20 +40,37 @@ def load(path: str | os.PathLike[str]) -> MixingMaps:
     found, about = read(path, _KIND)
     try:
         residual, normalized = about["rollout"]
-        extras = {name: Extra(tuple(dims), found[f"extra.{name}"]) for name, dims in about["extras"].items()}
+        extras = {
+            name: Extra(tuple(dims), found[f"extra.{name}"])
+            for name, dims in about["extras"].items()
+        }
         targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
         facts = Facts(**about["facts"])
         return MixingMaps(
-            found["scores"], layers, targets, sources, positions, facts, about["provenance"], residual, normalized, extras
+            found["scores"],
+            layers,
+            targets,
+            sources,
+            positions,
+            facts,
+            about["provenance"],
+            residual,
+            normalized,
+            extras,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})") from error
+        raise InvalidInput(
+            f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
+        ) from error
 
 
 def arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
     """The numbers of maps, by name."""
-    return {"scores": maps.scores, **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)}}
+    return {
+        "scores": maps.scores,
+        **{f"extra.{name}": maps.measured[name].values for name in sorted(maps.measured)},
+    }
 
 
 def description(maps: MixingMaps) -> dict[str, Any]:
@@ -71,20 +91,29 @@ def description(maps: MixingMaps) -> dict[str, Any]:
 
 
 def _token_row(saved: Mapping[str, Any]) -> TokenRow:
-    offsets = None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
+    offsets = (
+        None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
+    )
     special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
     return TokenRow(tuple(saved["labels"]), saved["text"], offsets, special)
 
 
-# -------------------------------------------------------------------------------------------------- the file
+# ----------------------------------------------------------------------------------------- the file
 
 
-def write(path: str | os.PathLike[str], kind: str, arrays: Mapping[str, np.ndarray], content: Mapping[str, Any]) -> None:
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    arrays: Mapping[str, np.ndarray],
+    content: Mapping[str, Any],
+) -> None:
     """Writes arrays and a JSON-able description. An existing file is replaced."""
     place = Path(path)
     if not place.parent.is_dir():
         raise InvalidInput(f"cannot write {place}: there is no folder {place.parent}")
-    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
+    contiguous = {
+        name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
+    }
     text = json.dumps({"kind": kind, "checksum": _checksum(contiguous), **content})
     data = packed(contiguous, metadata={_VERSION: str(FORMAT), _CONTENT: text})
     write_whole(place, data)
@@ -114,19 +143,27 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray]
             content = _content(place, header, kind)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (the handle is not a dict)
     except (SafetensorError, OSError) as error:
-        raise InvalidInput(f"cannot read {place}: it is cut off, or not a file that mixlens wrote ({error})") from error
+        raise InvalidInput(
+            f"cannot read {place}: it is cut off, or not a file that mixlens wrote ({error})"
+        ) from error
     if content.pop("checksum", None) != _checksum(arrays):
-        raise InvalidInput(f"cannot read {place}: its numbers were changed after it was written (the checksum differs)")
+        raise InvalidInput(
+            f"cannot read {place}: its numbers were changed after it was written (the checksum"
+            " differs)"
+        )
     return arrays, content
 
 
 def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any]:
     version = header.get(_VERSION)
     if version is None or _CONTENT not in header:
-        raise InvalidInput(f"cannot read {place}: it is a safetensors file, but not one that mixlens wrote")
+        raise InvalidInput(
+            f"cannot read {place}: it is a safetensors file, but not one that mixlens wrote"
+        )
     if not version.isdecimal() or int(version) > FORMAT:
         raise InvalidInput(
-            f"cannot read {place}: it has format {version}, this mixlens reads up to {FORMAT}. Install a newer mixlens."
+            f"cannot read {place}: it has format {version}, this mixlens reads up to {FORMAT}."
+            " Install a newer mixlens."
         )
     try:
         content = json.loads(header[_CONTENT])

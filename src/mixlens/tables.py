@@ -1,4 +1,7 @@
-"""Scores with their labels: as an xarray, and as a long table. Apart, because xarray and pandas take half a second to load."""
+"""Scores with their labels: as an xarray, and as a long table.
+
+Apart, because xarray and pandas take half a second to load.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,25 @@ import xarray as xr
 from mixlens.maps import MixingMaps
 
 
-def labelled(maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray) -> xr.DataArray:
-    """Numbers on axes of the maps: `target` and `source` are positions, `target_token` and `source_token` what stands there."""
+def labelled(
+    maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
+) -> xr.DataArray:
+    """Numbers on axes of the maps: `target` and `source` are positions, `target_token` and
+    `source_token` what stands there.
+    """
     coords: dict[str, Any] = {"layer": list(maps.layers)}
     if "head" in dims:
         coords["head"] = np.arange(values.shape[dims.index("head")])
     if "target" in dims:
-        coords |= {"target": list(maps.target_positions), "target_token": ("target", list(maps.tokens))}
+        coords |= {
+            "target": list(maps.target_positions),
+            "target_token": ("target", list(maps.tokens)),
+        }
     if "source" in dims:
-        coords |= {"source": np.arange(len(maps.source_row)), "source_token": ("source", list(maps.source_tokens))}
+        coords |= {
+            "source": np.arange(len(maps.source_row)),
+            "source_token": ("source", list(maps.source_tokens)),
+        }
     return xr.DataArray(values, dims=dims, coords=coords, name=name)
 
 

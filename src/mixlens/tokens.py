@@ -12,7 +12,9 @@ class TokenRow:
 
     labels: tuple[str, ...]
     text: str | None = None
-    offsets: tuple[tuple[int, int], ...] | None = None  # characters of `text`; (0, 0) for special tokens
+    offsets: tuple[tuple[int, int], ...] | None = (
+        None  # characters of `text`; (0, 0) for special tokens
+    )
     special: tuple[bool, ...] | None = None
 
     def __len__(self) -> int:

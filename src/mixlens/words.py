@@ -1,15 +1,18 @@
 """Which tokens make up a word, and their rows and columns merged.
 
-A word is a run of characters without space; punctuation at its ends is split off, each mark a word of its own ("..." is one).
-Tokens are laid on the text by the tokenizer's offsets. A token that lies on two words joins them. A special token is always
-alone, also where the text spells it out ([MASK]); an unknown token counts by the characters that it stands for. A blank token
-belongs to the word after it (SentencePiece writes "▁" apart), or before it where none follows; a line break stands alone.
+A word is a run of characters without space; punctuation at its ends is split off, each mark a word
+of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
+on two words joins them. A special token is always alone, also where the text spells it out
+([MASK]); an unknown token counts by the characters that it stands for. A blank token belongs to the
+word after it (SentencePiece writes "▁" apart), or before it where none follows; a line break stands
+alone.
 
-Without offsets the text is spelled out from the tokens' own marks: "##" (WordPiece), "▁" (SentencePiece), "Ġ" (byte-level BPE),
-"</w>" and "@@" (older BPE). WordPiece then cannot show whether punctuation touched a word: "don't" falls into three words.
+Without offsets the text is spelled out from the tokens' own marks: "##" (WordPiece), "▁"
+(SentencePiece), "Ġ" (byte-level BPE), "</w>" and "@@" (older BPE). WordPiece then cannot show
+whether punctuation touched a word: "don't" falls into three words.
 
-Scores of a word: by default the sum over its pieces as sources and the mean over its pieces as targets (Kobayashi et al. 2020,
-for alignments), which keeps the sum of each row.
+Scores of a word: by default the sum over its pieces as sources and the mean over its pieces as
+targets (Kobayashi et al. 2020, for alignments), which keeps the sum of each row.
 """
 
 from __future__ import annotations
@@ -52,9 +55,13 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
     end = 0
     for start, stop in sorted(given):
         if not 0 <= start < stop <= len(row):
-            raise InvalidInput(f"the span ({start}, {stop}) is empty or outside a row of {len(row)} tokens")
+            raise InvalidInput(
+                f"the span ({start}, {stop}) is empty or outside a row of {len(row)} tokens"
+            )
         if start < end:
-            raise InvalidInput(f"the span ({start}, {stop}) overlaps the one before it, which ends at {end}")
+            raise InvalidInput(
+                f"the span ({start}, {stop}) overlaps the one before it, which ends at {end}"
+            )
         ranges += [(i, i + 1) for i in range(end, start)] + [(start, stop)]
         end = stop
     ranges += [(i, i + 1) for i in range(end, len(row))]
@@ -66,16 +73,20 @@ def spans(row: TokenRow, given: Sequence[Span]) -> Merge:
 
 
 def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: str) -> np.ndarray:
-    """One entry along an axis for each group of entries: their sum, mean or largest, or the first of them."""
+    """One entry along an axis for each group of entries: their sum, mean or largest, or the first
+    of them.
+    """
     if how not in REDUCTIONS:
         raise InvalidInput(f"cannot merge by {how!r}; choose one of: {', '.join(REDUCTIONS)}")
     if how == "first":
         return values.take([group[0] for group in groups], axis)
-    parts = [getattr(values.take(list(group), axis).astype(np.float64), how)(axis) for group in groups]
+    parts = [
+        getattr(values.take(list(group), axis).astype(np.float64), how)(axis) for group in groups
+    ]
     return np.stack(parts, axis).astype(values.dtype)
 
 
-# --------------------------------------------------------------------------------------- tokens to words
+# ---------------------------------------------------------------------------------- tokens to words
 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
@@ -88,7 +99,9 @@ def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
 
 
 def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Span]:
-    words_of = _words_of_characters(text, [place for place, single in zip(places, alone, strict=True) if single])
+    words_of = _words_of_characters(
+        text, [place for place, single in zip(places, alone, strict=True) if single]
+    )
     kinds: list[str] = []  # of the ranges so far: "word", "blank" or "other"
     starts: list[int] = []
     reach = -1  # the last word of the text that the open range lies on
@@ -102,19 +115,25 @@ def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Sp
             kinds.append(kind)
             starts.append(i)
         reach = max(on, default=-1)
-    stranded = {i for i, pair in enumerate(itertools.pairwise(kinds), 1) if pair == ("word", "blank")}  # no word came
+    stranded = {
+        i for i, pair in enumerate(itertools.pairwise(kinds), 1) if pair == ("word", "blank")
+    }  # no word came
     starts = [start for i, start in enumerate(starts) if i not in stranded]
     return list(zip(starts, [*starts[1:], len(places)], strict=True))
 
 
 def _words_of_characters(text: str, hidden: Sequence[Span]) -> list[int]:
-    """The number of the word that each character belongs to, -1 for space and for what special tokens cover."""
+    """The number of the word that each character belongs to, -1 for space and for what special
+    tokens cover.
+    """
     shown = list(text)
     for start, stop in hidden:
         shown[start:stop] = " " * (stop - start)
     numbers = [-1] * len(text)
     runs = (run.span() for run in re.finditer(r"\S+", "".join(shown)))
-    for number, (start, stop) in enumerate(itertools.chain.from_iterable(_without_punctuation(text, *run) for run in runs)):
+    for number, (start, stop) in enumerate(
+        itertools.chain.from_iterable(_without_punctuation(text, *run) for run in runs)
+    ):
         numbers[start:stop] = [number] * (stop - start)
     return numbers
 
@@ -133,7 +152,13 @@ def _without_punctuation(text: str, start: int, stop: int) -> Iterator[Span]:
 
 
 def _merged_row(
-    row: TokenRow, ranges: Sequence[Span], text: str, places: Sequence[Span], alone: Sequence[bool], *, relabel: bool
+    row: TokenRow,
+    ranges: Sequence[Span],
+    text: str,
+    places: Sequence[Span],
+    alone: Sequence[bool],
+    *,
+    relabel: bool,
 ) -> TokenRow:
     labels, offsets = [], []
     for a, b in ranges:
@@ -154,11 +179,13 @@ def _merged_row(
 
 
 def _printable(text: str) -> str:
-    """Bytes that are no character alone were carried through as surrogates, which no terminal takes."""
+    """Bytes that are no character alone were carried through as surrogates, which no terminal
+    takes.
+    """
     return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
 
 
-# ------------------------------------------------------------------------------------- tokens to a text
+# --------------------------------------------------------------------------------- tokens to a text
 
 
 def _special(row: TokenRow) -> tuple[bool, ...]:
@@ -168,17 +195,22 @@ def _special(row: TokenRow) -> tuple[bool, ...]:
 def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
     """A text and the place of each token in it, from the marks that tokens carry.
 
-    An unknown token without offsets may have swallowed the mark of a new word, so it starts one: better two words than two in one.
+    An unknown token without offsets may have swallowed the mark of a new word, so it starts one:
+    better two words than two in one.
     """
-    unknown = [mark and label in ("[UNK]", "<unk>") for label, mark in zip(row.labels, _special(row), strict=True)]
+    unknown = [
+        mark and label in ("[UNK]", "<unk>")
+        for label, mark in zip(row.labels, _special(row), strict=True)
+    ]
     special = [mark and not other for mark, other in zip(_special(row), unknown, strict=True)]
     plain = [label for label, mark in zip(row.labels, _special(row), strict=True) if not mark]
     spelled = _spelling(plain)
     if spelled is None:
         if any(not a and not b for a, b in itertools.pairwise(special)):
             raise InvalidInput(
-                "words need to know where each token stands in the text, and these tokens neither come with character offsets nor "
-                "carry a mark (##, ▁, Ġ, </w>, @@). Measure a text with a fast tokenizer, or merge token ranges with `spans`."
+                "words need to know where each token stands in the text, and these tokens neither"
+                " come with character offsets nor carry a mark (##, ▁, Ġ, </w>, @@). Measure a text"
+                " with a fast tokenizer, or merge token ranges with `spans`."
             )
         spelled = iter(label.encode() for label in plain)  # nothing to merge
     pieces = []
@@ -191,28 +223,45 @@ def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
     """What each token writes, or None where no token carries a mark."""
     if any(label.startswith(("Ġ", "Ċ")) for label in labels):
         alphabet = _byte_alphabet()
-        return (bytes(alphabet[c] for c in label) if set(label) <= alphabet.keys() else label.encode() for label in labels)
+        return (
+            bytes(alphabet[c] for c in label) if set(label) <= alphabet.keys() else label.encode()
+            for label in labels
+        )
     if any(label.startswith("▁") for label in labels):
-        byte = re.compile("<0x([0-9A-F]{2})>")  # characters outside the vocabulary are written in bytes
+        byte = re.compile(
+            "<0x([0-9A-F]{2})>"
+        )  # characters outside the vocabulary are written in bytes
         found = ((byte.fullmatch(label), label) for label in labels)
-        return (bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode() for match, label in found)
+        return (
+            bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode()
+            for match, label in found
+        )
     if any(label.startswith("##") for label in labels):
         return ((label[2:] if label.startswith("##") else " " + label).encode() for label in labels)
     for mark, inside, last in (("</w>", "", " "), ("@@", " ", "")):
         if any(label.endswith(mark) for label in labels):
-            return ((label.removesuffix(mark) + (last if label.endswith(mark) else inside)).encode() for label in labels)
+            return (
+                (label.removesuffix(mark) + (last if label.endswith(mark) else inside)).encode()
+                for label in labels
+            )
     return None
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """How byte-level BPE writes bytes: printable Latin-1 as itself, the others from code point 256 on."""
+    """How byte-level BPE writes bytes: printable Latin-1 as itself, the others from code point 256
+    on.
+    """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | {
+        chr(256 + i): byte for i, byte in enumerate(others)
+    }
 
 
 def _placed(pieces: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """Bytes of one character may lie in several tokens: each of these then stands on the whole character."""
+    """Bytes of one character may lie in several tokens: each of these then stands on the whole
+    character.
+    """
     text = b"".join(pieces).decode("utf-8", "surrogateescape")
     character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
     places, end = [], 0

@@ -59,7 +59,9 @@ def test_against_edmonds_karp(seed: int, causal: bool) -> None:
     found = max_flow(maps, layers=[0, 1, 2], targets=[0, 1, 2, 3])
     for layer in range(3):
         graph = dense(maps[: layer + 1])
-        expected = [[edmonds_karp(graph, (layer + 1) * 4 + i, j) for j in range(4)] for i in range(4)]
+        expected = [
+            [edmonds_karp(graph, (layer + 1) * 4 + i, j) for j in range(4)] for i in range(4)
+        ]
         np.testing.assert_allclose(found[layer], expected, atol=1e-9)
 
 
@@ -69,18 +71,25 @@ def test_one_layer_is_the_map_itself() -> None:
 
 
 def test_two_layers_by_hand() -> None:
-    """From token 0: 0.7 and 0.3 reach the middle. To input 0, these nodes let through 0.2 and 0.9: min(0.7, 0.2) + min(0.3, 0.9)."""
+    """From token 0: 0.7 and 0.3 reach the middle.
+
+    To input 0, these nodes let through 0.2 and 0.9: min(0.7, 0.2) + min(0.3, 0.9).
+    """
     first = np.array([[0.2, 0.8], [0.9, 0.1]])
     second = np.array([[0.7, 0.3], [0.5, 0.5]])
     found = max_flow(np.stack([first, second]), layers=[1], targets=[0])
-    np.testing.assert_allclose(found, [[[0.2 + 0.3, 0.7 + 0.1]]])  # rollout would give 0.41 and 0.59
+    np.testing.assert_allclose(
+        found, [[[0.2 + 0.3, 0.7 + 0.1]]]
+    )  # rollout would give 0.41 and 0.59
 
 
 def test_attention_has_half_the_identity_in_its_pipes() -> None:
     attention = np.array([[[0.2, 0.8], [1.0, 0.0]]])
     maps = MixingMaps.of(attention, measure="attention", rollout_residual=0.5).flow()
     np.testing.assert_allclose(maps.scores, [[[0.6, 0.4], [0.5, 0.5]]])
-    np.testing.assert_allclose(MixingMaps.of(attention, rollout_residual=0.5).flow(residual=0).scores, attention)
+    np.testing.assert_allclose(
+        MixingMaps.of(attention, rollout_residual=0.5).flow(residual=0).scores, attention
+    )
 
 
 def test_layers_and_targets() -> None:

@@ -23,7 +23,9 @@ def test_product_runs_from_the_last_layer_down_to_the_input() -> None:
     second = np.array([[0.0, 1.0], [0.0, 1.0]])  # everything reads token 1 of the first layer
     found = rollout(np.stack([first, second]))
     np.testing.assert_array_equal(found[0], first)
-    np.testing.assert_array_equal(found[1], [[1, 0], [1, 0]])  # the other order would give [[0, 1], [0, 1]]
+    np.testing.assert_array_equal(
+        found[1], [[1, 0], [1, 0]]
+    )  # the other order would give [[0, 1], [0, 1]]
 
 
 def test_attention_rolls_out_as_its_authors_program_does() -> None:
@@ -40,7 +42,9 @@ def test_attention_rolls_out_as_its_authors_program_does() -> None:
 
 
 def test_rows_below_one_are_divided_after_the_mixing() -> None:
-    """A sink took half of the attention: the residual stream then weighs twice as much as what was attended to."""
+    """A sink took half of the attention: the residual stream then weighs twice as much as what was
+    attended to.
+    """
     maps = MixingMaps.of([[[0.0, 0.5], [0.5, 0.0]]], rollout_residual=0.5).rollout()
     np.testing.assert_allclose(maps.scores[0], [[2 / 3, 1 / 3], [1 / 3, 2 / 3]])
 
@@ -63,10 +67,13 @@ def test_globenc_multiplies_what_it_measured() -> None:
 def test_a_residual_of_ones_own_does_not_depend_on_the_unit_of_the_scores() -> None:
     raw = np.random.default_rng(2).random((3, 4, 4))
     np.testing.assert_allclose(
-        MixingMaps.of(raw).rollout(residual=0.3).scores, MixingMaps.of(1000 * raw).rollout(residual=0.3).scores
+        MixingMaps.of(raw).rollout(residual=0.3).scores,
+        MixingMaps.of(1000 * raw).rollout(residual=0.3).scores,
     )
     shares = raw / raw.sum(-1, keepdims=True)
-    np.testing.assert_allclose(MixingMaps.of(raw).rollout(residual=0.3).scores[0], 0.7 * shares[0] + 0.3 * np.eye(4))
+    np.testing.assert_allclose(
+        MixingMaps.of(raw).rollout(residual=0.3).scores[0], 0.7 * shares[0] + 0.3 * np.eye(4)
+    )
 
 
 def test_residual_zero_turns_the_measures_own_off() -> None:
@@ -89,7 +96,9 @@ def test_residual_zero_turns_the_measures_own_off() -> None:
 def test_stochastic_stays_stochastic_and_causal_stays_causal(
     layers: int, tokens: int, seed: int, causal: bool, residual: float, dtype: type
 ) -> None:
-    maps = MixingMaps.of(stochastic(layers, tokens, seed, causal).astype(dtype)).rollout(residual=residual)
+    maps = MixingMaps.of(stochastic(layers, tokens, seed, causal).astype(dtype)).rollout(
+        residual=residual
+    )
     assert maps.scores.dtype == dtype
     np.testing.assert_allclose(maps.scores.sum(-1), 1, atol=1e-6)
     assert maps.scores.min() >= 0
@@ -111,7 +120,9 @@ def test_signed_maps() -> None:
         maps.rollout()
     np.testing.assert_allclose(maps.rollout(normalize=False).scores[1], raw[1] @ raw[0])
     assert maps.normalized(absolute=True).rollout().facts == Facts(rows_sum_to_one=True)
-    whole = MixingMaps.of(raw / raw.sum(-1, keepdims=True), facts=Facts(signed=True, rows_sum_to_one=True))
+    whole = MixingMaps.of(
+        raw / raw.sum(-1, keepdims=True), facts=Facts(signed=True, rows_sum_to_one=True)
+    )
     np.testing.assert_allclose(whole.rollout().scores.sum(-1), 1)
 
 
@@ -124,7 +135,9 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
     assert maps.at(layers=[0, 1]).rollout().layers == (0, 1)
     with pytest.raises(InvalidInput, match="same tokens"):
         MixingMaps.of(np.ones((2, 3, 4)), tokens=list("abc"), source_tokens=list("wxyz")).rollout()
-    with pytest.raises(InvalidInput, match="same tokens"):  # a translation that repeats its source is still cross-attention
+    with pytest.raises(
+        InvalidInput, match="same tokens"
+    ):  # a translation that repeats its source is still cross-attention
         MixingMaps.of(np.ones((2, 3, 3)), provenance={"kind": "cross"}).rollout()
     with pytest.raises(InvalidInput, match="heads"):
         MixingMaps.of(np.ones((2, 5, 3, 3))).rollout()
@@ -134,15 +147,23 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
 
 @pytest.mark.parametrize(
     ("measure", "key"),
-    [("value_zeroing", "value_zeroing.rollout"), ("alti", "alti.rollout"), ("globenc", "globenc.rollout_unnormalised")],
+    [
+        ("value_zeroing", "value_zeroing.rollout"),
+        ("alti", "alti.rollout"),
+        ("globenc", "globenc.rollout_unnormalised"),
+    ],
 )
 def test_against_the_authors_programs(shared: Path, measure: str, key: str) -> None:
     numbers = np.load(shared / "reference" / "bert7.npz")
-    np.testing.assert_allclose(MixingMaps.of(numbers[measure], measure=measure).rollout().scores, numbers[key], atol=1e-12)
+    np.testing.assert_allclose(
+        MixingMaps.of(numbers[measure], measure=measure).rollout().scores, numbers[key], atol=1e-12
+    )
 
 
 def test_attention_against_the_authors_program(shared: Path) -> None:
     numbers = np.load(shared / "reference" / "bert7.npz")
     maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean")
     np.testing.assert_allclose(maps.rollout().scores, numbers["abnar.rollout_residual"], atol=1e-12)
-    np.testing.assert_allclose(maps.rollout(residual=0).scores, numbers["abnar.rollout_nores"], atol=1e-12)
+    np.testing.assert_allclose(
+        maps.rollout(residual=0).scores, numbers["abnar.rollout_nores"], atol=1e-12
+    )

@@ -16,7 +16,9 @@ def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(out.read_text())
     labels = [row.label for row in cpu.rows(24)]
     assert {f"{label}: forward passes" for label in labels} <= set(found["figures"])
-    assert {f"{label}: against naive" for label in labels if label != "attention"} <= set(found["figures"])
+    assert {f"{label}: against naive" for label in labels if label != "attention"} <= set(
+        found["figures"]
+    )
     assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in found["figures"]
     assert "hidden_token_attribution, 16 probes: mean relative error" in found["figures"]
     assert found["figures"]["torch modules loaded by mixlens --help"]["passed"]
@@ -49,7 +51,9 @@ def test_gpu_rows_survive_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "CASES", [case for case in growth.CASES if case.label in ("attention", "alti")])
+    monkeypatch.setattr(
+        growth, "CASES", [case for case in growth.CASES if case.label in ("attention", "alti")]
+    )
     out = tmp_path / "growth.json"
     assert growth.main(["--tiny", "--out", str(out)]) == 0
     found = json.loads(out.read_text())

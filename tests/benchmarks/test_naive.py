@@ -8,7 +8,13 @@ import torch
 import mixlens
 from benchmarks import models, naive
 
-CONFIG = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 60}
+CONFIG = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "vocab_size": 60,
+}
 
 
 def recorded(tokens: int) -> tuple[mixlens.Lens, models.Inputs, mixlens.Recording]:
@@ -22,7 +28,10 @@ def recorded(tokens: int) -> tuple[mixlens.Lens, models.Inputs, mixlens.Recordin
 def test_maps_agree(name: str, tokens: int) -> None:
     _, _, recording = recorded(tokens)
     expected = naive.MAPS[name](naive.RecordedLayer.of(recording, 1))
-    assert naive.relative_error(mixlens.measure(name, recording, layers=[1]).scores[0], expected) < 1e-10
+    assert (
+        naive.relative_error(mixlens.measure(name, recording, layers=[1]).scores[0], expected)
+        < 1e-10
+    )
 
 
 def test_one_target_of_value_zeroing() -> None:
@@ -46,6 +55,8 @@ def test_a_wider_dtype_changes_only_rounding() -> None:
     model = models.bert(**CONFIG)
     recording = mixlens.Lens(model).record(models.tokens(model, 7))
     for name, form in naive.MAPS.items():
-        single, double = (form(naive.RecordedLayer.of(recording, 1, dtype)) for dtype in (None, torch.float64))
+        single, double = (
+            form(naive.RecordedLayer.of(recording, 1, dtype)) for dtype in (None, torch.float64)
+        )
         assert (single.dtype, double.dtype) != (torch.float64, torch.float32)
         assert naive.relative_error(single, double) < 1e-4, name

@@ -1,4 +1,6 @@
-"""The comparison with other libraries, on very small models: with Captum, which the tests have, and without any of them."""
+"""The comparison with other libraries, on very small models: with Captum, which the tests have, and
+without any of them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from benchmarks import peer_rows, peers, report
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> dict[str, Any]:
+def found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> dict[str, Any]:
     """What the command leaves behind where only the named peers are installed."""
     monkeypatch.setattr(peers, "installed", lambda module: module in request.param)
     out = tmp_path / "peers.json"
@@ -42,7 +46,9 @@ def test_captum_gives_the_same_numbers(found: dict[str, Any]) -> None:
     for row in rows:
         assert "median" in row["peer's time"]
         assert row["peer / mixlens"].endswith("×")
-    differences = [figure for key, figure in found["figures"].items() if key.endswith(": difference")]
+    differences = [
+        figure for key, figure in found["figures"].items() if key.endswith(": difference")
+    ]
     assert [figure["value"] < 1e-5 for figure in differences] == [True, True]
     assert found["versions"]["captum"] == importlib.metadata.version("captum")
 

@@ -38,11 +38,27 @@ def test_the_table_and_the_files(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = run(app, ["benchmark", "--data", str(table), "--out", str(out), *QUICK])
     assert result.exit_code == 0, result.output
-    for words in ("cue_alignment ↑", "mean rank", "s/text", "attention", "gradient_norm", "random", "Too few texts to say"):
+    for words in (
+        "cue_alignment ↑",
+        "mean rank",
+        "s/text",
+        "attention",
+        "gradient_norm",
+        "random",
+        "Too few texts to say",
+    ):
         assert words in result.stdout
     assert "report.html" in result.stderr
     files = {path.name for path in out.iterdir()}
-    assert files >= {"observations.parquet", "results.json", "report.md", "report.html", "errors.csv", "settings.json", "plots"}
+    assert files >= {
+        "observations.parquet",
+        "results.json",
+        "report.md",
+        "report.html",
+        "errors.csv",
+        "settings.json",
+        "plots",
+    }
     assert "zebra" in (out / "errors.csv").read_text() + result.output
 
 
@@ -53,7 +69,11 @@ def test_json_is_json_and_the_same_as_the_file(tmp_path: Path) -> None:
     printed = json.loads(result.stdout)
     assert printed == json.loads((out / "results.json").read_text())
     assert printed["texts"] == 3
-    assert {entry["measure"] for entry in printed["measures"]} == {"attention", "gradient_norm", "random"}
+    assert {entry["measure"] for entry in printed["measures"]} == {
+        "attention",
+        "gradient_norm",
+        "random",
+    }
     assert "using the bundled agreement sentences" in result.stderr
 
 
@@ -68,7 +88,10 @@ def test_json_is_json_and_the_same_as_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_arguments_get_one_clear_line(
-    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["mixlens", "benchmark", "--sample", "2", *arguments])
     with pytest.raises(SystemExit) as stopped:
@@ -94,12 +117,20 @@ def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
         "cue_alignment",
     ]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests that a shell put in the background ignore it
-    ) as process:  # fmt: skip
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # tests that a shell put in the background ignore it
+    ) as process:
         journal = out / "journal.jsonl"
         deadline = time.monotonic() + 90
-        while time.monotonic() < deadline and not (journal.exists() and b"\n" in journal.read_bytes()):
+        while time.monotonic() < deadline and not (
+            journal.exists() and b"\n" in journal.read_bytes()
+        ):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         try:

@@ -1,4 +1,6 @@
-"""map, compare, measures and demo, as a person runs them: on the bundled model, with right and with wrong arguments."""
+"""map, compare, measures and demo, as a person runs them: on the bundled model, with right and with
+wrong arguments.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,19 @@ def test_map_of_one_target() -> None:
 
 def test_map_as_json_agrees_with_the_library(tmp_path: Path) -> None:
     saved = tmp_path / "maps.safetensors"
-    command = ["map", TEXT, "--measure", "attention_norm", "--target", "[MASK]", "--layer", "-1", "--json", "--save", str(saved)]
+    command = [
+        "map",
+        TEXT,
+        "--measure",
+        "attention_norm",
+        "--target",
+        "[MASK]",
+        "--layer",
+        "-1",
+        "--json",
+        "--save",
+        str(saved),
+    ]
     result = run(app, command)
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
@@ -76,7 +90,10 @@ def test_map_of_heads_words_rollout_and_options() -> None:
     ],
 )
 def test_wrong_arguments_get_one_clear_line(
-    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["mixlens", *arguments])
     with pytest.raises(SystemExit) as stopped:
@@ -125,8 +142,13 @@ def test_demo_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_version_and_help_need_no_torch() -> None:
-    program = "import sys; from mixlens.cli import app; app(['--help'], standalone_mode=False); assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    program = (
+        "import sys; from mixlens.cli import app; app(['--help'], standalone_mode=False); assert"
+        " 'torch' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     for command in ("map", "compare", "measures", "doctor", "demo"):
         assert command in done.stdout
     assert run(app, ["--version"]).stdout.strip() == mixlens.__version__

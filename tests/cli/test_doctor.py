@@ -1,4 +1,6 @@
-"""`mixlens doctor` on a folder of every family: the right report, or a clear failure and exit status 1."""
+"""`mixlens doctor` on a folder of every family: the right report, or a clear failure and exit
+status 1.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,16 @@ def test_wrong_arguments() -> None:
 
 @pytest.mark.parametrize("model", ["stories15M", "opus-mt-en-fr-pruned-fp16"])
 def test_real_models(model: str, shared: Path) -> None:
-    result = run(app, ["doctor", str(shared / "models" / model), "--json", "--text", "The dogs near the river are very old."])
+    result = run(
+        app,
+        [
+            "doctor",
+            str(shared / "models" / model),
+            "--json",
+            "--text",
+            "The dogs near the river are very old.",
+        ],
+    )
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["native_error"] < 1e-5

@@ -33,7 +33,9 @@ def test_the_list_names_every_experiment() -> None:
     assert all(entry["finding"] and entry["cost"] for entry in listed.values())
 
 
-def test_several_experiments_read_the_data_once_and_are_kept(tmp_path: Path, sentences: Path) -> None:
+def test_several_experiments_read_the_data_once_and_are_kept(
+    tmp_path: Path, sentences: Path
+) -> None:
     command = ["reproduce", *CHEAP, "--data", str(sentences), "--out", str(tmp_path / "out")]
     result = run(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
@@ -49,7 +51,10 @@ def test_several_experiments_read_the_data_once_and_are_kept(tmp_path: Path, sen
 
 def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences: Path) -> None:
     wanted = ["ferrando2022/table2", CHEAP[0]]  # the first needs a classifier
-    result = run(app, ["reproduce", *wanted, "--data", str(sentences), "--out", str(tmp_path / "out"), "--json"])
+    result = run(
+        app,
+        ["reproduce", *wanted, "--data", str(sentences), "--out", str(tmp_path / "out"), "--json"],
+    )
     assert result.exit_code == 0, result.output
     assert "ferrando2022/table2: not run: " in result.stderr
     found = json.loads(result.stdout)
@@ -69,9 +74,15 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
     ],
 )
 def test_wrong_arguments_get_one_clear_line(
-    arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["mixlens", "reproduce", *arguments, "--out", str(tmp_path / "out")])
+    monkeypatch.setattr(
+        sys, "argv", ["mixlens", "reproduce", *arguments, "--out", str(tmp_path / "out")]
+    )
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code not in (0, None)

@@ -1,7 +1,8 @@
 """The fast forms against the papers' equations written out, on every supported family.
 
-The equations are taken literally: every vector T_ij is formed, every value is zeroed in its own run of the layer, every entry of a Jacobian
-is one derivative. They start from the parts of a recording, which `test_recording` holds against the model.
+The equations are taken literally: every vector T_ij is formed, every value is zeroed in its own run
+of the layer, every entry of a Jacobian is one derivative. They start from the parts of a recording,
+which `test_recording` holds against the model.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Oracle = Callable[[Layer, Site], Tensor]
 
 def written(site: Site) -> Tensor:
     """c_ij, [target, source, d_model]"""
-    f = torch.stack([site.values[0, h] @ site.output_weight[h] for h in range(len(site.output_weight))])
+    f = torch.stack(
+        [site.values[0, h] @ site.output_weight[h] for h in range(len(site.output_weight))]
+    )
     return torch.einsum("hij,hjd->ijd", site.weights[0], f)
 
 
@@ -39,7 +42,10 @@ def added(site: Site) -> tuple[Tensor, Tensor]:
     for norm in site.branch:
         parts, state = norm.linear(parts) * norm.inverse_sigma(state)[:, None, None], norm(state)
     factor = site.structure.branch_scale
-    return parts * (factor.to(parts) if isinstance(factor, Tensor) else factor), site.residual[0] * site.structure.residual_scale
+    return (
+        parts * (factor.to(parts) if isinstance(factor, Tensor) else factor),
+        site.residual[0] * site.structure.residual_scale,
+    )
 
 
 def on_diagonal(parts: Tensor, own: Tensor, site: Site) -> Tensor:
@@ -61,7 +67,10 @@ def normed(site: Site) -> tuple[Tensor, Tensor]:
     factor = site.structure.branch_scale
     total = own + branch * (factor.to(branch) if isinstance(factor, Tensor) else factor)
     sigma = site.output_norm.inverse_sigma(total)
-    return site.output_norm.linear(parts) * sigma[:, None, None], site.output_norm.linear(own) * sigma[:, None]
+    return (
+        site.output_norm.linear(parts) * sigma[:, None, None],
+        site.output_norm.linear(own) * sigma[:, None],
+    )
 
 
 def attention_norm(layer: Layer, site: Site) -> Tensor:
@@ -100,12 +109,16 @@ def alti(layer: Layer, site: Site) -> Tensor:
 
 
 def effective_attention(layer: Layer, site: Site) -> Tensor:
-    """The mean over heads of A less what lies in the left null space of the rows of T that the target sees."""
+    """The mean over heads of A less what lies in the left null space of the rows of T that the
+    target sees.
+    """
     weights = site.weights[0]
     result = torch.zeros_like(weights)
     for h, i in np.ndindex(*weights.shape[:2]):
         seen = weights[h, i].nonzero()[:, 0]
-        left, sizes, _ = torch.linalg.svd(site.values[0, h, seen] @ site.output_weight[h], full_matrices=True)
+        left, sizes, _ = torch.linalg.svd(
+            site.values[0, h, seen] @ site.output_weight[h], full_matrices=True
+        )
         rank = int((sizes > len(seen) * torch.finfo(sizes.dtype).eps * 10 * sizes[0]).sum())
         result[h, i, seen] = left[:, :rank] @ (left[:, :rank].T @ weights[h, i, seen])
     return result.mean(0)
@@ -125,9 +138,15 @@ def value_zeroing(layer: Layer, site: Site) -> Tensor:
 ORACLES: dict[str, Oracle] = {
     oracle.__name__: oracle
     for oracle in (
-        attention_norm, attention_norm_res, attention_norm_res_ln, globenc, alti, effective_attention, value_zeroing,
+        attention_norm,
+        attention_norm_res,
+        attention_norm_res_ln,
+        globenc,
+        alti,
+        effective_attention,
+        value_zeroing,
     )
-}  # fmt: skip
+}
 
 
 def jacobian_shares(layers: list[Layer]) -> Tensor:
@@ -144,7 +163,9 @@ def jacobian_shares(layers: list[Layer]) -> Tensor:
 
     shares = []
     for count in range(1, len(layers) + 1):
-        entries = torch.autograd.functional.jacobian(after(count), start)[:, :, 0]  # target, channel, source, channel
+        entries = torch.autograd.functional.jacobian(after(count), start)[
+            :, :, 0
+        ]  # target, channel, source, channel
         norms = entries.square().sum((1, 3)).sqrt()
         shares.append(norms / norms.sum(-1, keepdim=True))
     return torch.stack(shares)
@@ -158,21 +179,33 @@ def expected(recording: Recording, site: str, oracle: Oracle) -> Tensor:
 def found(name: str, recording: Recording, site: str) -> np.ndarray[Any, Any] | None:
     try:
         maps = mixlens.measure(name, recording, site=site)
-    except (UnsupportedModel, InvalidInput):  # refused with its reason: `test_measures` looks at these
+    except (
+        UnsupportedModel,
+        InvalidInput,
+    ):  # refused with its reason: `test_measures` looks at these
         return None
     return np.asarray((maps[0] if isinstance(maps, list) else maps).scores)
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_fast_forms_are_the_equations(name: str) -> None:
-    """In float64 both ways start from one recording; the measures in float32 are held against the equations in float64."""
-    recordings = [Lens(built(name, dtype)).record(inputs(name, dtype, rows=1)) for dtype in (torch.float64, torch.float32)]
+    """In float64 both ways start from one recording; the measures in float32 are held against the
+    equations in float64.
+    """
+    recordings = [
+        Lens(built(name, dtype)).record(inputs(name, dtype, rows=1))
+        for dtype in (torch.float64, torch.float32)
+    ]
     exact = recordings[0]
-    narrow = ZOO[name].narrow_block_norm or not ZOO[name].float64_inside  # softmax or norms in float32 whatever comes in
+    narrow = (
+        ZOO[name].narrow_block_norm or not ZOO[name].float64_inside
+    )  # softmax or norms in float32 whatever comes in
     bars = (1e-6 if narrow else 1e-10, 1e-5)
     held = set()
     for site in exact.sites:
-        truths = {measure: partial(expected, exact, site, oracle) for measure, oracle in ORACLES.items()}
+        truths = {
+            measure: partial(expected, exact, site, oracle) for measure, oracle in ORACLES.items()
+        }
         if exact.structure.site(site)[2] == "self":
             truths["hidden_token_attribution"] = partial(jacobian_shares, exact.layers(site))
         for measure, truth in truths.items():

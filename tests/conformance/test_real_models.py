@@ -19,13 +19,22 @@ SYMBOLS = r"\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|\\|/|:|
 def _texts(name: str, folder: Path) -> tuple[Any, Any]:
     """A longer and a shorter input."""
     if name == "rxnmapper-albert":
-        vocabulary = {token: number for number, token in enumerate((folder / "vocab.txt").read_text().split("\n"))}
+        vocabulary = {
+            token: number
+            for number, token in enumerate((folder / "vocab.txt").read_text().split("\n"))
+        }
         ids = [vocabulary[token] for token in ["[CLS]", *re.findall(SYMBOLS, REACTION), "[SEP]"]]
         return {"input_ids": torch.tensor([ids])}, {"input_ids": torch.tensor([ids[:11]])}
     if name.startswith("opus"):
-        longer = ("The dogs near the river are very old.", "Les chiens près de la rivière sont très vieux.")
+        longer = (
+            "The dogs near the river are very old.",
+            "Les chiens près de la rivière sont très vieux.",
+        )
         return longer, ("The dogs bark.", "Les chiens aboient.")
-    return "One day, a little girl found the keys to the old cabinet near the door.", "The dogs bark."
+    return (
+        "One day, a little girl found the keys to the old cabinet near the door.",
+        "The dogs bark.",
+    )
 
 
 def _far(found: Tensor, expected: Tensor) -> float:
@@ -46,9 +55,13 @@ def test_real_weights_keep_the_contract(name: str, shared: Path) -> None:
                 assert max(site.errors.values()) <= 1e-5, site.errors
                 values = site.values[0, :: site.structure.heads // site.structure.kv_heads].clone()
                 values[:, 1] = 0
-                lost = torch.einsum("ht,hd->td", site.weights[0, :, :, 1], site.transformed()[0, :, 1])
+                lost = torch.einsum(
+                    "ht,hd->td", site.weights[0, :, :, 1], site.transformed()[0, :, 1]
+                )
                 inside = layer.rerun(0, values=values[None], kind=site.structure.kind)
-                outside = layer.rerun(0, attention_output=(site.projected[0] - lost)[None], kind=site.structure.kind)
+                outside = layer.rerun(
+                    0, attention_output=(site.projected[0] - lost)[None], kind=site.structure.kind
+                )
                 assert _far(inside, outside) <= 1e-5
     if isinstance(longer, dict):
         return

@@ -1,4 +1,6 @@
-"""The recording contract, on every supported family: the parts add up, padding changes nothing, the model is left alone."""
+"""The recording contract, on every supported family: the parts add up, padding changes nothing, the
+model is left alone.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,17 @@ def _layers(recording: Recording) -> list[Any]:
     return [layer for stack in recording.structure.stacks for layer in recording.layers(stack.name)]
 
 
-def _native_layer_outputs(model: nn.Module, given: dict[str, Tensor], paths: list[str]) -> list[Tensor]:
+def _native_layer_outputs(
+    model: nn.Module, given: dict[str, Tensor], paths: list[str]
+) -> list[Tensor]:
     """Layer outputs of the untouched model, by plain hooks of this test's own."""
     seen: list[Tensor] = []
-    keep = lambda module, args, output: seen.append(output[0] if isinstance(output, tuple) else output)  # noqa: E731
-    handles = [model.get_submodule(path).register_forward_hook(keep) for path in dict.fromkeys(paths)]
+    keep = lambda module, args, output: seen.append(
+        output[0] if isinstance(output, tuple) else output
+    )  # noqa: E731
+    handles = [
+        model.get_submodule(path).register_forward_hook(keep) for path in dict.fromkeys(paths)
+    ]
     with torch.no_grad():
         model(**given)
     for handle in handles:
@@ -52,18 +60,26 @@ def test_parts_add_up_to_the_native_model(name: str, dtype: torch.dtype) -> None
             weighted = torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors)
             rebuilt = weighted * parts.scale[..., None] + parts.own + parts.constant
             assert _far(rebuilt, parts.total) <= bar
-            from_sources = torch.einsum("bhts,bhsd->btd", site.weights, site.transformed()) + site.output_bias
+            from_sources = (
+                torch.einsum("bhts,bhsd->btd", site.weights, site.transformed()) + site.output_bias
+            )
             assert _far(from_sources, site.projected) <= bar
-    if name not in ("mixtral", "qwen3-moe", "gpt-oss") or dtype == torch.float32:  # grouped products have no float64
+    if (
+        name not in ("mixtral", "qwen3-moe", "gpt-oss") or dtype == torch.float32
+    ):  # grouped products have no float64
         paths = [layer.structure.path for layer in _layers(recording)]
         ordered = [recording.layers(stack.name)[i] for stack, i in recording.structure.calls]
-        for layer, native in zip(ordered, _native_layer_outputs(model, dict(given), paths), strict=True):
+        for layer, native in zip(
+            ordered, _native_layer_outputs(model, dict(given), paths), strict=True
+        ):
             assert _far(layer.output, native) <= (1e-11 if exact else 1e-5)
 
 
 @pytest.mark.parametrize("name", ZOO)
 def test_rerun_and_two_routes_to_a_zeroed_value(name: str) -> None:
-    """Editing values inside the attention function and subtracting contributions at the output projection are one thing."""
+    """Editing values inside the attention function and subtracting contributions at the output
+    projection are one thing.
+    """
     recording = Lens(built(name, torch.float64)).record(inputs(name, torch.float64))
     for layer in _layers(recording):
         again = layer.rerun(1, copies=3)
@@ -72,19 +88,31 @@ def test_rerun_and_two_routes_to_a_zeroed_value(name: str) -> None:
             kind, source = site.structure.kind, 2
             values = site.values[1, :: site.structure.heads // site.structure.kv_heads].clone()
             values[:, source] = 0
-            contribution = torch.einsum("ht,hd->td", site.weights[1, :, :, source], site.transformed()[1, :, source])
+            contribution = torch.einsum(
+                "ht,hd->td", site.weights[1, :, :, source], site.transformed()[1, :, source]
+            )
             inside = layer.rerun(1, values=values[None], kind=kind)
-            outside = layer.rerun(1, attention_output=(site.projected[1] - contribution)[None], kind=kind)
-            assert _far(inside, outside) <= (1e-11 if ZOO[name].float64_inside and not ZOO[name].narrow_block_norm else 1e-6)
+            outside = layer.rerun(
+                1, attention_output=(site.projected[1] - contribution)[None], kind=kind
+            )
+            assert _far(inside, outside) <= (
+                1e-11 if ZOO[name].float64_inside and not ZOO[name].narrow_block_norm else 1e-6
+            )
             assert _far(inside[0], layer.output[1]) > 1e-4, "zeroing a value must change something"
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize("name", [name for name, animal in ZOO.items() if animal.kind in ("text", "translation", "towers")])
+@pytest.mark.parametrize(
+    "name",
+    [name for name, animal in ZOO.items() if animal.kind in ("text", "translation", "towers")],
+)
 def test_padding_changes_nothing(name: str, side: str) -> None:
     model = built(name)
     given = inputs(name)
-    alone = {key: value[:1, :6] if key in ("input_ids", "attention_mask") else value[:1] for key, value in given.items()}
+    alone = {
+        key: value[:1, :6] if key in ("input_ids", "attention_mask") else value[:1]
+        for key, value in given.items()
+    }
     if "clip" in name:
         alone["input_ids"] = torch.cat([given["input_ids"][:1, :5], given["input_ids"][:1, -1:]], 1)
     blank = torch.zeros(1, 3, dtype=torch.long)
@@ -95,7 +123,9 @@ def test_padding_changes_nothing(name: str, side: str) -> None:
 
     batch = dict(given)
     batch["input_ids"] = torch.cat([beside(alone["input_ids"], pads), given["input_ids"][1:]])
-    batch["attention_mask"] = torch.cat([beside(alone["attention_mask"], blank), given["attention_mask"][1:]])
+    batch["attention_mask"] = torch.cat(
+        [beside(alone["attention_mask"], blank), given["attention_mask"][1:]]
+    )
     lens = Lens(model)
     single, several = lens.record(alone), lens.record(batch)
     for one, many in zip(_layers(single), _layers(several), strict=True):
@@ -131,12 +161,15 @@ def test_the_model_is_left_as_it_was(name: str) -> None:
     parts = list(model.modules())
     before = [
         (
-            len(part._forward_hooks), len(part._forward_pre_hooks), part.training, "forward" in vars(part),
+            len(part._forward_hooks),
+            len(part._forward_pre_hooks),
+            part.training,
+            "forward" in vars(part),
             getattr(getattr(part, "config", None), "_attn_implementation_internal", None),
             getattr(getattr(part, "config", None), "_experts_implementation_internal", None),
         )
         for part in parts
-    ]  # fmt: skip
+    ]
     weights = {key: value.clone() for key, value in model.state_dict().items()}
     recording = Lens(model).record(inputs(name))
     for layer in _layers(recording):
@@ -144,12 +177,15 @@ def test_the_model_is_left_as_it_was(name: str) -> None:
         layer.rerun(0, copies=2)
     after = [
         (
-            len(part._forward_hooks), len(part._forward_pre_hooks), part.training, "forward" in vars(part),
+            len(part._forward_hooks),
+            len(part._forward_pre_hooks),
+            part.training,
+            "forward" in vars(part),
             getattr(getattr(part, "config", None), "_attn_implementation_internal", None),
             getattr(getattr(part, "config", None), "_experts_implementation_internal", None),
         )
         for part in parts
-    ]  # fmt: skip
+    ]
     assert before == after
     assert all(torch.equal(weights[key], value) for key, value in model.state_dict().items())
 

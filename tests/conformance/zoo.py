@@ -1,7 +1,8 @@
-"""Tiny models of every supported family, each weight, bias and norm random: a forgotten bias must show.
+"""Tiny models of every supported family, each weight, bias and norm random: a forgotten bias must
+show.
 
-An entry is a kind of input and a function that builds the model. Sizes are small but all different where they can be, so that a
-transposed axis shows too.
+An entry is a kind of input and a function that builds the model. Sizes are small but all different
+where they can be, so that a transposed axis shows too.
 """
 
 from __future__ import annotations
@@ -23,84 +24,148 @@ class Animal:
     kind: str  # text, translation, whisper, image, audio, towers, captions
     build: Callable[[], nn.Module]
     style: str  # block style of the first stack
-    float64_inside: bool = True  # in float64, does it compute in float64, or take its softmax or norms in float32?
+    float64_inside: bool = (
+        True  # in float64, does it compute in float64, or take its softmax or norms in float32?
+    )
     narrow_block_norm: bool = False  # is a norm inside the attention block among the latter?
 
 
 def _encoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "intermediate_size": INNER, "max_position_embeddings": 64, **changes,
-    }  # fmt: skip
+        "vocab_size": VOCABULARY,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "max_position_embeddings": 64,
+        **changes,
+    }
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def _decoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
     extra: dict[str, Any] = {
-        "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, **changes,
-    }  # fmt: skip
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        **changes,
+    }
     return _encoder(name, **extra)
 
 
 def _translator(name: str, **changes: Any) -> Callable[[], nn.Module]:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY, "d_model": WIDTH, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
-        "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": INNER, "decoder_ffn_dim": INNER,
-        "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2, **changes,
-    }  # fmt: skip
+        "vocab_size": VOCABULARY,
+        "d_model": WIDTH,
+        "encoder_layers": LAYERS,
+        "decoder_layers": LAYERS,
+        "encoder_attention_heads": HEADS,
+        "decoder_attention_heads": HEADS,
+        "encoder_ffn_dim": INNER,
+        "decoder_ffn_dim": INNER,
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 2,
+        **changes,
+    }
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def _t5(name: str) -> Callable[[], nn.Module]:
     settings = {
-        "vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 6, "d_ff": INNER, "num_layers": LAYERS, "num_heads": HEADS,
+        "vocab_size": VOCABULARY,
+        "d_model": WIDTH,
+        "d_kv": 6,
+        "d_ff": INNER,
+        "num_layers": LAYERS,
+        "num_heads": HEADS,
         "decoder_start_token_id": 0,
-    }  # fmt: skip
+    }
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def _vision(name: str, **changes: Any) -> Callable[[], nn.Module]:
     settings: dict[str, Any] = {
-        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER,
-        "image_size": 8, "patch_size": 4, "num_channels": 3, **changes,
-    }  # fmt: skip
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "image_size": 8,
+        "patch_size": 4,
+        "num_channels": 3,
+        **changes,
+    }
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def _audio(name: str, **changes: Any) -> Callable[[], nn.Module]:
     settings: dict[str, Any] = {
-        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "conv_dim": (8, 8),
-        "conv_stride": (4, 4), "conv_kernel": (8, 4), "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
-        "num_conv_pos_embedding_groups": 2, **changes,
-    }  # fmt: skip
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "conv_dim": (8, 8),
+        "conv_stride": (4, 4),
+        "conv_kernel": (8, 4),
+        "num_feat_extract_layers": 2,
+        "num_conv_pos_embeddings": 4,
+        "num_conv_pos_embedding_groups": 2,
+        **changes,
+    }
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def _opt(before: bool) -> Callable[[], nn.Module]:
     return _encoder(
-        "OPT", ffn_dim=INNER, word_embed_proj_dim=WIDTH, pad_token_id=1, do_layer_norm_before=before, intermediate_size=INNER
+        "OPT",
+        ffn_dim=INNER,
+        word_embed_proj_dim=WIDTH,
+        pad_token_id=1,
+        do_layer_norm_before=before,
+        intermediate_size=INNER,
     )
 
 
 def _clip() -> nn.Module:
     text = {
-        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "bos_token_id": 1,
-        "intermediate_size": INNER, "max_position_embeddings": 64, "eos_token_id": 2, "pad_token_id": 0,
-    }  # fmt: skip
+        "vocab_size": VOCABULARY,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "bos_token_id": 1,
+        "intermediate_size": INNER,
+        "max_position_embeddings": 64,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+    }
     vision = {
-        "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": INNER, "image_size": 8,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "image_size": 8,
         "patch_size": 4,
-    }  # fmt: skip
+    }
     return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
 
 
 def _pair_of_berts() -> nn.Module:
     settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-        "intermediate_size": INNER, "max_position_embeddings": 64,
-    }  # fmt: skip
+        "vocab_size": VOCABULARY,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": INNER,
+        "max_position_embeddings": 64,
+    }
     decoder = hf.BertConfig(**settings, is_decoder=True, add_cross_attention=True)
-    config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(hf.BertConfig(**settings), decoder)
+    config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(
+        hf.BertConfig(**settings), decoder
+    )
     config.decoder_start_token_id, config.pad_token_id = 1, 0
     return hf.EncoderDecoderModel(config)
 
@@ -128,21 +193,40 @@ def _captioner() -> nn.Module:
     return hf.VisionEncoderDecoderModel(config)
 
 
-_GPT = {"vocab_size": VOCABULARY, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64}
-_NARROW: dict[str, Any] = {"float64_inside": False}  # norms or softmax are taken in float32 whatever the dtype
+_GPT = {
+    "vocab_size": VOCABULARY,
+    "n_embd": WIDTH,
+    "n_layer": LAYERS,
+    "n_head": HEADS,
+    "n_positions": 64,
+}
+_NARROW: dict[str, Any] = {
+    "float64_inside": False
+}  # norms or softmax are taken in float32 whatever the dtype
 
 ZOO: dict[str, Animal] = {
     "bert": Animal("text", _encoder("Bert"), "post"),
     "roberta": Animal("text", _encoder("Roberta", pad_token_id=1), "post"),
     "xlm-roberta": Animal("text", _encoder("XLMRoberta", pad_token_id=1), "post"),
-    "distilbert": Animal("text", _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER), "post"),
+    "distilbert": Animal(
+        "text",
+        _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER),
+        "post",
+    ),
     "electra": Animal("text", _encoder("Electra", embedding_size=24), "post"),
     "albert": Animal("text", _encoder("Albert", embedding_size=24), "post"),
     "deberta": Animal(
-        "text", _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]), "post", narrow_block_norm=True
+        "text",
+        _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]),
+        "post",
+        narrow_block_norm=True,
     ),
     "deberta-v2": Animal(
-        "text", _encoder("DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8), "post"
+        "text",
+        _encoder(
+            "DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8
+        ),
+        "post",
     ),
     "mpnet": Animal("text", _encoder("MPNet"), "post"),
     "modernbert": Animal(
@@ -182,32 +266,57 @@ ZOO: dict[str, Animal] = {
         **_NARROW,
     ),
     "gpt-neox": Animal("text", _encoder("GPTNeoX"), "parallel", **_NARROW),
-    "gpt-neox-sequential": Animal("text", _encoder("GPTNeoX", use_parallel_residual=False), "pre", **_NARROW),
-    "gpt-j": Animal("text", lambda: hf.GPTJModel(hf.GPTJConfig(**_GPT, rotary_dim=4)), "parallel", **_NARROW),
+    "gpt-neox-sequential": Animal(
+        "text", _encoder("GPTNeoX", use_parallel_residual=False), "pre", **_NARROW
+    ),
+    "gpt-j": Animal(
+        "text", lambda: hf.GPTJModel(hf.GPTJConfig(**_GPT, rotary_dim=4)), "parallel", **_NARROW
+    ),
     "opt": Animal("text", _opt(True), "pre", **_NARROW),
     "opt-post": Animal("text", _opt(False), "post", **_NARROW),
     "bloom": Animal(
         "text",
-        lambda: hf.BloomModel(hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)),
+        lambda: hf.BloomModel(
+            hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)
+        ),
         "pre",
         **_NARROW,
     ),
     "falcon": Animal("text", _encoder("Falcon", alibi=False), "parallel", **_NARROW),
-    "falcon-alibi": Animal("text", _encoder("Falcon", alibi=True, parallel_attn=False), "pre", **_NARROW),
+    "falcon-alibi": Animal(
+        "text", _encoder("Falcon", alibi=True, parallel_attn=False), "pre", **_NARROW
+    ),
     "mpt": Animal(
         "text",
-        lambda: hf.MptModel(hf.MptConfig(vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=64)),
+        lambda: hf.MptModel(
+            hf.MptConfig(
+                vocab_size=VOCABULARY, d_model=WIDTH, n_layers=LAYERS, n_heads=HEADS, max_seq_len=64
+            )
+        ),
         "pre",
         **_NARROW,
     ),
-    "llama": Animal("text", _decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **_NARROW),
+    "llama": Animal(
+        "text", _decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **_NARROW
+    ),
     "mistral": Animal("text", _decoder("Mistral", sliding_window=3), "pre", **_NARROW),
-    "qwen2": Animal("text", _decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1), "pre", **_NARROW),
+    "qwen2": Animal(
+        "text",
+        _decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1),
+        "pre",
+        **_NARROW,
+    ),
     "qwen3": Animal("text", _decoder("Qwen3", head_dim=12), "pre", **_NARROW),
     "gemma": Animal("text", _decoder("Gemma", head_dim=12), "pre", **_NARROW),
     "gemma2": Animal(
         "text",
-        _decoder("Gemma2", head_dim=12, sliding_window=3, query_pre_attn_scalar=8, attn_logit_softcapping=2.0),
+        _decoder(
+            "Gemma2",
+            head_dim=12,
+            sliding_window=3,
+            query_pre_attn_scalar=8,
+            attn_logit_softcapping=2.0,
+        ),
         "sandwich",
         **_NARROW,
         narrow_block_norm=True,
@@ -240,7 +349,9 @@ ZOO: dict[str, Animal] = {
     "olmo2": Animal("text", _decoder("Olmo2"), "branch", **_NARROW, narrow_block_norm=True),
     "granite": Animal("text", _decoder("Granite", residual_multiplier=0.3), "pre", **_NARROW),
     "cohere": Animal("text", _decoder("Cohere"), "parallel", **_NARROW),
-    "mixtral": Animal("text", _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), "pre", **_NARROW),
+    "mixtral": Animal(
+        "text", _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), "pre", **_NARROW
+    ),
     "qwen3-moe": Animal(
         "text",
         _decoder(
@@ -256,7 +367,12 @@ ZOO: dict[str, Animal] = {
         **_NARROW,
     ),
     "gpt-oss": Animal(
-        "text", _decoder("GptOss", head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=3), "pre", **_NARROW
+        "text",
+        _decoder(
+            "GptOss", head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=3
+        ),
+        "pre",
+        **_NARROW,
     ),
     "bart": Animal("translation", _translator("Bart"), "post"),
     "mbart": Animal("translation", _translator("MBart"), "pre"),
@@ -265,16 +381,27 @@ ZOO: dict[str, Animal] = {
     "pegasus": Animal("translation", _translator("Pegasus"), "pre"),
     "t5": Animal("translation", _t5("T5"), "pre", **_NARROW),
     "mt5": Animal("translation", _t5("MT5"), "pre", **_NARROW),
-    "whisper": Animal("whisper", _translator("Whisper", num_mel_bins=8, max_source_positions=6, max_target_positions=32), "pre"),
+    "whisper": Animal(
+        "whisper",
+        _translator("Whisper", num_mel_bins=8, max_source_positions=6, max_target_positions=32),
+        "pre",
+    ),
     "vit": Animal("image", _vision("ViT"), "pre", **_NARROW),
     "deit": Animal("image", _vision("DeiT"), "pre", **_NARROW),
     "dinov2": Animal("image", _vision("Dinov2", layerscale_value=0.7), "pre", **_NARROW),
     "beit": Animal("image", _vision("Beit", use_relative_position_bias=True), "pre", **_NARROW),
     "clip": Animal("towers", _clip, "pre", **_NARROW),
-    "clip-text": Animal("text", _encoder("CLIPText", eos_token_id=2, bos_token_id=1, pad_token_id=0), "pre", **_NARROW),
+    "clip-text": Animal(
+        "text",
+        _encoder("CLIPText", eos_token_id=2, bos_token_id=1, pad_token_id=0),
+        "pre",
+        **_NARROW,
+    ),
     "clip-vision": Animal("image", _vision("CLIPVision"), "pre", **_NARROW),
     "wav2vec2": Animal("audio", _audio("Wav2Vec2"), "post"),
-    "wav2vec2-stable": Animal("audio", _audio("Wav2Vec2", do_stable_layer_norm=True, feat_extract_norm="layer"), "pre"),
+    "wav2vec2-stable": Animal(
+        "audio", _audio("Wav2Vec2", do_stable_layer_norm=True, feat_extract_norm="layer"), "pre"
+    ),
     "hubert": Animal("audio", _audio("Hubert"), "post"),
     "encoder-decoder": Animal("translation", _pair_of_berts, "post"),
     "vision-encoder-decoder": Animal("captions", _captioner, "pre", **_NARROW),
@@ -284,22 +411,42 @@ REFUSED: dict[str, Animal] = {
     "swin": Animal(
         "image",
         lambda: hf.SwinModel(
-            hf.SwinConfig(image_size=8, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 4], window_size=2)
+            hf.SwinConfig(
+                image_size=8,
+                patch_size=2,
+                embed_dim=8,
+                depths=[1, 1],
+                num_heads=[2, 4],
+                window_size=2,
+            )
         ),
         "",
     ),
     "longformer": Animal("text", _encoder("Longformer", attention_window=4, pad_token_id=1), ""),
-    "nystromformer": Animal("text", _encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""),
+    "nystromformer": Animal(
+        "text", _encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""
+    ),
     "fnet": Animal("text", _encoder("FNet"), ""),
     "mamba": Animal(
         "text",
-        lambda: hf.MambaModel(hf.MambaConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=4)),
+        lambda: hf.MambaModel(
+            hf.MambaConfig(
+                vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, state_size=4
+            )
+        ),
         "",
     ),
     "funnel": Animal(
         "text",
         lambda: hf.FunnelBaseModel(
-            hf.FunnelConfig(vocab_size=VOCABULARY, d_model=WIDTH, block_sizes=[1, 1], n_head=HEADS, d_head=8, d_inner=INNER)
+            hf.FunnelConfig(
+                vocab_size=VOCABULARY,
+                d_model=WIDTH,
+                block_sizes=[1, 1],
+                n_head=HEADS,
+                d_head=8,
+                d_inner=INNER,
+            )
         ),
         "",
     ),
@@ -350,8 +497,14 @@ def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 HEADS_OF_TASKS = (
-    "ForConditionalGeneration", "MTModel", "ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForImageClassification", "ForCTC",
-)  # fmt: skip
+    "ForConditionalGeneration",
+    "MTModel",
+    "ForMaskedLM",
+    "ForCausalLM",
+    "LMHeadModel",
+    "ForImageClassification",
+    "ForCTC",
+)
 
 
 def _with_head(model: nn.Module, kind: str) -> nn.Module:
@@ -366,7 +519,13 @@ def _with_head(model: nn.Module, kind: str) -> nn.Module:
     return model
 
 
-def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None = None, *, head: bool = False) -> nn.Module:
+def built(
+    name: str,
+    dtype: torch.dtype = torch.float32,
+    attention: str | None = None,
+    *,
+    head: bool = False,
+) -> nn.Module:
     torch.manual_seed(0)
     animal = ZOO.get(name) or REFUSED[name]
     model = animal.build()
@@ -377,7 +536,10 @@ def built(name: str, dtype: torch.dtype = torch.float32, attention: str | None =
 
 
 def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[nn.Module]:
-    """The same model with either attention implementation. Skips where it has one only, or where its own two outputs differ."""
+    """The same model with either attention implementation.
+
+    Skips where it has one only, or where its own two outputs differ.
+    """
     try:
         models = [built(name, attention=kind, head=head) for kind in ("eager", "sdpa")]
     except ValueError as error:
@@ -388,23 +550,38 @@ def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[nn.Module]:
         eager, sdpa = (model(**inputs(name))[0] for model in models)
     apart = float((eager - sdpa).abs().max() / eager.abs().max())
     if apart > 1e-3:
-        pytest.skip(f"the model's own eager and sdpa paths differ by {apart:.1g}: each is measured as it is")
+        pytest.skip(
+            f"the model's own eager and sdpa paths differ by {apart:.1g}: each is measured as it is"
+        )
     return models
 
 
-def inputs(name: str, dtype: torch.dtype = torch.float32, rows: int = 2, tokens: int = 9, seed: int = 1) -> dict[str, Tensor]:
+def inputs(
+    name: str, dtype: torch.dtype = torch.float32, rows: int = 2, tokens: int = 9, seed: int = 1
+) -> dict[str, Tensor]:
     """A batch without padding."""
     animal = ZOO.get(name) or REFUSED[name]
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(5, VOCABULARY, (rows, tokens), generator=generator)
     if "clip" in name:
         ids[:, -1] = 2
-    text = {"input_ids": ids} if name in ("fnet", "nystromformer") else {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    prefix = {"decoder_input_ids": torch.randint(5, VOCABULARY, (rows, tokens - 2), generator=generator)}
+    text = (
+        {"input_ids": ids}
+        if name in ("fnet", "nystromformer")
+        else {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    )
+    prefix = {
+        "decoder_input_ids": torch.randint(5, VOCABULARY, (rows, tokens - 2), generator=generator)
+    }
     image = {"pixel_values": torch.randn(rows, 3, 8, 8, generator=generator).to(dtype)}
     sound = {"input_values": torch.randn(rows, 130, generator=generator).to(dtype)}
     features = {"input_features": torch.randn(rows, 8, 12, generator=generator).to(dtype)}
     return {
-        "text": text, "translation": text | prefix, "whisper": features | prefix, "image": image, "audio": sound,
-        "towers": text | image, "captions": image | prefix,
-    }[animal.kind]  # fmt: skip
+        "text": text,
+        "translation": text | prefix,
+        "whisper": features | prefix,
+        "image": image,
+        "audio": sound,
+        "towers": text | image,
+        "captions": image | prefix,
+    }[animal.kind]

@@ -1,4 +1,6 @@
-"""Rows with text, target, foil and cue: every way of naming a place, and every way of getting it wrong."""
+"""Rows with text, target, foil and cue: every way of naming a place, and every way of getting it
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -94,12 +96,23 @@ def test_what_is_wrong_is_said(fields: dict[str, Any], reason: str) -> None:
 
 
 def test_a_cue_may_be_the_same_word_as_the_target() -> None:
-    found = agreement("f:1", {"text": "We are sure they are here.", "target": "are", "foil": "is", "position": 17, "cue": "are"})
+    found = agreement(
+        "f:1",
+        {
+            "text": "We are sure they are here.",
+            "target": "are",
+            "foil": "is",
+            "position": 17,
+            "cue": "are",
+        },
+    )
     assert (found.place, found.cues) == ((17, 20), ((3, 6),))
 
 
 def test_scripts_without_spaces_may_have_any_span() -> None:
-    found = agreement("f:1", {"text": "猫[MASK]好き。", "target": "が", "foil": "を", "cue": [0, 1]})
+    found = agreement(
+        "f:1", {"text": "猫[MASK]好き。", "target": "が", "foil": "を", "cue": [0, 1]}
+    )
     assert (found.text, cues(found)) == ("猫が好き。", ["猫"])
 
 
@@ -111,11 +124,17 @@ def test_places_come_back(words: list[str], drawn: st.DataObject) -> None:
     target, cue = drawn.draw(st.permutations(range(len(words))))[:2]
     text = " ".join(words)
     masked = " ".join("[MASK]" if i == target else word for i, word in enumerate(words))
-    for written, named in ((text, words[cue]), (masked, words[cue]), (masked, [masked.split().index(words[cue])])):
+    for written, named in (
+        (text, words[cue]),
+        (masked, words[cue]),
+        (masked, [masked.split().index(words[cue])]),
+    ):
         if isinstance(named, list):
             first = len(" ".join(masked.split()[: named[0]])) + (named[0] > 0)
             named = [[first, first + len(words[cue])]]
-        found = agreement("f:1", {"text": written, "target": words[target], "foil": "zzz", "cue": named})
+        found = agreement(
+            "f:1", {"text": written, "target": words[target], "foil": "zzz", "cue": named}
+        )
         assert found.text == text
         assert found.target == words[target]
         assert found.place[0] == len(" ".join(words[:target])) + (target > 0)
@@ -125,19 +144,27 @@ def test_places_come_back(words: list[str], drawn: st.DataObject) -> None:
 def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
     csv = tmp_path / "mine.csv"
     csv.write_text(
-        'text,target,foil,cue,label\n"The keys, [MASK] here.",are,is,keys,plural\nThe key [MASK].,is,are,lock,\nToo,few\n'
+        'text,target,foil,cue,label\n"The keys, [MASK] here.",are,is,keys,plural\nThe key'
+        " [MASK].,is,are,lock,\nToo,few\n"
     )
     found = corpus.read(csv)
     assert found.kind == "agreement"
     (example,) = found
     assert isinstance(example, Agreement)
-    assert (example.name, example.text, example.label) == ("mine.csv:2", "The keys, are here.", "plural")
+    assert (example.name, example.text, example.label) == (
+        "mine.csv:2",
+        "The keys, are here.",
+        "plural",
+    )
     assert [name for name, _ in found.errors] == ["mine.csv:3", "mine.csv:4"]
     assert "'lock' stands 0 times" in found.errors[0][1]
     assert "2 columns, where the header has 5" in found.errors[1][1]
 
     lines = tmp_path / "mine.jsonl"
-    lines.write_text(f"{json.dumps({**KEYS, 'cue': ['keys', [31, 35]]})}\nnot json\n[1]\n{json.dumps(KEYS | {'group': 'g'})}\n")
+    lines.write_text(
+        f"{json.dumps({**KEYS, 'cue': ['keys', [31, 35]]})}\nnot"
+        f" json\n[1]\n{json.dumps(KEYS | {'group': 'g'})}\n"
+    )
     found = corpus.read(lines)
     assert cues(found[0]) == ["keys", "here"]
     assert found[1].group == "g"

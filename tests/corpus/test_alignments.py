@@ -19,14 +19,19 @@ GOLD = {
     "marked.align": "0-0 1-1 2-2\n0-0 1-3S 2-2 1-1p\n",
     "one.gold": "1-1 2-2 3-3\n1-1 2-4 3-3 2p2\n",
     "one.talp": "1-1 2-2 3-3 \n1-1 2-4 3-3 2p2 \n",
-    "wpt.naacl": "0001 1 1 S\n0001 2 2 S\n0001 3 3\n0002 1 1 S\n0002 2 4 S\n0002 3 3 S\n0002 2 2 P\n0002 0 2 S\n",
+    "wpt.naacl": (
+        "0001 1 1 S\n0001 2 2 S\n0001 3 3\n0002 1 1 S\n0002 2 4 S\n0002 3 3 S\n0002 2 2 P\n0002 0"
+        " 2 S\n"
+    ),
 }
 
 
 def written(folder: Path, **files: str | list[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
-        (folder / name.replace("__", ".")).write_text(text if isinstance(text, str) else "\n".join(text) + "\n", encoding="utf-8")
+        (folder / name.replace("__", ".")).write_text(
+            text if isinstance(text, str) else "\n".join(text) + "\n", encoding="utf-8"
+        )
     return folder
 
 
@@ -35,7 +40,9 @@ def texts(tmp_path: Path) -> Path:
     both = [f"{a}   ||| {b}  " for a, b in zip(SOURCE, TARGET, strict=True)]
     tabs = [f"{a}\t{b}" for a, b in zip(SOURCE, TARGET, strict=True)]
     marked = [f"<s snum={n:04}> {text} </s>" for n, text in enumerate(SOURCE, 1)]
-    return written(tmp_path / "texts", a__de=SOURCE, a__en=TARGET, both=both, tabs=tabs, marked=marked)
+    return written(
+        tmp_path / "texts", a__de=SOURCE, a__en=TARGET, both=both, tabs=tabs, marked=marked
+    )
 
 
 @pytest.mark.parametrize("name", GOLD)
@@ -46,7 +53,9 @@ def test_every_form_gives_the_same_pairs(name: str, text: str, texts: Path) -> N
     if text in ("both", "tabs"):
         found = read_alignments(texts / text, gold=gold)
     else:
-        found = read_alignments(gold, source=texts / ("marked" if text == "marked" else "a.de"), target=texts / "a.en")
+        found = read_alignments(
+            gold, source=texts / ("marked" if text == "marked" else "a.de"), target=texts / "a.en"
+        )
     assert [set(pair.sure) for pair in found] == SURE
     assert [set(pair.possible) for pair in found] == POSSIBLE
     assert [" ".join(pair.source) for pair in found] == SOURCE == [pair.text for pair in found]
@@ -65,7 +74,9 @@ def test_a_folder_whose_name_says_the_direction(tmp_path: Path) -> None:
     }
     folder = written(tmp_path / "alignment_de_en", **files)
     assert [pair.text for pair in read_alignments(folder)] == SOURCE
-    assert [pair.text for pair in read_alignments(folder, source="test.uc.de", target="test.uc.en")] == upper
+    assert [
+        pair.text for pair in read_alignments(folder, source="test.uc.de", target="test.uc.en")
+    ] == upper
     assert [pair.text for pair in read_alignments(folder, source="de", target="en")] == SOURCE
     nameless = written(tmp_path / "pairs", **files)
     with pytest.raises(InvalidInput, match="which language is the source"):

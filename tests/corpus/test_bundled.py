@@ -34,7 +34,9 @@ def test_it_is_balanced(examples: list[Agreement]) -> None:
     found = corpus.bundled()
     assert (found.kind, len(found), found.errors) == ("agreement", 200, ())
     assert Counter((each.group, each.label) for each in examples) == {
-        (group, label): 20 for group in agreement_sentences.GROUPS for label in ("singular", "plural")
+        (group, label): 20
+        for group in agreement_sentences.GROUPS
+        for label in ("singular", "plural")
     }
     assert len({each.text for each in examples}) == 200
 
@@ -60,21 +62,34 @@ def test_attractors_have_the_other_number(examples: list[Agreement]) -> None:
 
 
 @pytest.mark.parametrize(("model", "space"), [("masked", ""), ("causal", " ")])
-def test_targets_and_foils_are_single_tokens(examples: list[Agreement], model: str, space: str) -> None:
+def test_targets_and_foils_are_single_tokens(
+    examples: list[Agreement], model: str, space: str
+) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(BUNDLED / model)
     words = {word for each in examples for word in (each.target, each.foil)}
-    assert {word: tokenizer.tokenize(space + word) for word in words if len(tokenizer.tokenize(space + word)) != 1} == {}
-    assert tokenizer.unk_token_id not in {number for word in words for number in tokenizer(space + word).input_ids}
+    assert {
+        word: tokenizer.tokenize(space + word)
+        for word in words
+        if len(tokenizer.tokenize(space + word)) != 1
+    } == {}
+    assert tokenizer.unk_token_id not in {
+        number for word in words for number in tokenizer(space + word).input_ids
+    }
 
 
 def test_the_bundled_model_prefers_the_targets(examples: list[Agreement]) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(BUNDLED / "masked")
     model = AutoModelForMaskedLM.from_pretrained(BUNDLED / "masked").eval()
-    masked = [each.text[: each.place[0]] + tokenizer.mask_token + each.text[each.place[1] :] for each in examples]
+    masked = [
+        each.text[: each.place[0]] + tokenizer.mask_token + each.text[each.place[1] :]
+        for each in examples
+    ]
     inputs = tokenizer(masked, return_tensors="pt", padding=True)
     with torch.no_grad():
         logits = model(**inputs).logits[inputs.input_ids == tokenizer.mask_token_id]
-    pairs = torch.tensor([tokenizer.convert_tokens_to_ids([each.target, each.foil]) for each in examples])
+    pairs = torch.tensor(
+        [tokenizer.convert_tokens_to_ids([each.target, each.foil]) for each in examples]
+    )
     chosen = logits.gather(1, pairs)
     accuracy = (chosen[:, 0] > chosen[:, 1]).float().mean().item()
     print(f"the bundled masked model prefers the target in {accuracy:.3f} of {len(examples)}")

@@ -17,13 +17,23 @@ def line(place: str, form: str, tag: str, misc: str = "_") -> str:
 
 
 def words(example: Tagged) -> list[tuple[str, str]]:
-    return [(example.text[slice(*span)], tag) for span, tag in zip(example.words, example.tags, strict=True)]
+    return [
+        (example.text[slice(*span)], tag)
+        for span, tag in zip(example.words, example.tags, strict=True)
+    ]
 
 
 ENGLISH = [
-    "# sent_id = 1", "# text = I don't  know.", line("1", "I", "PRON"), line("2-3", "don't", "_"), line("2", "do", "AUX"),
-    line("3", "n't", "PART"), line("3.1", "really", "ADV"), line("4", "know", "VERB", "SpaceAfter=No"), line("5", ".", "PUNCT"),
-]  # fmt: skip
+    "# sent_id = 1",
+    "# text = I don't  know.",
+    line("1", "I", "PRON"),
+    line("2-3", "don't", "_"),
+    line("2", "do", "AUX"),
+    line("3", "n't", "PART"),
+    line("3.1", "really", "ADV"),
+    line("4", "know", "VERB", "SpaceAfter=No"),
+    line("5", ".", "PUNCT"),
+]
 FRENCH = [
     line("1-2", "du", "_"),
     line("1", "de", "ADP"),
@@ -36,7 +46,13 @@ FRENCH = [
 def test_multiword_tokens_and_spaces() -> None:
     found = tagged("f:1", ENGLISH)
     assert found.text == "I don't  know."
-    assert words(found) == [("I", "PRON"), ("do", "AUX"), ("n't", "PART"), ("know", "VERB"), (".", "PUNCT")]
+    assert words(found) == [
+        ("I", "PRON"),
+        ("do", "AUX"),
+        ("n't", "PART"),
+        ("know", "VERB"),
+        (".", "PUNCT"),
+    ]
     found = tagged("f:1", FRENCH)
     assert found.text == "du pain."
     assert words(found) == [("du", "ADP+DET"), ("pain", "NOUN"), (".", "PUNCT")]
@@ -70,9 +86,16 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
 FORM = st.text("abcé.'", min_size=1, max_size=5)
 
 
-@given(st.lists(st.tuples(FORM, st.sampled_from(["NOUN", "VERB"]), st.booleans()), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(FORM, st.sampled_from(["NOUN", "VERB"]), st.booleans()), min_size=1, max_size=8
+    )
+)
 def test_words_come_back_with_and_without_a_text(tokens: list[tuple[str, str, bool]]) -> None:
-    lines = [line(str(i), form, tag, "_" if space else "SpaceAfter=No") for i, (form, tag, space) in enumerate(tokens, 1)]
+    lines = [
+        line(str(i), form, tag, "_" if space else "SpaceAfter=No")
+        for i, (form, tag, space) in enumerate(tokens, 1)
+    ]
     found = tagged("f:1", lines)
     assert words(found) == [(form, tag) for form, tag, _ in tokens]
     assert tagged("f:1", [f"# text = {found.text}", *lines]) == found
@@ -83,5 +106,11 @@ def test_the_real_file(shared: Path) -> None:
     assert len(found) == 2001
     assert not found.errors
     lines = (shared / "data" / "ud_ewt" / "en_ewt-ud-dev.conllu").read_text().splitlines()
-    forms = [cells[1] for cells in (each.split("\t") for each in lines if each[:1].isdigit()) if cells[0].isdigit()]
-    assert [word for example in found if isinstance(example, Tagged) for word, _ in words(example)] == forms
+    forms = [
+        cells[1]
+        for cells in (each.split("\t") for each in lines if each[:1].isdigit())
+        if cells[0].isdigit()
+    ]
+    assert [
+        word for example in found if isinstance(example, Tagged) for word, _ in words(example)
+    ] == forms

@@ -1,4 +1,6 @@
-"""The cues of BLiMP's five paradigms: hand-worked sentences, refusals, and the files against other rules."""
+"""The cues of BLiMP's five paradigms: hand-worked sentences, refusals, and the files against other
+rules.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,54 @@ def pair(good: str, bad: str, paradigm: str) -> Agreement:
     ("paradigm", "good", "bad", "target", "cue", "label"),
     [
         (ANAPHOR, "Ann sees herself.", "Ann sees themselves.", "herself", "Ann", "singular"),
-        (ANAPHOR, "James can't see himself.", "James can't see themselves.", "himself", "James", "singular"),
-        (ANAPHOR, "Marie Curie saw herself.", "Marie Curie saw themselves.", "herself", "Marie Curie", "singular"),
-        (ANAPHOR, "The boys see themselves.", "The boys see himself.", "themselves", "boys", "plural"),
-        (ANAPHOR, "A lot of men won't see themselves.", "A lot of men won't see itself.", "themselves", "men", "plural"),
-        (ANAPHOR, "Girls talked to themselves.", "Girls talked to itself.", "themselves", "Girls", "plural"),
-        (ANAPHOR, "That movie has shown itself.", "That movie has shown themselves.", "itself", "movie", "singular"),
+        (
+            ANAPHOR,
+            "James can't see himself.",
+            "James can't see themselves.",
+            "himself",
+            "James",
+            "singular",
+        ),
+        (
+            ANAPHOR,
+            "Marie Curie saw herself.",
+            "Marie Curie saw themselves.",
+            "herself",
+            "Marie Curie",
+            "singular",
+        ),
+        (
+            ANAPHOR,
+            "The boys see themselves.",
+            "The boys see himself.",
+            "themselves",
+            "boys",
+            "plural",
+        ),
+        (
+            ANAPHOR,
+            "A lot of men won't see themselves.",
+            "A lot of men won't see itself.",
+            "themselves",
+            "men",
+            "plural",
+        ),
+        (
+            ANAPHOR,
+            "Girls talked to themselves.",
+            "Girls talked to itself.",
+            "themselves",
+            "Girls",
+            "plural",
+        ),
+        (
+            ANAPHOR,
+            "That movie has shown itself.",
+            "That movie has shown themselves.",
+            "itself",
+            "movie",
+            "singular",
+        ),
         (
             ANAPHOR,
             "Every movie theater scares itself.",
@@ -43,10 +87,31 @@ def pair(good: str, bad: str, paradigm: str) -> Agreement:
             "singular",
         ),
         (DETERMINER, "Ann saw these cats.", "Ann saw this cats.", "these", "cats", "plural"),
-        (DETERMINER, "Ann saw that art gallery.", "Ann saw those art gallery.", "that", "gallery", "singular"),
+        (
+            DETERMINER,
+            "Ann saw that art gallery.",
+            "Ann saw those art gallery.",
+            "that",
+            "gallery",
+            "singular",
+        ),
         (ADJECTIVE, "Ann saw this big bus.", "Ann saw these big bus.", "this", "bus", "singular"),
-        (ADJECTIVE, "Ann saw those out in the open men.", "Ann saw that out in the open men.", "those", "men", "plural"),
-        (DISTRACTOR, "The aunt of the boys hasn't left.", "The aunt of the boys haven't left.", "has", "aunt", "singular"),
+        (
+            ADJECTIVE,
+            "Ann saw those out in the open men.",
+            "Ann saw that out in the open men.",
+            "those",
+            "men",
+            "plural",
+        ),
+        (
+            DISTRACTOR,
+            "The aunt of the boys hasn't left.",
+            "The aunt of the boys haven't left.",
+            "has",
+            "aunt",
+            "singular",
+        ),
         (
             DISTRACTOR,
             "A newspaper article about cats is old.",
@@ -55,14 +120,44 @@ def pair(good: str, bad: str, paradigm: str) -> Agreement:
             "article",
             "singular",
         ),
-        (DISTRACTOR, "The sons of a lot of kings cry.", "The sons of a lot of kings cries.", "cry", "sons", "plural"),
-        (SUBJECT, "A lot of ladies watch Ann.", "A lot of ladies watches Ann.", "watch", "ladies", "plural"),
-        (SUBJECT, "Marie Curie worries Ann.", "Marie Curie worry Ann.", "worries", "Marie Curie", "singular"),
-        (SUBJECT, "An actress discusses Ann.", "An actress discuss Ann.", "discusses", "actress", "singular"),
+        (
+            DISTRACTOR,
+            "The sons of a lot of kings cry.",
+            "The sons of a lot of kings cries.",
+            "cry",
+            "sons",
+            "plural",
+        ),
+        (
+            SUBJECT,
+            "A lot of ladies watch Ann.",
+            "A lot of ladies watches Ann.",
+            "watch",
+            "ladies",
+            "plural",
+        ),
+        (
+            SUBJECT,
+            "Marie Curie worries Ann.",
+            "Marie Curie worry Ann.",
+            "worries",
+            "Marie Curie",
+            "singular",
+        ),
+        (
+            SUBJECT,
+            "An actress discusses Ann.",
+            "An actress discuss Ann.",
+            "discusses",
+            "actress",
+            "singular",
+        ),
         (SUBJECT, "The Borgias were here.", "The Borgias is here.", "were", "Borgias", "plural"),
     ],
 )
-def test_cues_worked_out_by_hand(paradigm: str, good: str, bad: str, target: str, cue: str, label: str) -> None:
+def test_cues_worked_out_by_hand(
+    paradigm: str, good: str, bad: str, target: str, cue: str, label: str
+) -> None:
     found = pair(good, bad, paradigm)
     assert found.target == target
     assert [found.text[slice(*span)] for span in found.cues] == [cue]
@@ -73,7 +168,12 @@ def test_cues_worked_out_by_hand(paradigm: str, good: str, bad: str, target: str
 @pytest.mark.parametrize(
     ("paradigm", "good", "bad", "reason"),
     [
-        (SUBJECT, "Those drivers disgusts Ann.", "Those drivers disgust Ann.", "singular, but its cue 'drivers'"),
+        (
+            SUBJECT,
+            "Those drivers disgusts Ann.",
+            "Those drivers disgust Ann.",
+            "singular, but its cue 'drivers'",
+        ),
         (SUBJECT, "The driver have left.", "The driver has left.", "plural, but its cue 'driver'"),
         (SUBJECT, "The cat is here.", "The cat was here.", "both singular"),
         (SUBJECT, "The cat ran here.", "The cat sat here.", "not known"),
@@ -84,15 +184,26 @@ def test_cues_worked_out_by_hand(paradigm: str, good: str, bad: str, target: str
         (SUBJECT, "The cats are here.", "The cats are.", "exactly one word"),
     ],
 )
-def test_what_the_rules_do_not_understand_is_refused(paradigm: str, good: str, bad: str, reason: str) -> None:
+def test_what_the_rules_do_not_understand_is_refused(
+    paradigm: str, good: str, bad: str, reason: str
+) -> None:
     with pytest.raises(InvalidInput, match=reason):
         pair(good, bad, paradigm)
 
 
 def test_other_paradigms_have_no_cues(tmp_path: Path) -> None:
     found = pair("Who did Ann see?", "Who did Ann seen?", "something_else")
-    assert (found.target, found.foil, found.cues, found.label, found.group) == ("see", "seen", (), None, "something_else")
-    rows = [{"sentence_good": "Ann is here.", "sentence_bad": "Ann are here."}, {"sentence_good": "Ann is.", "sentence_bad": 3}]
+    assert (found.target, found.foil, found.cues, found.label, found.group) == (
+        "see",
+        "seen",
+        (),
+        None,
+        "something_else",
+    )
+    rows = [
+        {"sentence_good": "Ann is here.", "sentence_bad": "Ann are here."},
+        {"sentence_good": "Ann is.", "sentence_bad": 3},
+    ]
     (tmp_path / f"{SUBJECT}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = corpus.read(tmp_path)
     assert read.groups == {SUBJECT: 1}
@@ -100,8 +211,11 @@ def test_other_paradigms_have_no_cues(tmp_path: Path) -> None:
 
 
 def test_not_is_written_out() -> None:
-    assert pair("Ann can't say he won't see it hasn't.", "Ann can't say he won't see it haven't.", "x").text == (
-        "Ann cannot say he will not see it has not."
+    assert (
+        pair(
+            "Ann can't say he won't see it hasn't.", "Ann can't say he won't see it haven't.", "x"
+        ).text
+        == "Ann cannot say he will not see it has not."
     )
 
 
@@ -109,16 +223,37 @@ def test_counts_stand_beside_the_papers(shared: Path, capsys: pytest.CaptureFixt
     found = corpus.read(shared / "data" / "blimp")
     with capsys.disabled():
         print(f"\n{cues.counts(found)}")
-    assert found.groups == {ANAPHOR: 1000, DETERMINER: 1000, ADJECTIVE: 1000, DISTRACTOR: 1000, SUBJECT: 993}
+    assert found.groups == {
+        ANAPHOR: 1000,
+        DETERMINER: 1000,
+        ADJECTIVE: 1000,
+        DISTRACTOR: 1000,
+        SUBJECT: 993,
+    }
     assert cues.counts(found).endswith("4,993   (Mohebbi et al. 2023: 4,276)")
     assert all("does not look so" in reason for _, reason in found.errors)
 
 
 def test_agrees_with_other_rules(shared: Path) -> None:
-    """The cues of `blimp_cues` were made by other rules. All differences are «a lot of …», where those mark «lot»."""
-    names = {"ana": ANAPHOR, "dna": DETERMINER, "dnaa": ADJECTIVE, "darn": DISTRACTOR, "rpsv": SUBJECT}
-    ours = {(each.group, each.text): each for each in corpus.read(shared / "data" / "blimp") if isinstance(each, Agreement)}
-    others = [each for each in corpus.read(shared / "data" / "blimp_cues") if isinstance(each, Agreement)]
+    """The cues of `blimp_cues` were made by other rules.
+
+    All differences are «a lot of …», where those mark «lot».
+    """
+    names = {
+        "ana": ANAPHOR,
+        "dna": DETERMINER,
+        "dnaa": ADJECTIVE,
+        "darn": DISTRACTOR,
+        "rpsv": SUBJECT,
+    }
+    ours = {
+        (each.group, each.text): each
+        for each in corpus.read(shared / "data" / "blimp")
+        if isinstance(each, Agreement)
+    }
+    others = [
+        each for each in corpus.read(shared / "data" / "blimp_cues") if isinstance(each, Agreement)
+    ]
     same = 0
     for other in others:
         found = ours[names[str(other.group)], other.text]

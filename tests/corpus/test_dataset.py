@@ -23,18 +23,33 @@ def data(sizes: list[int], order: int | None = None) -> Dataset:
     return Dataset("d", "text", tuple(examples))
 
 
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 60), st.integers(0, 3), st.integers(0, 9))
-def test_samples_are_in_proportion_and_do_not_depend_on_order(sizes: list[int], count: int, seed: int, order: int) -> None:
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    st.integers(1, 60),
+    st.integers(0, 3),
+    st.integers(0, 9),
+)
+def test_samples_are_in_proportion_and_do_not_depend_on_order(
+    sizes: list[int], count: int, seed: int, order: int
+) -> None:
     found = data(sizes).sample(count, seed)
     assert len(found) == min(count, sum(sizes))
     for group, size in enumerate(sizes):
-        assert abs(found.groups.get(f"g{group}", 0) - min(count, sum(sizes)) * size / sum(sizes)) < 1
-    assert {each.name for each in data(sizes, order).sample(count, seed)} == {each.name for each in found}
+        assert (
+            abs(found.groups.get(f"g{group}", 0) - min(count, sum(sizes)) * size / sum(sizes)) < 1
+        )
+    assert {each.name for each in data(sizes, order).sample(count, seed)} == {
+        each.name for each in found
+    }
 
 
 def test_what_is_left_over_goes_to_the_largest_remainder() -> None:
     for seed in range(5):
-        assert data([17, 9, 4]).sample(10, seed).groups == {"g0": 6, "g1": 3, "g2": 1}  # 5.67, 3, 1.33
+        assert data([17, 9, 4]).sample(10, seed).groups == {
+            "g0": 6,
+            "g1": 3,
+            "g2": 1,
+        }  # 5.67, 3, 1.33
 
 
 def test_a_sample_does_not_depend_on_line_numbers() -> None:

@@ -30,7 +30,9 @@ def test_plain_text(tmp_path: Path) -> None:
     assert texts(path, "one\ntwo\n") == ["one", "two"]
     assert texts(path, "one\nmore\n\ntwo\nof it\n") == ["one more", "two of it"]
     assert texts(path, "a\u2028b\x85c\n") == ["a\u2028b\x85c"]  # not ends of lines
-    assert texts(path, " \n = Title = \n \n A role @-@ play , he said . \n = = Part = = \n a = b \n") == [
+    assert texts(
+        path, " \n = Title = \n \n A role @-@ play , he said . \n = = Part = = \n a = b \n"
+    ) == [
         "A role-play, he said.",
         "a = b",
     ]
@@ -49,7 +51,8 @@ def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"gr\xfcn", "not UTF-8 text .byte 2."), (b"a\0b", "zero bytes"), (b"", "nothing in it")]
+    ("content", "reason"),
+    [(b"gr\xfcn", "not UTF-8 text .byte 2."), (b"a\0b", "zero bytes"), (b"", "nothing in it")],
 )
 def test_what_is_not_text_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     for ending in ("txt", "tsv", "csv", "jsonl", "conllu"):
@@ -62,7 +65,9 @@ def test_other_files_are_not_taken_for_text(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[{"text": "a"}]')
     with pytest.raises(InvalidInput, match="one JSON object a line"):
         corpus.read(tmp_path / "a.json")
-    (tmp_path / "msr.txt").write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t2\t3\ta\tb\n")
+    (tmp_path / "msr.txt").write_text(
+        "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t2\t3\ta\tb\n"
+    )
     assert corpus.read(tmp_path / "msr.txt").kind == "classification"
 
 
@@ -137,7 +142,12 @@ def test_gold_alignments(tmp_path: Path) -> None:
 
 
 def test_real_files(shared: Path) -> None:
-    sizes = {"wikitext2/test.txt": 2185, "multi30k/val.de.gz": 1014, "alignment_en_fr": 447, "alignment_de_en": 508}
+    sizes = {
+        "wikitext2/test.txt": 2185,
+        "multi30k/val.de.gz": 1014,
+        "alignment_en_fr": 447,
+        "alignment_de_en": 508,
+    }
     for path, size in sizes.items():
         assert len(corpus.read(shared / "data" / path)) == size
     wikitext = corpus.read(shared / "data" / "wikitext2" / "test.txt")
@@ -146,7 +156,7 @@ def test_real_files(shared: Path) -> None:
         corpus.read(shared / "data" / "multi30k")
 
 
-# ------------------------------------------------------------------------------------------------------ the hub
+# ------------------------------------------------------------------------------------------ the hub
 
 
 @pytest.mark.parametrize(
@@ -170,7 +180,10 @@ def test_names_that_are_none(name: str) -> None:
 
 
 class Table(list[dict[str, Any]]):
-    features = {"label": SimpleNamespace(int2str=lambda number: ["negative", "positive"][number]), "sentence": None}
+    features = {
+        "label": SimpleNamespace(int2str=lambda number: ["negative", "positive"][number]),
+        "sentence": None,
+    }
 
 
 @pytest.fixture
@@ -183,11 +196,15 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]
             raise ConnectionError("no route to the hub\nmore")
         asked.append((path, config, split))
         return Table(
-            [{"sentence": "good", "label": 1}, {"sentence": "bad", "label": 0 if split != "test" else -1}][split == "test" :]
+            [
+                {"sentence": "good", "label": 1},
+                {"sentence": "bad", "label": 0 if split != "test" else -1},
+            ][split == "test" :]
         )
 
     made = SimpleNamespace(
-        load_dataset=load_dataset, get_dataset_split_names=lambda path, config: ["train", "validation", "test"]
+        load_dataset=load_dataset,
+        get_dataset_split_names=lambda path, config: ["train", "validation", "test"],
     )
     monkeypatch.setitem(sys.modules, "datasets", made)
     return asked
@@ -202,7 +219,9 @@ def test_the_hub(library: list[tuple[str, str | None, str]]) -> None:
     ]
     assert found.origin == "hf:glue/sst2"
     assert corpus.read("hf:glue/sst2:test").kind == "text"  # its labels are secret
-    with pytest.raises(InvalidInput, match=r"hf:nowhere/set could not be loaded from the hub: no route to the hub$"):
+    with pytest.raises(
+        InvalidInput, match=r"hf:nowhere/set could not be loaded from the hub: no route to the hub$"
+    ):
         corpus.read("hf:nowhere/set")
 
 

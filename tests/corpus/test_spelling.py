@@ -27,7 +27,11 @@ def test_spelling(tokenised: str, plain: str) -> None:
     assert spelled(tokenised.split())[0] == plain
 
 
-@given(st.lists(st.sampled_from(["a", "bc", ".", ",", "(", ")", "n't", '"', "``", "''", "@-@", "$", "é"])))
+@given(
+    st.lists(
+        st.sampled_from(["a", "bc", ".", ",", "(", ")", "n't", '"', "``", "''", "@-@", "$", "é"])
+    )
+)
 def test_every_word_stands_where_it_is_said_to(words: list[str]) -> None:
     text, spans = spelled(words)
     assert [text[slice(*span)] for span in spans] == [WRITTEN.get(word, word) for word in words]

@@ -29,7 +29,10 @@ def triples(found: corpus.Dataset) -> list[tuple[str, str | None, str]]:
         ("sentence1\tsentence2\tlabel\na b\tc\tyes\n", [("a b", "c", "yes")]),
         ("index\tpremise\thypothesis\tgold_label\n0\tp\th\tneutral\n", [("p", "h", "neutral")]),
         ("index\tquestion\tsentence\tlabel\n0\tq\ts\tentailment\n", [("q", "s", "entailment")]),
-        ('\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\t"One.\tTwo "x"\n', [('"One.', 'Two "x"', "1")]),
+        (
+            '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t5\t6\t"One.\tTwo "x"\n',
+            [('"One.', 'Two "x"', "1")],
+        ),
         ("sentence\tlabel\r\ngood\t1\r\n", [("good", None, "1")]),
     ],
 )
@@ -40,9 +43,16 @@ def test_headers(tmp_path: Path, text: str, expected: list[tuple[str, str | None
 
 
 def test_without_header(tmp_path: Path) -> None:
-    assert triples(read(tmp_path, "a b\t1\nc d\t0\ne\t1\n")) == [("a b", None, "1"), ("c d", None, "0"), ("e", None, "1")]
+    assert triples(read(tmp_path, "a b\t1\nc d\t0\ne\t1\n")) == [
+        ("a b", None, "1"),
+        ("c d", None, "0"),
+        ("e", None, "1"),
+    ]
     assert triples(read(tmp_path, "1\ta b\n0\tc d\n")) == [("a b", None, "1"), ("c d", None, "0")]
-    assert triples(read(tmp_path, "no\ta b\tc d\nyes\te f\tg h\n")) == [("a b", "c d", "no"), ("e f", "g h", "yes")]
+    assert triples(read(tmp_path, "no\ta b\tc d\nyes\te f\tg h\n")) == [
+        ("a b", "c d", "no"),
+        ("e f", "g h", "yes"),
+    ]
     found = read(tmp_path, "gj04\t1\t\tBill sang.\ncj99\t0\t?*\tSang Bill the.\n")
     assert triples(found) == [("Bill sang.", None, "1"), ("Sang Bill the.", None, "0")]
     assert [each.group for each in found] == ["gj04", "cj99"]
@@ -70,7 +80,9 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
         ("dev.tsv:11", "3 columns, where other rows have 2"),
         ("dev.tsv:12", "'not one' is no label"),
     ]
-    with pytest.raises(InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"):
+    with pytest.raises(
+        InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"
+    ):
         read(tmp_path, "sentence\tlabel\n \t1\n")
     with pytest.raises(InvalidInput, match="nothing in it"):
         read(tmp_path, "")
@@ -86,7 +98,10 @@ def test_csv_and_jsonl(tmp_path: Path) -> None:
     assert triples(read(tmp_path, '{"Text": "a", "Label": 1}\n', "d.jsonl")) == [("a", None, "1")]
     found = read(tmp_path, 'text,label\n"a"b,1\nc,0\n"d,1\n', "d.csv")
     assert triples(found) == [("c", None, "0")]
-    assert [(name, reason[:8]) for name, reason in found.errors] == [("d.csv:2", "not CSV:"), ("d.csv:4", "not CSV:")]
+    assert [(name, reason[:8]) for name, reason in found.errors] == [
+        ("d.csv:2", "not CSV:"),
+        ("d.csv:4", "not CSV:"),
+    ]
 
 
 @pytest.mark.parametrize(

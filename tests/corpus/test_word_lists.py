@@ -16,8 +16,12 @@ from mixlens.errors import InvalidInput
 ROW = {
     "sentence_good": ["The", "boys", ",", "who", "sing", ",", "are", "n't", "here", "."],
     "sentence_bad": ["The", "boys", ",", "who", "sing", ",", "is", "n't", "here", "."],
-    "good_word": "are", "bad_word": "is", "target_index": 6, "cue_indices": [1], "labels": "plural",
-}  # fmt: skip
+    "good_word": "are",
+    "bad_word": "is",
+    "target_index": 6,
+    "cue_indices": [1],
+    "labels": "plural",
+}
 
 
 def test_places_are_those_of_the_spelled_text() -> None:
@@ -47,7 +51,9 @@ def test_indices_that_do_not_fit_are_errors(fields: dict[str, Any], reason: str)
 
 
 def test_a_folder_is_read_whole(tmp_path: Path) -> None:
-    (tmp_path / "one.jsonl").write_text(json.dumps(ROW) + "\n" + json.dumps({**ROW, "target_index": 1}) + "\n")
+    (tmp_path / "one.jsonl").write_text(
+        json.dumps(ROW) + "\n" + json.dumps({**ROW, "target_index": 1}) + "\n"
+    )
     (tmp_path / "two.jsonl").write_text(json.dumps(ROW))
     (tmp_path / "README.md").write_text("words")
     found = corpus.read(tmp_path)
@@ -67,5 +73,11 @@ def test_the_real_files(shared: Path) -> None:
     for example in found:
         assert isinstance(example, Agreement)
         row = rows[example.name]
-        assert (example.target, example.foil, example.label) == (row["good_word"], row["bad_word"], row["labels"])
-        assert [example.text[slice(*cue)] for cue in example.cues] == [row["sentence_good"][i] for i in row["cue_indices"]]
+        assert (example.target, example.foil, example.label) == (
+            row["good_word"],
+            row["bad_word"],
+            row["labels"],
+        )
+        assert [example.text[slice(*cue)] for cue in example.cues] == [
+            row["sentence_good"][i] for i in row["cue_indices"]
+        ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import mixlens
 from mixlens.corpus.examples import Example
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from mixlens.measures import measure as measured
 from mixlens.recording.recording import Recording
 from tests.measures.models import recording
@@ -49,4 +49,6 @@ def bundled(name: str) -> mixlens.Lens:
 
 @functools.cache
 def bundled_cases(name: str) -> tuple[Case, ...]:
-    return tuple(Case(bundled(name), Example(name=str(i), text=text)) for i, text in enumerate(TEXTS))
+    return tuple(
+        Case(bundled(name), Example(name=str(i), text=text)) for i, text in enumerate(TEXTS)
+    )

@@ -6,7 +6,7 @@ import functools
 
 from mixlens import Lens
 from mixlens.corpus.examples import Agreement
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 
 _SENTENCES = (
     ("The keys to the old cabinet are on the table .", "are", "is", "keys"),
@@ -18,7 +18,13 @@ _SENTENCES = (
 
 def agreement(text: str, target: str, foil: str, cue: str) -> Agreement:
     start, at = text.index(f" {target} ") + 1, text.index(cue)
-    return Agreement(name=text, text=text, place=(start, start + len(target)), foil=foil, cues=((at, at + len(cue)),))
+    return Agreement(
+        name=text,
+        text=text,
+        place=(start, start + len(target)),
+        foil=foil,
+        cues=((at, at + len(cue)),),
+    )
 
 
 @functools.cache

@@ -15,7 +15,9 @@ from tests.evaluations.model_cases import bundled_cases, random_case
 
 def _cosine_of_pairs(vectors: list[np.ndarray]) -> float:
     """The slow way: every pair."""
-    found = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(vectors, 2)]
+    found = [
+        a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(vectors, 2)
+    ]
     return float(np.mean(found))
 
 
@@ -26,7 +28,10 @@ def _parts(site: object, target: int, causal: bool) -> list[np.ndarray]:
     for source in range(site.weights.shape[-1]):
         if causal and source > target:
             continue
-        vector = sum(site.weights[0, h, target, source] * parts.vectors[0, h, source] for h in range(site.weights.shape[1]))
+        vector = sum(
+            site.weights[0, h, target, source] * parts.vectors[0, h, source]
+            for h in range(site.weights.shape[1])
+        )
         vector = vector * parts.scale[0, target] + (parts.own[0, target] if source == target else 0)
         found.append(vector.numpy())
     return found
@@ -40,26 +45,42 @@ def test_all_pairs_in_one_sum(name: str) -> None:
     for number, layer in enumerate(case.recording.layers()):
         site = layer.site()
         outputs = list(site.block_output[0].numpy())
-        assert math.isclose(result.details["outputs"][number], _cosine_of_pairs(outputs), abs_tol=1e-12)
-        parts = [part for target in range(6) for part in _parts(site, target, site.structure.causal)]
-        assert seen["transformed_count"][number] == len(parts) == (21 if site.structure.causal else 36)
-        assert math.isclose(result.details["transformed"][number], _cosine_of_pairs(parts), abs_tol=1e-10)
+        assert math.isclose(
+            result.details["outputs"][number], _cosine_of_pairs(outputs), abs_tol=1e-12
+        )
+        parts = [
+            part for target in range(6) for part in _parts(site, target, site.structure.causal)
+        ]
+        assert (
+            seen["transformed_count"][number] == len(parts) == (21 if site.structure.causal else 36)
+        )
+        assert math.isclose(
+            result.details["transformed"][number], _cosine_of_pairs(parts), abs_tol=1e-10
+        )
 
 
 def test_parts_add_up_to_the_block_output() -> None:
     case = random_case("bert", 6)
     site = case.recording.layers()[1].site()
     for target, vectors in enumerate(anisotropy._transformed(site, np.arange(6), 6)):
-        assert torch.allclose(vectors.sum(0) + site.parts().constant[0, target], site.block_output[0, target])
+        assert torch.allclose(
+            vectors.sum(0) + site.parts().constant[0, target], site.block_output[0, target]
+        )
 
 
 def test_texts_are_joined_pair_by_pair() -> None:
     cases = [random_case("bert", 5, seed=0), random_case("bert", 7, seed=1)]
     result = anisotropy.evaluate(cases)
-    every = [vector for case in cases for vector in case.recording.layers()[0].site().block_output[0].numpy()]
+    every = [
+        vector
+        for case in cases
+        for vector in case.recording.layers()[0].site().block_output[0].numpy()
+    ]
     assert math.isclose(result.details["outputs"][0], _cosine_of_pairs(every), abs_tol=1e-12)
     alone = [anisotropy.evaluate([case]) for case in cases]
-    assert np.allclose(result.details["outputs_within"], np.mean([one.details["outputs"] for one in alone], 0))
+    assert np.allclose(
+        result.details["outputs_within"], np.mean([one.details["outputs"] for one in alone], 0)
+    )
     assert np.allclose(result.per_example, [one.value for one in alone])
     backwards = anisotropy.evaluate(cases[::-1])
     assert np.allclose(result.details["transformed"], backwards.details["transformed"], rtol=1e-12)
@@ -85,8 +106,12 @@ def test_the_closed_form_is_the_mean_over_pairs(count: int, width: int, seed: in
 def test_a_sample_of_targets_is_seeded_and_near_the_whole() -> None:
     case = bundled_cases("masked")[0]
     whole, some = anisotropy.observe(case), anisotropy.observe(case, targets=8, seed=1)
-    assert np.array_equal(some["transformed"], anisotropy.observe(case, targets=8, seed=1)["transformed"])
-    assert not np.array_equal(some["transformed"], anisotropy.observe(case, targets=8, seed=2)["transformed"])
+    assert np.array_equal(
+        some["transformed"], anisotropy.observe(case, targets=8, seed=1)["transformed"]
+    )
+    assert not np.array_equal(
+        some["transformed"], anisotropy.observe(case, targets=8, seed=2)["transformed"]
+    )
     a, b = (anisotropy.conclude([seen]).details["transformed"] for seen in (whole, some))
     assert np.abs(a - b).max() < 0.1
 

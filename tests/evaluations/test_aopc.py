@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import aopc
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import cases, lens
 
 
@@ -22,7 +22,15 @@ def probability(case: Case, removed: list[int]) -> float:
     with torch.no_grad():
         logits = case.lens.model(input_ids=ids).logits[0, case.target]
     return float(
-        torch.softmax(logits[[tokenizer.convert_tokens_to_ids(w) for w in (case.example.target, case.example.foil)]], -1)[0]
+        torch.softmax(
+            logits[
+                [
+                    tokenizer.convert_tokens_to_ids(w)
+                    for w in (case.example.target, case.example.foil)
+                ]
+            ],
+            -1,
+        )[0]
     )
 
 
@@ -34,8 +42,12 @@ def test_each_bin_is_what_a_forward_pass_says() -> None:
     seen = aopc.observe(case, "alti")
     whole = probability(case, [])
     sizes = [1, 1, 1, 2, 5]
-    assert seen["comprehensiveness"] == pytest.approx([whole - probability(case, order[:k]) for k in sizes], abs=1e-6)
-    assert seen["sufficiency"] == pytest.approx([whole - probability(case, order[k:]) for k in sizes], abs=1e-6)
+    assert seen["comprehensiveness"] == pytest.approx(
+        [whole - probability(case, order[:k]) for k in sizes], abs=1e-6
+    )
+    assert seen["sufficiency"] == pytest.approx(
+        [whole - probability(case, order[k:]) for k in sizes], abs=1e-6
+    )
     assert seen["value"] == pytest.approx(np.mean(seen["comprehensiveness"]))
 
 
@@ -77,7 +89,9 @@ def test_one_batch_for_all_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aopc, "model_output", watched)
     aopc.observe(case, "alti")
     assert len(calls) == 1
-    assert len(calls[0][1]) == 1 + 3 + 3  # the text, and three different sizes of the five bins, both ways
+    assert (
+        len(calls[0][1]) == 1 + 3 + 3
+    )  # the text, and three different sizes of the five bins, both ways
 
 
 @pytest.mark.parametrize("model", ["masked", "causal"])
@@ -92,11 +106,16 @@ def test_erasure_itself_beats_noise(model: str) -> None:
 
 def test_the_replacement_can_be_chosen() -> None:
     case = cases()[0]
-    found = {name: aopc.observe(case, "alti", replacement=name)["value"] for name in ("mask", "unk", "zero")}
+    found = {
+        name: aopc.observe(case, "alti", replacement=name)["value"]
+        for name in ("mask", "unk", "zero")
+    }
     assert len({round(value, 9) for value in found.values()}) == 3
     assert aopc.observe(case, "alti")["value"] == pytest.approx(found["mask"])
     without = cases("causal")[0]
-    assert aopc.observe(without, "alti")["value"] == pytest.approx(aopc.observe(without, "alti", replacement="zero")["value"])
+    assert aopc.observe(without, "alti")["value"] == pytest.approx(
+        aopc.observe(without, "alti", replacement="zero")["value"]
+    )
 
 
 @given(st.integers(1, 400), st.lists(st.floats(0.1, 100), min_size=1, max_size=5))
@@ -109,11 +128,15 @@ def test_bins_hold_at_least_one_and_at_most_all(count: int, bins: list[float]) -
 def test_bin_sizes_by_hand() -> None:
     assert aopc.bin_sizes((1, 5, 10, 20, 50), "percent", 40) == [1, 2, 4, 8, 20]
     assert aopc.bin_sizes((1, 3, 9), "tokens", 5) == [1, 3, 5]
-    assert aopc.bin_sizes((29,), "percent", 100) == [29]  # 100 * 29 / 100 is a little less in floats
+    assert aopc.bin_sizes((29,), "percent", 100) == [
+        29
+    ]  # 100 * 29 / 100 is a little less in floats
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.integers(0, 5))
-def test_the_order_is_by_score_and_holds_every_removable_place(scores: list[int], seed: int) -> None:
+def test_the_order_is_by_score_and_holds_every_removable_place(
+    scores: list[int], seed: int
+) -> None:
     removable = np.arange(len(scores)) % 3 != 1
     order = aopc.removal_order(np.array(scores, float), removable, seed)
     assert sorted(order) == list(np.flatnonzero(removable))

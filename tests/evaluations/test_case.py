@@ -8,8 +8,8 @@ import transformers as hf
 from mixlens import Lens
 from mixlens.corpus.examples import Agreement, Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.evaluations import _case
-from mixlens.evaluations._case import Case
+from mixlens.evaluations import case as _case
+from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import agreement, cases, lens
 
 TEXT = ("The keys to the old cabinet are on the table .", "are", "is", "keys")
@@ -61,7 +61,9 @@ def test_rows_are_shares() -> None:
     case = cases()[0]
     for measure in ("alti", "gradient_x_input", "value_zeroing"):
         assert np.abs(case.target_row(measure)).sum() == pytest.approx(1)
-        assert np.abs(case.layer_rows(measure)).sum(-1) == pytest.approx(np.ones(len(case.layer_rows(measure))))
+        assert np.abs(case.layer_rows(measure)).sum(-1) == pytest.approx(
+            np.ones(len(case.layer_rows(measure)))
+        )
 
 
 def test_output_measures_explain_the_target_against_its_foil() -> None:
@@ -80,7 +82,9 @@ def test_under_another_model() -> None:
 def test_misuse_is_named() -> None:
     text = "The keys are old ."
     with pytest.raises(InvalidInput, match="overlaps"):
-        _ = Case(lens(), Agreement(name="x", text=text, place=(9, 12), foil="is", cues=((8, 10),))).cues
+        _ = Case(
+            lens(), Agreement(name="x", text=text, place=(9, 12), foil="is", cues=((8, 10),))
+        ).cues
     with pytest.raises(InvalidInput, match="names no cue"):
         _ = Case(lens(), Agreement(name="x", text=text, place=(9, 12), foil="is")).cues
     with pytest.raises(InvalidInput, match="have no cues"):
@@ -96,11 +100,19 @@ def test_misuse_is_named() -> None:
 def test_an_encoder_decoder_is_refused_but_for_aligned_pairs() -> None:
     torch.manual_seed(0)
     config = hf.BartConfig(
-        vocab_size=9000, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
-        encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=40,
-    )  # fmt: skip
+        vocab_size=9000,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=40,
+    )
     case = Case(
-        Lens(hf.BartForConditionalGeneration(config).eval(), lens().tokenizer), Example(name="x", text="The keys are old .")
+        Lens(hf.BartForConditionalGeneration(config).eval(), lens().tokenizer),
+        Example(name="x", text="The keys are old ."),
     )
     with pytest.raises(InvalidInput, match="aligned pairs"):
         _ = case.row

@@ -11,7 +11,7 @@ from mixlens import Lens
 from mixlens.corpus.examples import Example, Tagged
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import context_contribution
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from mixlens.maps import MixingMaps
 from tests.evaluations.model_cases import bundled, case_of, random_case
 from tests.measures.models import inputs
@@ -20,7 +20,9 @@ PAIR = Example(name="pair", text="A dog sat, the cat ran.", pair="They left.")
 
 
 def _maps(case: object) -> np.ndarray:
-    return case.maps("hidden_token_attribution", probes=None, wrt="embedding").scores.astype(np.float64)
+    return case.maps("hidden_token_attribution", probes=None, wrt="embedding").scores.astype(
+        np.float64
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +46,9 @@ def test_own_shares_with_loops(cases: list[object]) -> None:
 
 
 def test_a_hand_worked_map() -> None:
-    """Token 1 gives way to token 0, token 2 is level with token 1: of three, one is not its own largest contributor."""
+    """Token 1 gives way to token 0, token 2 is level with token 1: of three, one is not its own
+    largest contributor.
+    """
     case = random_case("bert", 3)
     scores = np.array([[[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.2, 0.4, 0.4]]])
     case.maps = lambda measure, **options: MixingMaps.of(scores)
@@ -64,7 +68,14 @@ def test_places_with_loops(cases: list[object]) -> None:
         for i in range(scores.shape[-1]):
             for j in range(scores.shape[-1]):
                 away = abs(i - j)
-                number = [away == 1, away == 2, away == 3, away in (4, 5), 6 <= away <= 10, away > 10]
+                number = [
+                    away == 1,
+                    away == 2,
+                    away == 3,
+                    away in (4, 5),
+                    6 <= away <= 10,
+                    away > 10,
+                ]
                 groups[:, np.flatnonzero(number)] += scores[:, i, j][:, None]
                 if away <= 12:
                     near[:, j - i + 12] += scores[:, i, j]
@@ -82,7 +93,10 @@ def test_contributions_add_up_to_one(cases: list[object]) -> None:
 
 
 def test_order_does_not_matter(cases: list[object]) -> None:
-    first, backwards = (context_contribution.evaluate(some, probes=4, seed=1).details for some in (cases, cases[::-1]))
+    first, backwards = (
+        context_contribution.evaluate(some, probes=4, seed=1).details
+        for some in (cases, cases[::-1])
+    )
     for key in ("own", "not_largest", "by_distance", "by_offset"):
         assert np.allclose(first[key], backwards[key], equal_nan=True), key
 
@@ -94,15 +108,25 @@ def test_a_causal_model_takes_nothing_from_what_follows() -> None:
 
 
 def test_layers_that_do_nothing_keep_every_token_to_itself() -> None:
-    """Figure 3b is zero where layers mix nothing: attention writes all but the same whatever the tokens are."""
+    """Figure 3b is zero where layers mix nothing: attention writes all but the same whatever the
+    tokens are.
+    """
     torch.manual_seed(0)
-    config = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=4, intermediate_size=24)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=24,
+    )
     model = BertModel(config, add_pooling_layer=False).double().eval()
     with torch.no_grad():
         for layer in model.encoder.layer:
             layer.attention.self.value.weight.mul_(1e-6)
             layer.attention.self.value.bias.normal_()
-    result = context_contribution.evaluate([case_of(Lens(model).record(inputs("bert", 6)), "still")], probes=None)
+    result = context_contribution.evaluate(
+        [case_of(Lens(model).record(inputs("bert", 6)), "still")], probes=None
+    )
     assert np.allclose(result.details["own"], 1, atol=1e-4)
     assert (result.details["not_largest"] == 0).all()
     assert np.allclose(result.details["by_distance"], 0, atol=1e-4)
@@ -119,7 +143,11 @@ def test_contributions_to_cls_around_cls_and_the_first_separator() -> None:
     assert np.allclose(result.details["cls_around_sep"], row[:, separator - 4 : separator + 5])
     inner = context_contribution.evaluate([case], probes=2, special=False)
     seen = context_contribution.observe(case, probes=2)
-    assert math.isclose(inner.value, np.delete(seen["own"][-1], [0, separator, len(case.row) - 1]).mean(), rel_tol=1e-6)
+    assert math.isclose(
+        inner.value,
+        np.delete(seen["own"][-1], [0, separator, len(case.row) - 1]).mean(),
+        rel_tol=1e-6,
+    )
 
 
 def test_no_cls_leaves_its_contributions_unknown(cases: list[object]) -> None:
@@ -131,10 +159,22 @@ def test_no_cls_leaves_its_contributions_unknown(cases: list[object]) -> None:
 
 def test_pieces_of_a_word_have_its_tag() -> None:
     text = "The keys sat."
-    tagged = Tagged(name="t", text=text, words=((0, 3), (4, 8), (9, 12), (12, 13)), tags=("DET", "NOUN", "VERB", "PUNCT"))
+    tagged = Tagged(
+        name="t",
+        text=text,
+        words=((0, 3), (4, 8), (9, 12), (12, 13)),
+        tags=("DET", "NOUN", "VERB", "PUNCT"),
+    )
     case = Case(bundled("causal"), tagged)
     seen = context_contribution.observe(case, probes=2)
-    assert seen["tag"].tolist() == ["", "DET", "NOUN", "NOUN", *["VERB"] * (len(case.row) - 5), "PUNCT"]
+    assert seen["tag"].tolist() == [
+        "",
+        "DET",
+        "NOUN",
+        "NOUN",
+        *["VERB"] * (len(case.row) - 5),
+        "PUNCT",
+    ]
     found = context_contribution.conclude([seen, seen]).details["tags"]
     assert sorted(found) == ["DET", "NOUN", "PUNCT", "VERB"]
     assert np.array_equal(found["NOUN"], np.concatenate([seen["own"][:, 2:4]] * 2, 1))

@@ -15,7 +15,7 @@ from mixlens import Lens
 from mixlens.corpus.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import cross_model_consistency
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import cases, lens
 
 TEXT = "The unhappy keepers found the keys near the old table, again."
@@ -25,9 +25,14 @@ TEXT = "The unhappy keepers found the keys near the old table, again."
 def classifier(seed: int, tokens: str = "masked", predicts: int = 0) -> Lens:
     torch.manual_seed(seed)
     config = hf.BertConfig(
-        vocab_size=len(lens(tokens).tokenizer), hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=32,
-        num_labels=3, initializer_range=0.3,
-    )  # fmt: skip
+        vocab_size=len(lens(tokens).tokenizer),
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=32,
+        num_labels=3,
+        initializer_range=0.3,
+    )
     model: Any = hf.BertForSequenceClassification(config).eval()
     with torch.no_grad():
         model.classifier.bias[predicts] = 10.0
@@ -49,14 +54,20 @@ def test_it_is_the_correlation_of_the_words() -> None:
     words = [i for i, label in enumerate(case.row.labels) if label not in ("[CLS]", "[SEP]")]
     rows = [one.target_row("value_zeroing") for one in (case, labelled(other))]
     expected = spearmanr(rows[0][words], rows[1][words]).statistic
-    assert cross_model_consistency.observe(case, "value_zeroing", other=other) == pytest.approx(expected, abs=1e-9)
-    found = cross_model_consistency.observe(case, "value_zeroing", other=other, special=True, own=True)
+    assert cross_model_consistency.observe(case, "value_zeroing", other=other) == pytest.approx(
+        expected, abs=1e-9
+    )
+    found = cross_model_consistency.observe(
+        case, "value_zeroing", other=other, special=True, own=True
+    )
     assert found == pytest.approx(spearmanr(*rows).statistic, abs=1e-9)
 
 
 def test_models_that_disagree_have_no_number() -> None:
     case = labelled(classifier(0))
-    assert math.isnan(cross_model_consistency.observe(case, "attention", other=classifier(1, predicts=2)))
+    assert math.isnan(
+        cross_model_consistency.observe(case, "attention", other=classifier(1, predicts=2))
+    )
     assert cross_model_consistency.predicted(case) == "LABEL_0"
     assert cross_model_consistency.predicted(cases()[0]) == "are"
 
@@ -68,16 +79,23 @@ def test_other_tokens_are_compared_by_words() -> None:
 
     def by_word(one: Case) -> list[float]:
         row = one.target_row("attention")
-        return [sum(row[i] for i in one.tokens_of(found.span())) for found in re.finditer(r"\w+|[,.]", TEXT)]
+        return [
+            sum(row[i] for i in one.tokens_of(found.span()))
+            for found in re.finditer(r"\w+|[,.]", TEXT)
+        ]
 
     expected = spearmanr(by_word(case), by_word(beside)).statistic
-    assert cross_model_consistency.observe(case, "attention", other=other) == pytest.approx(expected, abs=1e-9)
+    assert cross_model_consistency.observe(case, "attention", other=other) == pytest.approx(
+        expected, abs=1e-9
+    )
     with pytest.raises(InvalidInput, match="special=False"):
         cross_model_consistency.observe(case, "attention", other=other, special=True)
 
 
 def test_other_words_are_refused_with_the_first_of_them() -> None:
-    with pytest.raises(InvalidInput, match="'cabinet'"):  # the last token of a causal model is its target
+    with pytest.raises(
+        InvalidInput, match="'cabinet'"
+    ):  # the last token of a causal model is its target
         cross_model_consistency.observe(cases()[0], "attention", other=lens("causal"))
 
 

@@ -59,7 +59,10 @@ def test_misuse_is_named() -> None:
 def test_a_bundled_models_number_is_that_of_its_rows(model: str) -> None:
     result = cue_alignment.evaluate(cases(model), "attention_norm")
     rows = [case.target_row("attention_norm") for case in cases(model)]
-    shares = [sum(abs(row[i]) for span in case.cues for i in span) for case, row in zip(cases(model), rows, strict=True)]
+    shares = [
+        sum(abs(row[i]) for span in case.cues for i in span)
+        for case, row in zip(cases(model), rows, strict=True)
+    ]
     assert result.per_example == pytest.approx(shares)
     assert result.value == pytest.approx(np.mean(shares))
     assert result.details["layers"].shape == (6,)
@@ -67,7 +70,10 @@ def test_a_bundled_models_number_is_that_of_its_rows(model: str) -> None:
 
 
 def test_erasure_finds_the_cue_and_noise_does_not() -> None:
-    assert cue_alignment.evaluate(cases(), "blank_out").value > 2 * cue_alignment.evaluate(cases(), "random").value
+    assert (
+        cue_alignment.evaluate(cases(), "blank_out").value
+        > 2 * cue_alignment.evaluate(cases(), "random").value
+    )
     fewer = cue_alignment.evaluate(cases(), "blank_out", metric="probes_needed")
     assert fewer.direction == "lower"
     assert fewer.value < cue_alignment.evaluate(cases(), "random", metric="probes_needed").value
@@ -77,5 +83,9 @@ def test_first_tokens_of_cues() -> None:
     case = cases("causal")[0]  # two tokens: "ke" and "ys"
     assert len(case.cues[0]) == 2
     row = case.target_row("alti")
-    assert cue_alignment.observe(case, "alti", cue_tokens="first")["value"] == pytest.approx(row[case.cues[0][0]])
-    assert cue_alignment.observe(case, "alti")["value"] == pytest.approx(row[list(case.cues[0])].sum())
+    assert cue_alignment.observe(case, "alti", cue_tokens="first")["value"] == pytest.approx(
+        row[case.cues[0][0]]
+    )
+    assert cue_alignment.observe(case, "alti")["value"] == pytest.approx(
+        row[list(case.cues[0])].sum()
+    )

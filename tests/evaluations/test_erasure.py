@@ -10,8 +10,8 @@ from scipy.stats import spearmanr
 from mixlens.corpus.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import erasure
-from mixlens.evaluations._case import Case
-from mixlens.evaluations._sources import counted, rank_agreement, special
+from mixlens.evaluations.case import Case
+from mixlens.evaluations.sources import counted, rank_agreement, special
 from tests.evaluations.sentences import agreement, cases, lens
 
 
@@ -19,7 +19,9 @@ def changes(case: Case, replacement: int, foil: bool) -> np.ndarray:
     """Blank-out by one forward pass for each token."""
     tokenizer, model = case.lens.tokenizer, case.lens.model
     ids = case.recording.inputs["input_ids"]
-    words = [tokenizer.convert_tokens_to_ids(word) for word in (case.example.target, case.example.foil)]
+    words = [
+        tokenizer.convert_tokens_to_ids(word) for word in (case.example.target, case.example.foil)
+    ]
 
     def probability(given: torch.Tensor) -> float:
         logits = model(input_ids=given).logits[0, case.target]
@@ -49,7 +51,9 @@ def test_by_default_words_alone_are_counted_by_size() -> None:
     reference = np.abs(changes(case, lens().tokenizer.mask_token_id, foil=True))
     words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
     row = product(case, "attention", 0.5)
-    assert erasure.observe(case, "attention") == pytest.approx(spearmanr(row[words], reference[words]).statistic, abs=1e-6)
+    assert erasure.observe(case, "attention") == pytest.approx(
+        spearmanr(row[words], reference[words]).statistic, abs=1e-6
+    )
 
 
 def test_mohebbis_variant() -> None:
@@ -69,19 +73,25 @@ def test_ferrandos_variant() -> None:
     case = cases()[2]
     reference = np.abs(changes(case, lens().tokenizer.mask_token_id, foil=False))
     found = erasure.observe(case, "alti", variant="ferrando2022")
-    assert found == pytest.approx(spearmanr(product(case, "alti", 0.0), reference).statistic, abs=1e-6)
+    assert found == pytest.approx(
+        spearmanr(product(case, "alti", 0.0), reference).statistic, abs=1e-6
+    )
 
 
 def test_an_option_that_is_named_has_the_last_word() -> None:
     case = cases()[0]
-    both = erasure.observe(case, "alti", variant="ferrando2022", against="foil", special=False, own=False)
+    both = erasure.observe(
+        case, "alti", variant="ferrando2022", against="foil", special=False, own=False
+    )
     assert both == pytest.approx(erasure.observe(case, "alti", replacement="mask"))
     assert erasure.protocol("mohebbi2023", signed=False).signed is False
 
 
 def test_the_zero_embedding_is_what_a_model_without_mask_gets() -> None:
     case = cases("causal")[0]
-    assert erasure.observe(case, "alti") == pytest.approx(erasure.observe(case, "alti", replacement="zero"))
+    assert erasure.observe(case, "alti") == pytest.approx(
+        erasure.observe(case, "alti", replacement="zero")
+    )
     with pytest.raises(InvalidInput, match="unk"):
         erasure.observe(case, "alti", variant="mohebbi2023")
 
@@ -110,7 +120,11 @@ def test_which_sources_count() -> None:
     case = cases()[0]
     labels = np.array(case.row.labels)
     assert list(labels[special(case)]) == ["[CLS]", "[MASK]", "[SEP]"]
-    assert not set(labels[counted(case, special_tokens=False, own=False)]) & {"[CLS]", "[MASK]", "[SEP]"}
+    assert not set(labels[counted(case, special_tokens=False, own=False)]) & {
+        "[CLS]",
+        "[MASK]",
+        "[SEP]",
+    }
     assert list(labels[~counted(case, special_tokens=True, own=False)]) == ["[MASK]"]
     assert list(labels[~counted(case, special_tokens=False, own=True)]) == ["[CLS]", "[SEP]"]
 
@@ -124,9 +138,15 @@ def test_an_unknown_word_is_a_word() -> None:
 def test_constant_rows_have_no_correlation() -> None:
     everything = np.ones(3, bool)
     assert math.isnan(rank_agreement(np.ones(3), np.arange(3.0), everything))
-    assert math.isnan(rank_agreement(np.arange(3.0), np.arange(3.0), np.array([True, False, False])))
-    assert rank_agreement(np.array([1.0, -3.0, 2.0]), np.array([1.0, 3.0, 2.0]), everything) == pytest.approx(1)
-    assert rank_agreement(np.array([1.0, -3.0, 2.0]), np.array([1.0, 3.0, 2.0]), everything, signed=True) == pytest.approx(-0.5)
+    assert math.isnan(
+        rank_agreement(np.arange(3.0), np.arange(3.0), np.array([True, False, False]))
+    )
+    assert rank_agreement(
+        np.array([1.0, -3.0, 2.0]), np.array([1.0, 3.0, 2.0]), everything
+    ) == pytest.approx(1)
+    assert rank_agreement(
+        np.array([1.0, -3.0, 2.0]), np.array([1.0, 3.0, 2.0]), everything, signed=True
+    ) == pytest.approx(-0.5)
 
 
 def test_misuse_is_named() -> None:
@@ -135,7 +155,9 @@ def test_misuse_is_named() -> None:
     with pytest.raises(InvalidInput, match="against"):
         erasure.observe(cases()[0], "alti", against="all")
     with pytest.raises(InvalidInput, match="no foil"):
-        erasure.observe(Case(lens(), Labelled(name="x", text="The keys .", label="1")), "alti", against="foil")
+        erasure.observe(
+            Case(lens(), Labelled(name="x", text="The keys .", label="1")), "alti", against="foil"
+        )
     with pytest.raises(InvalidInput, match="no measure"):
         erasure.observe(cases()[0], "atention")
     with pytest.raises(InvalidInput, match="no option"):

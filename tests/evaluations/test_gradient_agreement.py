@@ -11,8 +11,8 @@ from scipy.stats import spearmanr
 from mixlens import Lens
 from mixlens.corpus.examples import Labelled
 from mixlens.evaluations import gradient_agreement
-from mixlens.evaluations._case import Case
-from mixlens.evaluations._sources import rank_agreement
+from mixlens.evaluations.case import Case
+from mixlens.evaluations.sources import rank_agreement
 from tests.evaluations.released import released
 from tests.evaluations.sentences import cases, lens
 
@@ -23,11 +23,18 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("model", "method"), [(model, method) for model, rows in TABLE.items() for method in rows])
+@pytest.mark.parametrize(
+    ("model", "method"), [(model, method) for model, rows in TABLE.items() for method in rows]
+)
 def test_the_released_attributions_give_table_2(shared: Path, model: str, method: str) -> None:
     rows = released(shared, model)
     assert len(rows) == 500
-    found = [rank_agreement(np.array(row[method]), np.array(row["grad"]), np.ones(len(row["grad"]), bool)) for row in rows]
+    found = [
+        rank_agreement(
+            np.array(row[method]), np.array(row["grad"]), np.ones(len(row["grad"]), bool)
+        )
+        for row in rows
+    ]
     theirs = [spearmanr(row[method], row["grad"]).statistic for row in rows]
     assert found == pytest.approx(theirs, abs=1e-12)
     result, (mean, spread) = gradient_agreement.conclude(found), TABLE[model][method]
@@ -40,7 +47,9 @@ def test_it_is_the_correlation_of_the_rows() -> None:
     case = cases()[0]
     reference = case.maps("gradient_norm", of="probability", reduction="l2").scores[0, 0]
     row = case.target_row("alti")
-    assert gradient_agreement.observe(case, "alti") == pytest.approx(spearmanr(row, reference).statistic, abs=1e-9)
+    assert gradient_agreement.observe(case, "alti") == pytest.approx(
+        spearmanr(row, reference).statistic, abs=1e-9
+    )
     words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
     found = gradient_agreement.observe(case, "alti", special=False, own=False)
     assert found == pytest.approx(spearmanr(row[words], reference[words]).statistic, abs=1e-9)
@@ -64,7 +73,10 @@ def test_a_classifier_is_explained_by_its_own_class() -> None:
         num_labels=3,
     )
     model = hf.BertForSequenceClassification(config).double().eval()
-    case = Case(Lens(model, lens().tokenizer), Labelled(name="x", text="The keys are on the old table .", label="1"))
+    case = Case(
+        Lens(model, lens().tokenizer),
+        Labelled(name="x", text="The keys are on the old table .", label="1"),
+    )
     assert case.target == 0
     hidden = model.bert.embeddings(case.recording.inputs["input_ids"]).detach().requires_grad_()
     logits = model.classifier(model.bert.pooler(model.bert.encoder(hidden)[0]))

@@ -9,8 +9,8 @@ from scipy.stats import spearmanr, variation
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import norm_statistics
-from mixlens.evaluations._pair_sample import lowest, together
-from mixlens.evaluations._states import CATEGORIES, categories
+from mixlens.evaluations.pair_sample import lowest, together
+from mixlens.evaluations.states import CATEGORIES, categories
 from tests.evaluations.model_cases import bundled_cases, random_case
 
 ALL = 10**7  # pairs: no sampling
@@ -23,7 +23,13 @@ def _norms(case: object) -> np.ndarray:
         site = layer.site()
         _, heads, tokens, _ = site.values.shape
         found.append(
-            [[float((site.values[0, h, j] @ site.output_weight[h]).norm()) for j in range(tokens)] for h in range(heads)]
+            [
+                [
+                    float((site.values[0, h, j] @ site.output_weight[h]).norm())
+                    for j in range(tokens)
+                ]
+                for h in range(heads)
+            ]
         )
     return np.array(found)
 
@@ -33,11 +39,18 @@ def test_spread_is_that_of_all_tokens_of_all_texts(name: str) -> None:
     cases = [random_case(name, 6, seed=0), random_case(name, 9, seed=1)]
     result = norm_statistics.evaluate(cases)
     every = np.concatenate([_norms(case) for case in cases], -1)
-    for key, slow in (("mean", every.mean(-1)), ("std", every.std(-1)), ("max", every.max(-1)), ("min", every.min(-1))):
+    for key, slow in (
+        ("mean", every.mean(-1)),
+        ("std", every.std(-1)),
+        ("max", every.max(-1)),
+        ("min", every.min(-1)),
+    ):
         assert np.allclose(result.details["f"][key], slow, rtol=1e-9), key
     assert np.allclose(result.details["f"]["cv"], variation(every, axis=-1), rtol=1e-9)
     assert math.isclose(result.value, variation(every, axis=-1).mean(), rel_tol=1e-9)
-    assert np.allclose(result.per_example, [variation(_norms(case), axis=-1).mean() for case in cases])
+    assert np.allclose(
+        result.per_example, [variation(_norms(case), axis=-1).mean() for case in cases]
+    )
 
 
 def test_x_is_what_attention_reads() -> None:
@@ -45,13 +58,27 @@ def test_x_is_what_attention_reads() -> None:
     inputs = [layer.input[0].norm(dim=-1).numpy() for layer in post.recording.layers()]
     assert np.allclose(norm_statistics.evaluate([post]).details["x"]["mean"], np.mean(inputs, 1))
     pre = random_case("gpt2", 6)
-    read = [layer.module.ln_1(layer.input)[0].norm(dim=-1).detach().numpy() for layer in pre.recording.layers()]
+    read = [
+        layer.module.ln_1(layer.input)[0].norm(dim=-1).detach().numpy()
+        for layer in pre.recording.layers()
+    ]
     assert np.allclose(norm_statistics.evaluate([pre]).details["x"]["cv"], variation(read, axis=1))
 
 
 def test_categories_of_two_tokenizers() -> None:
     names = [CATEGORIES[kind] for kind in categories(bundled_cases("masked")[1])]
-    assert names == ["cls", "other", "other", "other", "punctuation", "other", "other", "other", "punctuation", "sep"]
+    assert names == [
+        "cls",
+        "other",
+        "other",
+        "other",
+        "punctuation",
+        "other",
+        "other",
+        "other",
+        "punctuation",
+        "sep",
+    ]
     causal = [CATEGORIES[kind] for kind in categories(bundled_cases("causal")[1])]
     assert causal[0] == "cls"
     assert causal.count("punctuation") == 2
@@ -65,7 +92,11 @@ def test_shares_of_categories_with_loops(name: str) -> None:
     layer, head = 3, 1
     weight, norm, pairs, total = np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4)
     for case in cases:
-        site, kinds, sizes = case.recording.layers()[layer].site(), categories(case), _norms(case)[layer, head]
+        site, kinds, sizes = (
+            case.recording.layers()[layer].site(),
+            categories(case),
+            _norms(case)[layer, head],
+        )
         for i in range(len(kinds)):
             for j in range(len(kinds)):
                 alpha = float(site.weights[0, head, i, j])
@@ -76,7 +107,12 @@ def test_shares_of_categories_with_loops(name: str) -> None:
     assert np.allclose(result.details["category_weight"][layer, head], weight, rtol=1e-5)
     assert np.allclose(result.details["category_norm"][layer, head], norm, rtol=1e-5)
     with np.errstate(invalid="ignore"):
-        assert np.allclose(result.details["category_weight_per_pair"][layer, head], total / pairs, rtol=1e-5, equal_nan=True)
+        assert np.allclose(
+            result.details["category_weight_per_pair"][layer, head],
+            total / pairs,
+            rtol=1e-5,
+            equal_nan=True,
+        )
     assert np.allclose(result.details["category_weight"].sum(-1), 1, atol=1e-5)
 
 
@@ -97,7 +133,9 @@ def test_correlation_of_weight_and_norm_is_scipys_over_all_pairs(name: str) -> N
         if not weights:
             assert np.isnan(result.details["correlation"][category])
             continue
-        slow = spearmanr(np.concatenate(weights).astype(np.float64), np.concatenate(norms)).statistic
+        slow = spearmanr(
+            np.concatenate(weights).astype(np.float64), np.concatenate(norms)
+        ).statistic
         assert math.isclose(result.details["correlation"][category], slow, abs_tol=1e-3)
         assert (result.details["pairs"]["category"] == kind).sum() == sum(map(len, weights))
 
@@ -110,7 +148,9 @@ def test_a_sample_is_near_the_whole_and_does_not_depend_on_order() -> None:
     assert len(some["pairs"]["weight"]) <= 4 * 4 * 1500
     for category in CATEGORIES:
         assert abs(whole[category] - some["correlation"][category]) < 0.12
-        assert math.isclose(some["correlation"][category], again["correlation"][category], rel_tol=1e-9)
+        assert math.isclose(
+            some["correlation"][category], again["correlation"][category], rel_tol=1e-9
+        )
 
 
 def test_each_pair_has_the_same_chance_whatever_its_text() -> None:
@@ -119,11 +159,16 @@ def test_each_pair_has_the_same_chance_whatever_its_text() -> None:
     for seed in range(300):
         generator = np.random.default_rng(seed)
         drawn = [lowest(count, 50, generator) for count in (10, 1000)]
-        for place, kept in enumerate(together([one[1] for one in drawn], [one[2] for one in drawn])):
+        for place, kept in enumerate(
+            together([one[1] for one in drawn], [one[2] for one in drawn])
+        ):
             taken[place] += kept.sum()
     assert math.isclose(taken[0] / taken[1], 0.01, rel_tol=0.25)
     assert taken[1] == 300 * 50
-    assert [kept.sum() for kept in together([np.array([0.1, 0.4]), np.array([0.2, 0.3])], [1.0, 0.35], most=2)] == [1, 1]
+    assert [
+        kept.sum()
+        for kept in together([np.array([0.1, 0.4]), np.array([0.2, 0.3])], [1.0, 0.35], most=2)
+    ] == [1, 1]
 
 
 def test_frequency_ranks() -> None:
@@ -131,7 +176,9 @@ def test_frequency_ranks() -> None:
     result = norm_statistics.evaluate(cases)
     found = result.details["frequency"]
     first = cases[0]
-    slow = np.mean([layer.site().weights[0].mean((0, 1)).numpy() for layer in first.recording.layers()], 0)
+    slow = np.mean(
+        [layer.site().weights[0].mean((0, 1)).numpy() for layer in first.recording.layers()], 0
+    )
     count = len(first.row)
     assert np.allclose(found["token_weight"][:count], slow, rtol=1e-5)
     assert np.allclose(found["token_norm"][:count], _norms(first).mean((0, 1)), rtol=1e-5)
@@ -158,13 +205,27 @@ def test_singular_values_are_those_of_the_map_itself(name: str) -> None:
         elif name == "gpt2":
             values = module.attn.c_attn(rows)[:, 2 * width :]
         elif name == "llama":
-            values = module.self_attn.v_proj(rows).reshape(-1, 2, d_head).repeat_interleave(2, 1).flatten(1)
+            values = (
+                module.self_attn.v_proj(rows)
+                .reshape(-1, 2, d_head)
+                .repeat_interleave(2, 1)
+                .flatten(1)
+            )
         else:
-            values = module.attention.query_key_value(rows).reshape(-1, heads, 3, d_head)[:, :, 2].flatten(1)
+            values = (
+                module.attention.query_key_value(rows)
+                .reshape(-1, heads, 3, d_head)[:, :, 2]
+                .flatten(1)
+            )
         values = values.detach().reshape(-1, heads, d_head)
         for head in range(heads):
-            matrix = torch.cat([values[1:, head] - values[0, head], values[:1, head]]) @ site.output_weight[head]
-            assert np.allclose(found[number, head], np.linalg.svd(matrix.numpy())[1][:d_head], rtol=1e-8)
+            matrix = (
+                torch.cat([values[1:, head] - values[0, head], values[:1, head]])
+                @ site.output_weight[head]
+            )
+            assert np.allclose(
+                found[number, head], np.linalg.svd(matrix.numpy())[1][:d_head], rtol=1e-8
+            )
 
 
 def test_half_precision_has_singular_values_too() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mixlens import Lens
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import evaluate, planted_truth
-from mixlens.evaluations._planted_cases import Planted
-from mixlens.evaluations._planted_models import MARKS, TOKENS, WORDS
+from mixlens.evaluations.planted_cases import Planted
+from mixlens.evaluations.planted_models import MARKS, TOKENS, WORDS
 from mixlens.evaluations.planted_truth import cases, judged
 from mixlens.measures import names
 
@@ -30,13 +30,19 @@ def final_state(case: Planted, ids: tuple[int, ...]) -> torch.Tensor:
 
 @each
 def test_the_truth_is_true(case: Planted) -> None:
-    """Another word (mark) in the place of a word (mark) changes the target's final state where it is a source, and nowhere else."""
+    """Another word (mark) in the place of a word (mark) changes the target's final state where it
+    is a source, and nowhere else.
+    """
     before = final_state(case, case.ids)
     for place in range(TOKENS):
         if place == case.target and place not in case.sources:
             continue  # in its own state by the residual stream
         kind = WORDS if case.ids[place] in WORDS else MARKS
-        others = [(*case.ids[:place], token, *case.ids[place + 1 :]) for token in kind if token != case.ids[place]]
+        others = [
+            (*case.ids[:place], token, *case.ids[place + 1 :])
+            for token in kind
+            if token != case.ids[place]
+        ]
         changes = [float((final_state(case, ids) - before).abs().max()) for ids in others]
         if place in case.sources:
             assert min(changes) > 0.1, (place, changes)
@@ -65,24 +71,46 @@ def test_the_null_space_case_has_more_tokens_than_d_head() -> None:
 @pytest.mark.parametrize(
     ("measure", "case", "right"),
     [
-        ("attention", "copy", True), ("attention", "empty value", False), ("attention", "cancelled heads", False),
-        ("attention_norm", "empty value", True), ("attention_norm", "cancelled heads", True), ("attention_norm", "normed away", False),
-        ("attention_norm_res", "residual only", True), ("attention_norm_res_ln", "normed away", True),
-        ("attention_norm_res_ln", "erased by the perceptron", False), ("alti", "normed away", True),
-        ("alti", "erased by the perceptron", False), ("globenc", "normed away", True), ("effective_attention", "empty value", True),
-        ("effective_attention", "null space", True), ("effective_attention", "cancelled heads", False),
-        ("value_zeroing", "erased by the perceptron", True), ("value_zeroing", "null space", False),
-        ("hidden_token_attribution", "erased by the perceptron", True), ("hidden_token_attribution", "empty value", False),
-        ("blank_out", "understudies", False), ("blank_out", "relay", True), ("attention_norm", "understudies", True),
-        ("gradient_x_input", "copy, causal", False), ("integrated_gradients", "copy, causal", False),
+        ("attention", "copy", True),
+        ("attention", "empty value", False),
+        ("attention", "cancelled heads", False),
+        ("attention_norm", "empty value", True),
+        ("attention_norm", "cancelled heads", True),
+        ("attention_norm", "normed away", False),
+        ("attention_norm_res", "residual only", True),
+        ("attention_norm_res_ln", "normed away", True),
+        ("attention_norm_res_ln", "erased by the perceptron", False),
+        ("alti", "normed away", True),
+        ("alti", "erased by the perceptron", False),
+        ("globenc", "normed away", True),
+        ("effective_attention", "empty value", True),
+        ("effective_attention", "null space", True),
+        ("effective_attention", "cancelled heads", False),
+        ("value_zeroing", "erased by the perceptron", True),
+        ("value_zeroing", "null space", False),
+        ("hidden_token_attribution", "erased by the perceptron", True),
+        ("hidden_token_attribution", "empty value", False),
+        ("blank_out", "understudies", False),
+        ("blank_out", "relay", True),
+        ("attention_norm", "understudies", True),
+        ("gradient_x_input", "copy, causal", False),
+        ("integrated_gradients", "copy, causal", False),
     ],
-)  # fmt: skip
+)
 def test_what_must_come_out(measure: str, case: str, right: bool) -> None:
     assert planted_truth.observe(BY_NAME[case], measure)["value"] == float(right)
 
 
 @pytest.mark.parametrize(
-    "measure", ["attention", "attention_norm", "alti", "value_zeroing", "attention_norm_res", "effective_attention"]
+    "measure",
+    [
+        "attention",
+        "attention_norm",
+        "alti",
+        "value_zeroing",
+        "attention_norm_res",
+        "effective_attention",
+    ],
 )
 def test_rollout_cannot_tell_which_part_of_a_go_between_goes_on(measure: str) -> None:
     rows = [planted_truth.row_of(BY_NAME[name], measure) for name in ("relay", "not relayed")]
@@ -95,7 +123,9 @@ def test_the_effective_attention_of_the_null_space_is_the_small_weight_alone() -
     row = planted_truth.row_of(case, "effective_attention")
     assert row[source] == pytest.approx(1, abs=1e-6)
     attention = planted_truth.row_of(case, "attention")
-    assert 2 * attention[source] == pytest.approx(0.1, abs=1e-6)  # the rollout mixes in half of the identity
+    assert 2 * attention[source] == pytest.approx(
+        0.1, abs=1e-6
+    )  # the rollout mixes in half of the identity
 
 
 def test_a_result_counts_the_cases_that_are_right() -> None:
@@ -128,7 +158,9 @@ def test_judging_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=3, max_size=8, unique=True), st.data())
-def test_the_largest_other_token_is_the_only_right_single_source(row: list[float], data: st.DataObject) -> None:
+def test_the_largest_other_token_is_the_only_right_single_source(
+    row: list[float], data: st.DataObject
+) -> None:
     target = data.draw(st.integers(0, len(row) - 1))
     others = [place for place in range(len(row)) if place != target]
     right = [place for place in others if judged(np.array(row), target, [place])[0]]

@@ -12,32 +12,49 @@ import mixlens
 from mixlens.corpus.examples import Agreement, Example, Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import evaluations, probing
-from mixlens.evaluations._case import Case
-from mixlens.evaluations._online_code import STRENGTHS, bits, block_ends, blockwise, label_bits, logistic, mixed_bits
-from mixlens.evaluations._released_probe import released_costs
+from mixlens.evaluations.case import Case
+from mixlens.evaluations.online_code import (
+    STRENGTHS,
+    bits,
+    block_ends,
+    blockwise,
+    label_bits,
+    logistic,
+    mixed_bits,
+)
+from mixlens.evaluations.released_probe import released_costs
 
 
 def _observations(states: np.ndarray, labels: np.ndarray) -> list[dict[str, np.ndarray]]:
-    return [{"states": state, "label": np.array(f"class {label}")} for state, label in zip(states, labels, strict=True)]
+    return [
+        {"states": state, "label": np.array(f"class {label}")}
+        for state, label in zip(states, labels, strict=True)
+    ]
 
 
-def _noise(examples: int, layers: int = 2, width: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def _noise(
+    examples: int, layers: int = 2, width: int = 12, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     return random.normal(size=(examples, layers, width)), random.integers(0, 2, examples)
 
 
-# ------------------------------------------------------------------------------------------------------- the code
+# ----------------------------------------------------------------------------------------- the code
 
 
 def test_a_hand_worked_code() -> None:
-    """Two labels uniformly, then 1/2, 1/4 and 1/8 of probability for what came: 1 + 1 + 1 + 2 + 3 bits."""
+    """Two labels uniformly, then 1/2, 1/4 and 1/8 of probability for what came: 1 + 1 + 1 + 2 + 3
+    bits.
+    """
     probabilities = np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5], [0.25, 0.75], [0.875, 0.125]])
     cost = bits(probabilities, np.array([0, 1, 1, 0, 1]))
     assert np.allclose(cost, [1, 1, 1, 2, 3])
 
 
 def test_a_mixture_is_the_mean_of_what_the_codes_say() -> None:
-    """Two codes for two labels, 1 and 3 bits the one, 2 and 1 the other: -log2((2^-4 + 2^-3) / 2) in all."""
+    """Two codes for two labels, 1 and 3 bits the one, 2 and 1 the other: -log2((2^-4 + 2^-3) / 2)
+    in all.
+    """
     found = mixed_bits(np.array([[1.0, 3.0], [2.0, 1.0]]))
     assert math.isclose(found.sum(), -math.log2((2**-4 + 2**-3) / 2))
     assert math.isclose(found[0], -math.log2((2**-1 + 2**-2) / 2))
@@ -47,7 +64,19 @@ def test_a_mixture_is_the_mean_of_what_the_codes_say() -> None:
 
 
 def test_blocks_are_those_of_the_paper_as_far_as_they_hold_examples() -> None:
-    assert block_ends(100_000) == (100, 200, 400, 800, 1600, 3125, 6250, 12_500, 25_000, 50_000, 100_000)
+    assert block_ends(100_000) == (
+        100,
+        200,
+        400,
+        800,
+        1600,
+        3125,
+        6250,
+        12_500,
+        25_000,
+        50_000,
+        100_000,
+    )
     assert block_ends(64) == (4, 8, 16, 32, 64)
     with pytest.raises(InvalidInput, match="7 labelled examples are too few"):
         block_ends(7)
@@ -83,8 +112,14 @@ def test_fewer_examples_than_dimensions_give_the_same_probe() -> None:
     states, labels = _noise(30, 1, 50)
     known, asked = states[:20, 0], states[20:, 0]
     scale = known.std(0) * math.sqrt(50)
-    slow = LogisticRegression(C=STRENGTHS[1], max_iter=5000, tol=1e-10).fit((known - known.mean(0)) / scale, labels[:20])
-    assert np.allclose(logistic(known, labels[:20], asked, 2)[1], slow.predict_proba((asked - known.mean(0)) / scale), atol=2e-3)
+    slow = LogisticRegression(C=STRENGTHS[1], max_iter=5000, tol=1e-10).fit(
+        (known - known.mean(0)) / scale, labels[:20]
+    )
+    assert np.allclose(
+        logistic(known, labels[:20], asked, 2)[1],
+        slow.predict_proba((asked - known.mean(0)) / scale),
+        atol=2e-3,
+    )
 
 
 def test_a_class_that_was_never_seen_is_sent_uniformly() -> None:
@@ -97,7 +132,7 @@ def test_counting_labels_saves_what_unequal_classes_allow() -> None:
     assert math.isclose(label_bits(np.array([0, 0, 1]), 2), -math.log2(0.5 * 0.75 * (0.5 / 3)))
 
 
-# --------------------------------------------------------------------------------------------------- conclusions
+# -------------------------------------------------------------------------------------- conclusions
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -122,7 +157,9 @@ def test_separable_labels_compress_well_where_they_are() -> None:
 
 def test_three_classes_cost_log2_of_three() -> None:
     random = np.random.default_rng(1)
-    result = probing.conclude(_observations(random.normal(size=(120, 2, 6)), random.integers(0, 3, 120)))
+    result = probing.conclude(
+        _observations(random.normal(size=(120, 2, 6)), random.integers(0, 3, 120))
+    )
     assert math.isclose(result.details["uniform_bits"], 120 * math.log2(3))
     assert np.allclose(result.details["layers"], 1, atol=0.08)
 
@@ -140,7 +177,9 @@ def test_order_does_not_matter_and_seeds_do() -> None:
     first, backwards = probing.conclude(seen, seed=3), probing.conclude(seen[::-1], seed=3)
     assert np.array_equal(first.details["layers"], backwards.details["layers"])
     assert np.array_equal(first.per_example, backwards.per_example[::-1])
-    assert not np.array_equal(first.details["layers"], probing.conclude(seen, seed=4).details["layers"])
+    assert not np.array_equal(
+        first.details["layers"], probing.conclude(seen, seed=4).details["layers"]
+    )
 
 
 def test_misuse_is_named() -> None:
@@ -151,7 +190,7 @@ def test_misuse_is_named() -> None:
         probing.conclude(_observations(states, labels), variant="other")
 
 
-# ----------------------------------------------------------------------------------------------- the authors' way
+# --------------------------------------------------------------------------------- the authors' way
 
 
 def test_the_released_code_runs_from_144_to_319() -> None:
@@ -175,7 +214,7 @@ def test_the_released_variant_stays_in_its_range() -> None:
     assert 1.55 < result.details["layers"][1] < 3.19
 
 
-# ---------------------------------------------------------------------------------------------------------- models
+# ------------------------------------------------------------------------------------------- models
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +251,9 @@ def test_states_are_those_of_the_target(lens: mixlens.Lens) -> None:
     assert np.array_equal(seen["states"][0], layers[0].input[0, -1].numpy())
     assert np.array_equal(seen["states"][2], layers[1].output[0, -1].numpy())
     cue = probing.observe(case, of="cue")["states"]
-    assert np.allclose(cue[1], np.mean([layers[0].output[0, token].numpy() for token in case.cues[0]], 0))
+    assert np.allclose(
+        cue[1], np.mean([layers[0].output[0, token].numpy() for token in case.cues[0]], 0)
+    )
 
 
 def test_number_is_read_off_a_trained_model(lens: mixlens.Lens) -> None:
@@ -234,7 +275,13 @@ def test_what_has_no_label_is_refused(lens: mixlens.Lens) -> None:
 def test_agreement_across_layers_is_scipys() -> None:
     random = np.random.default_rng(2)
     compression, alignment = random.normal(size=7), random.normal(size=6)
-    assert math.isclose(probing.agreement_with(compression, alignment), spearmanr(compression[1:], alignment).statistic)
-    assert math.isclose(probing.agreement_with(compression[1:], alignment), spearmanr(compression[1:], alignment).statistic)
+    assert math.isclose(
+        probing.agreement_with(compression, alignment),
+        spearmanr(compression[1:], alignment).statistic,
+    )
+    assert math.isclose(
+        probing.agreement_with(compression[1:], alignment),
+        spearmanr(compression[1:], alignment).statistic,
+    )
     with pytest.raises(InvalidInput, match="7 layers of compression beside 4"):
         probing.agreement_with(compression, alignment[:4])

@@ -14,7 +14,7 @@ from mixlens import Lens
 from mixlens.corpus.examples import Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import randomisation
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from mixlens.evaluations.randomisation import drawn_anew, random_lens, randomised, steps
 from tests.evaluations.sentences import cases, lens
 
@@ -26,14 +26,21 @@ def state(model: torch.nn.Module) -> dict[str, bytes]:
 @pytest.mark.parametrize("model", ["masked", "causal"])
 def test_the_model_is_left_bit_by_bit_as_it_was(model: str) -> None:
     found, case = lens(model), cases(model)[0]
-    before, versions = state(found.model), [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()]
+    before, versions = (
+        state(found.model),
+        [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()],
+    )
     hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()]
     randomisation.observe(case, "alti")
     with pytest.raises(InvalidInput):
         randomisation.observe(case, "alti", aggregate="middle")
     assert state(found.model) == before
-    assert [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()] == versions
-    assert [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()] == hooks
+    assert [
+        (p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()
+    ] == versions
+    assert [
+        (len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()
+    ] == hooks
 
 
 def test_weights_keep_their_mean_and_spread_and_norms_are_drawn_too() -> None:
@@ -47,9 +54,14 @@ def test_weights_keep_their_mean_and_spread_and_norms_are_drawn_too() -> None:
         if float(old.std()) > 0:
             assert not torch.equal(old, new), name
         if old.numel() > 10_000:
-            assert float(new.mean() - old.mean()) == pytest.approx(0, abs=5 * float(old.std()) / old.numel() ** 0.5), name
+            assert float(new.mean() - old.mean()) == pytest.approx(
+                0, abs=5 * float(old.std()) / old.numel() ** 0.5
+            ), name
             assert float(new.std()) == pytest.approx(float(old.std()), rel=0.05), name
-    assert any(name.endswith("LayerNorm.weight") and float(old.std()) > 0 for name, (old, _) in pairs.items())
+    assert any(
+        name.endswith("LayerNorm.weight") and float(old.std()) > 0
+        for name, (old, _) in pairs.items()
+    )
 
 
 def test_draws_depend_on_seed_and_name_alone() -> None:
@@ -63,7 +75,9 @@ def test_draws_depend_on_seed_and_name_alone() -> None:
 def test_steps_go_down_from_the_last_layer() -> None:
     case = cases()[0]
     plan = steps(lens().model, case.recording.structure)
-    assert [name for name, _ in plan] == [f"encoder {i}" for i in (5, 4, 3, 2, 1, 0)] + ["everything"]
+    assert [name for name, _ in plan] == [f"encoder {i}" for i in (5, 4, 3, 2, 1, 0)] + [
+        "everything"
+    ]
     sizes = [len(names) for _, names in plan]
     assert sizes == sorted(set(sizes))
     assert all(".5." in name for name in plan[0][1])
@@ -76,7 +90,9 @@ def test_a_step_changes_its_layers_only_and_shares_the_rest() -> None:
     case = cases()[0]
     _, names = steps(lens().model, case.recording.structure)[1]
     copied = randomised(lens().model, names, 0)
-    for (name, old), (_, new) in zip(lens().model.named_parameters(), copied.named_parameters(), strict=True):
+    for (name, old), (_, new) in zip(
+        lens().model.named_parameters(), copied.named_parameters(), strict=True
+    ):
         assert (new is old) == (name not in names)
     assert copied.get_output_embeddings().weight is lens().model.get_output_embeddings().weight
 
@@ -110,15 +126,25 @@ def test_it_is_the_correlation_with_the_random_models_row() -> None:
     seen = randomisation.observe(case, "value_zeroing", curve=True)
     assert seen["curve"] == [abs(rho) for rho in seen["signed"]]
     assert seen["steps"] == ["encoder 1", "encoder 0", "everything"]
-    assert seen["value"] == seen["curve"][-1] == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
+    assert (
+        seen["value"]
+        == seen["curve"][-1]
+        == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
+    )
     others = np.arange(len(case.row)) != case.target
-    for found, (_, names) in zip(seen["signed"], steps(case.lens.model, case.recording.structure), strict=True):
+    for found, (_, names) in zip(
+        seen["signed"], steps(case.lens.model, case.recording.structure), strict=True
+    ):
         other = Case(Lens(randomised(case.lens.model, names), lens().tokenizer), case.example)
-        expected = spearmanr(case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]).statistic
+        expected = spearmanr(
+            case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]
+        ).statistic
         assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_correlation_below_zero_is_no_better_than_one_above(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_correlation_below_zero_is_no_better_than_one_above(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rhos = iter([-0.5, 0.5, -0.2, 0.4, float("nan")])
     monkeypatch.setattr(randomisation, "rank_agreement", lambda *_: next(rhos))
     result = randomisation.evaluate([classifier()] * 2, "attention")
@@ -150,7 +176,13 @@ def test_a_classifier_goes_on_explaining_the_class_of_the_trained_model() -> Non
 
 def test_random_models_go_with_their_lens_and_follow_its_weights() -> None:
     torch.manual_seed(0)
-    config = hf.BertConfig(vocab_size=20, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    config = hf.BertConfig(
+        vocab_size=20,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
     one = Lens(hf.BertModel(config).eval())
     names = frozenset({"encoder.layer.0.attention.self.query.weight"})
     first = random_lens(one, names, 0)

@@ -19,17 +19,37 @@ FOUR = ("[CLS]", "[SEP]", ",", ".")
 
 # Ferrando et al. (2022), figure 6: the means that their program wrote
 PUBLISHED = {
-    "bert": {"raw": 0.63580318, "rollout": 0.93424567, "norm": 0.8526906, "ours": 0.2884935, "grad": 0.52485932},
-    "distilbert": {"raw": 0.58079148, "rollout": 0.90392428, "norm": 0.81440174, "grad": 0.48277366},
+    "bert": {
+        "raw": 0.63580318,
+        "rollout": 0.93424567,
+        "norm": 0.8526906,
+        "ours": 0.2884935,
+        "grad": 0.52485932,
+    },
+    "distilbert": {
+        "raw": 0.58079148,
+        "rollout": 0.90392428,
+        "norm": 0.81440174,
+        "grad": 0.48277366,
+    },
 }
 
 
-@pytest.mark.parametrize(("model", "method"), [(model, method) for model, rows in PUBLISHED.items() for method in rows])
-def test_the_released_attributions_give_the_published_ranks(shared: Path, model: str, method: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "method"), [(model, method) for model, rows in PUBLISHED.items() for method in rows]
+)
+def test_the_released_attributions_give_the_published_ranks(
+    shared: Path, model: str, method: str
+) -> None:
     seen = []
     for row in released(shared, model):
         places = places_by_token(np.array(row[method]), row["tokens"], FOUR, "ferrando2022")
-        seen.append({"value": float(np.mean([p for found in places.values() for p in found])), "places": places})
+        seen.append(
+            {
+                "value": float(np.mean([p for found in places.values() for p in found])),
+                "places": places,
+            }
+        )
     result = special_token_rank.conclude(seen, variant="ferrando2022")
     assert result.value == pytest.approx(PUBLISHED[model][method], abs=2e-4)
     assert result.interval[0] < result.value < result.interval[1]
@@ -56,14 +76,21 @@ def test_special_tokens_of_the_bundled_models() -> None:
     assert set(result.details["tokens"]) == {"[CLS]", "[SEP]", "."}  # not the mask
     assert result.details["counts"] == {"[CLS]": 4, "[SEP]": 4, ".": 4}
     row, labels = cases()[0].target_row("attention"), cases()[0].row.labels
-    expected = np.mean([(rankdata(row)[labels.index(token)] - 1) / (len(row) - 1) for token in ("[CLS]", "[SEP]", ".")])
+    expected = np.mean(
+        [
+            (rankdata(row)[labels.index(token)] - 1) / (len(row) - 1)
+            for token in ("[CLS]", "[SEP]", ".")
+        ]
+    )
     assert result.per_example[0] == pytest.approx(expected)
     assert result.direction == "neither"
     assert set(special_token_rank.evaluate(cases("causal"), "alti").details["tokens"]) == {"<s>"}
 
 
 def test_a_text_without_such_tokens_has_no_number() -> None:
-    result = special_token_rank.conclude([{"value": math.nan, "places": {}}, {"value": 0.5, "places": {".": [0.5]}}])
+    result = special_token_rank.conclude(
+        [{"value": math.nan, "places": {}}, {"value": 0.5, "places": {".": [0.5]}}]
+    )
     assert result.value == 0.5
     assert np.isnan(result.per_example[0])
 

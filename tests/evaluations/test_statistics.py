@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from mixlens.evaluations import _statistics
-from mixlens.evaluations._statistics import adjusted, difference_p, interval_of, known_mean, spearman
+from mixlens.evaluations import statistics as _statistics
+from mixlens.evaluations.statistics import adjusted, difference_p, interval_of, known_mean, spearman
 
 _numbers = st.integers(-5, 5).map(float)  # with many ties
 
 
-@given(st.integers(2, 12).flatmap(lambda n: st.tuples(*[arrays(np.float64, n, elements=_numbers)] * 2)))
+@given(
+    st.integers(2, 12).flatmap(lambda n: st.tuples(*[arrays(np.float64, n, elements=_numbers)] * 2))
+)
 def test_spearman_is_scipys(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = pair
     found = spearman(a, b)
@@ -37,7 +39,9 @@ def test_a_mean_over_known_entries() -> None:
     assert math.isnan(found[2])
 
 
-def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(_statistics, "RESAMPLES", 300)
     generator = np.random.default_rng(0)
     hits = 0
@@ -50,7 +54,11 @@ def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(monkeypatch
 def test_the_interval_is_scipys_percentile_bootstrap() -> None:
     values = np.random.default_rng(3).normal(size=80)
     theirs = stats.bootstrap(
-        (values,), np.mean, method="percentile", n_resamples=2000, random_state=np.random.default_rng(1)
+        (values,),
+        np.mean,
+        method="percentile",
+        n_resamples=2000,
+        random_state=np.random.default_rng(1),
     ).confidence_interval
     assert interval_of(values) == pytest.approx((theirs.low, theirs.high), abs=0.03)
 
@@ -59,7 +67,11 @@ def test_an_interval_takes_a_statistic_and_a_seed() -> None:
     values = np.random.default_rng(0).normal(size=(40, 2))
     low, high = interval_of(values, lambda drawn: float(np.median(drawn[:, 0])))
     assert low <= np.median(values[:, 0]) <= high
-    assert interval_of(values[:, 0], seed=1) == interval_of(values[:, 0], seed=1) != interval_of(values[:, 0], seed=2)
+    assert (
+        interval_of(values[:, 0], seed=1)
+        == interval_of(values[:, 0], seed=1)
+        != interval_of(values[:, 0], seed=2)
+    )
 
 
 def test_one_example_has_no_interval() -> None:
@@ -68,7 +80,10 @@ def test_one_example_has_no_interval() -> None:
 
 def test_under_the_null_p_values_are_uniform() -> None:
     generator = np.random.default_rng(0)
-    found = [difference_p(generator.normal(size=25), generator.normal(size=25), seed=number) for number in range(150)]
+    found = [
+        difference_p(generator.normal(size=25), generator.normal(size=25), seed=number)
+        for number in range(150)
+    ]
     assert stats.kstest(found, "uniform").pvalue > 0.01
     assert np.mean(np.array(found) <= 0.1) == pytest.approx(0.1, abs=0.07)
 
@@ -91,7 +106,8 @@ def test_p_of_equal_of_clearly_different_and_of_no_pairs() -> None:
 
 
 def test_holm_by_hand() -> None:
-    # in order .01, .02, .03, .04: times 4, 3, 2, 1 = .04, .06, .06, .04, and none below the one before it
+    # in order .01, .02, .03, .04: times 4, 3, 2, 1 = .04, .06, .06, .04, and none below the one
+    # before it
     assert adjusted([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
     assert adjusted([0.5, 0.9]) == pytest.approx([1.0, 1.0])
     with_nan = adjusted([0.01, math.nan, 0.04])  # what was not asked is not corrected for

@@ -15,7 +15,9 @@ from mixlens.identifiability.tokens import Training
 from tests.evaluations.model_cases import bundled_cases, random_case
 
 
-def _texts(count: int = 12, layers: int = 3, width: int = 8, seed: int = 0, noise: float = 0.1) -> list[dict[str, np.ndarray]]:
+def _texts(
+    count: int = 12, layers: int = 3, width: int = 8, seed: int = 0, noise: float = 0.1
+) -> list[dict[str, np.ndarray]]:
     """Layers that turn the input a little more each, with noise."""
     random = np.random.default_rng(seed)
     turn = np.linalg.qr(random.normal(size=(width, width)))[0]
@@ -28,7 +30,9 @@ def _texts(count: int = 12, layers: int = 3, width: int = 8, seed: int = 0, nois
     return found
 
 
-def _naive_rate(texts: list[dict[str, np.ndarray]], layer: int, offset: int, metric: str, single: bool = False) -> float:
+def _naive_rate(
+    texts: list[dict[str, np.ndarray]], layer: int, offset: int, metric: str, single: bool = False
+) -> float:
     hits = []
     for text in texts:
         states = text["states"]
@@ -44,7 +48,10 @@ def _naive_rate(texts: list[dict[str, np.ndarray]], layer: int, offset: int, met
 def test_the_naive_rate_with_loops(metric: str, offset: int) -> None:
     texts = _texts()
     result = token_identifiability.conclude(texts, probe="naive", metric=metric, offset=offset)
-    slow = [_naive_rate(texts, layer, offset, "cosine" if metric == "cosine" else "euclidean") for layer in range(3)]
+    slow = [
+        _naive_rate(texts, layer, offset, "cosine" if metric == "cosine" else "euclidean")
+        for layer in range(3)
+    ]
     assert np.allclose(result.details["layers"], slow)
     assert math.isclose(result.value, slow[-1])
 
@@ -52,7 +59,10 @@ def test_the_naive_rate_with_loops(metric: str, offset: int) -> None:
 def test_from_each_layer_to_its_own_input() -> None:
     texts = _texts()
     result = token_identifiability.conclude(texts, probe="naive", single=True)
-    assert np.allclose(result.details["layers"], [_naive_rate(texts, layer, 0, "cosine", single=True) for layer in (1, 2)])
+    assert np.allclose(
+        result.details["layers"],
+        [_naive_rate(texts, layer, 0, "cosine", single=True) for layer in (1, 2)],
+    )
     assert result.details["layer"].tolist() == [1, 2]
     turned = token_identifiability.conclude(texts, probe="ridge", single=True, folds=4)
     assert (turned.details["layers"] > result.details["layers"] + 0.2).all()
@@ -93,7 +103,9 @@ def test_one_split_tests_some_sentences_only() -> None:
 
 def test_order_does_not_matter_and_seeds_do() -> None:
     texts = _texts(noise=0.8)
-    first, backwards = (token_identifiability.conclude(some, folds=2) for some in (texts, texts[::-1]))
+    first, backwards = (
+        token_identifiability.conclude(some, folds=2) for some in (texts, texts[::-1])
+    )
     assert np.array_equal(first.per_example, backwards.per_example[::-1])
     assert np.array_equal(first.details["layers"], backwards.details["layers"])
     other = token_identifiability.conclude(texts, folds=2, seed=5)
@@ -106,7 +118,12 @@ def test_no_token_of_a_tested_sentence_trains_its_probe() -> None:
     texts = []
     for _ in range(30):
         inputs = random.normal(size=(6, 8))
-        texts.append({"states": np.stack([inputs, inputs @ np.linalg.qr(random.normal(size=(8, 8)))[0]]), "layer": np.arange(2)})
+        texts.append(
+            {
+                "states": np.stack([inputs, inputs @ np.linalg.qr(random.normal(size=(8, 8)))[0]]),
+                "layer": np.arange(2),
+            }
+        )
     result = token_identifiability.conclude(texts, folds=5)
     assert result.value < 0.35
     assert result.details["train_layers"][1] > result.value
@@ -160,7 +177,8 @@ def test_some_layers_only() -> None:
 
 def test_texts_too_short_for_an_offset_have_no_number() -> None:
     texts = [
-        {"states": text["states"][:, :1] if i == 0 else text["states"], "layer": text["layer"]} for i, text in enumerate(_texts())
+        {"states": text["states"][:, :1] if i == 0 else text["states"], "layer": text["layer"]}
+        for i, text in enumerate(_texts())
     ]
     result = token_identifiability.conclude(texts, probe="naive", offset=1)
     assert np.isnan(result.per_example[0])

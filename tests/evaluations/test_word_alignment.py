@@ -1,4 +1,6 @@
-"""Word alignment against hand-worked rates, a slow reading of the model's own attentions, and the rates of a real model."""
+"""Word alignment against hand-worked rates, a slow reading of the model's own attentions, and the
+rates of a real model.
+"""
 
 from __future__ import annotations
 
@@ -18,51 +20,83 @@ from mixlens.corpus.alignments import read_alignments
 from mixlens.corpus.examples import Aligned, Example
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.evaluations import word_alignment
-from mixlens.evaluations._case import Case
-from mixlens.evaluations._parallel import word_inputs
+from mixlens.evaluations.case import Case
+from mixlens.evaluations.parallel import word_inputs
 
-# ------------------------------------------------------------------------------------------------ a tiny model
+# ------------------------------------------------------------------------------------- a tiny model
 
 
 def spelling(before: str = "", byte_level: bool = False) -> PreTrainedTokenizerFast:
-    """Every character is a token, and so is the mark of a new word; `before` is a special token in front of each text."""
+    """Every character is a token, and so is the mark of a new word; `before` is a special token in
+    front of each text.
+    """
     marks = "Ġ" if byte_level else "▁"
     alphabet = ["<pad>", "</s>", "<unk>", "<de>", marks, *"abcdefghijklmnopqrstuvwxyz"]
-    made = Tokenizer(models.BPE({piece: i for i, piece in enumerate(alphabet)}, [], unk_token="<unk>"))
+    made = Tokenizer(
+        models.BPE({piece: i for i, piece in enumerate(alphabet)}, [], unk_token="<unk>")
+    )
     if byte_level:
-        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        made.pre_tokenizer, made.decoder = (
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            decoders.ByteLevel(),
+        )
     else:
         made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     made.post_processor = processors.TemplateProcessing(
         single=f"{before} $A </s>".strip(), special_tokens=[("</s>", 1), ("<de>", 3)]
     )
-    return PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
 
 
 def tiny(tokenizer: Any) -> Lens:
     torch.manual_seed(0)
-    sizes = {f"{side}_{name}": n for side in ("encoder", "decoder") for name, n in {"layers": 2, "attention_heads": 2}.items()}
+    sizes = {
+        f"{side}_{name}": n
+        for side in ("encoder", "decoder")
+        for name, n in {"layers": 2, "attention_heads": 2}.items()
+    }
     config = MarianConfig(
-        vocab_size=31, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=64, pad_token_id=0, eos_token_id=1,
-        decoder_start_token_id=0, init_std=0.6, attn_implementation="eager", **sizes,
-    )  # fmt: skip
+        vocab_size=31,
+        d_model=16,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        init_std=0.6,
+        attn_implementation="eager",
+        **sizes,
+    )
     return Lens(MarianMTModel(config).double().eval(), tokenizer)
 
 
 PAIR = Aligned(
-    name="here:1", text="ein hund bellt nie", pair="a dog never barks", source=("ein", "hund", "bellt", "nie"),
-    target=("a", "dog", "never", "barks"), sure=frozenset({(0, 0), (1, 1), (2, 3)}), possible=frozenset({(3, 2)}),
-)  # fmt: skip
+    name="here:1",
+    text="ein hund bellt nie",
+    pair="a dog never barks",
+    source=("ein", "hund", "bellt", "nie"),
+    target=("a", "dog", "never", "barks"),
+    sure=frozenset({(0, 0), (1, 1), (2, 3)}),
+    possible=frozenset({(3, 2)}),
+)
 
 
 def slow_links(lens: Lens, pair: Aligned, setting: str, eos: str) -> list[set[tuple[int, int]]]:
-    """The protocol word by word and piece by piece, from the attentions that the model itself gives out."""
+    """The protocol word by word and piece by piece, from the attentions that the model itself gives
+    out.
+    """
 
     def spelled(words: Sequence[str]) -> list[list[int]]:
         return [lens.tokenizer(word)["input_ids"][:-1] for word in words]  # without the end mark
 
     source, target = spelled(pair.source), spelled(pair.target)
-    given, consumed = [*(piece for word in source for piece in word), 1], [0, *(piece for word in target for piece in word)]
+    given, consumed = (
+        [*(piece for word in source for piece in word), 1],
+        [0, *(piece for word in target for piece in word)],
+    )
     with torch.no_grad():
         inputs = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([consumed])}
         attentions = lens.model(**inputs, output_attentions=True).cross_attentions
@@ -92,11 +126,16 @@ def slow_links(lens: Lens, pair: Aligned, setting: str, eos: str) -> list[set[tu
 def test_links_are_those_of_the_slow_reading(setting: str, eos: str) -> None:
     lens = tiny(spelling())
     case = Case(lens, PAIR)
-    found = word_alignment.hard_alignments(*word_alignment.soft_alignment(case, "attention", setting=setting), eos=eos)
+    found = word_alignment.hard_alignments(
+        *word_alignment.soft_alignment(case, "attention", setting=setting), eos=eos
+    )
     expected = slow_links(lens, PAIR, setting, eos)
     assert found == expected
     counts = word_alignment.observe(case, "attention", setting=setting, eos=eos)["counts"]
-    assert counts == [(len(links), len(links & PAIR.sure), len(links & (PAIR.sure | PAIR.possible)), 3) for links in expected]
+    assert counts == [
+        (len(links), len(links & PAIR.sure), len(links & (PAIR.sure | PAIR.possible)), 3)
+        for links in expected
+    ]
 
 
 def test_the_settings_read_other_rows_of_one_map() -> None:
@@ -110,7 +149,9 @@ def test_the_settings_read_other_rows_of_one_map() -> None:
         for number, (start, stop) in enumerate(inputs.target):
             rows = maps[:, start - shift : stop - shift].mean(1)
             for column, (first, last) in enumerate(inputs.source):
-                assert np.allclose(words[:, number, column], rows[:, first:last].sum(-1), rtol=0, atol=1e-14)
+                assert np.allclose(
+                    words[:, number, column], rows[:, first:last].sum(-1), rtol=0, atol=1e-14
+                )
             assert np.allclose(special[:, number, 0], rows[:, -1], rtol=0, atol=1e-14)
     assert len(case._maps) == 1
 
@@ -121,7 +162,9 @@ def test_an_explaining_measure_is_asked_for_every_piece() -> None:
     assert words.shape == (1, 4, 4)
     pieces = case.lens.tokenizer("dog")["input_ids"][:-1]
     rows = [
-        measure("gradient_norm", case.recording, site="encoder", position=2 + i, word=piece).scores[0, 0, 4:9]  # type: ignore[union-attr]
+        measure("gradient_norm", case.recording, site="encoder", position=2 + i, word=piece).scores[
+            0, 0, 4:9
+        ]  # type: ignore[union-attr]
         for i, piece in enumerate(pieces)
     ]
     assert np.allclose(words[0, 1, 1], np.mean([row.sum() for row in rows]))
@@ -134,7 +177,7 @@ def test_measures_of_cross_attention_give_a_rate(name: str) -> None:
     assert found.details["aer"].shape == (2,)
 
 
-# ------------------------------------------------------------------------------------------------------- words
+# -------------------------------------------------------------------------------------------- words
 
 
 def test_words_are_tokenised_alone_and_framed_by_the_special_tokens() -> None:
@@ -163,7 +206,10 @@ def test_the_blank_of_byte_level_pieces_belongs_to_the_word_after_it() -> None:
 def test_what_cannot_be_aligned_is_refused() -> None:
     lens = tiny(spelling())
     case = Case(lens, PAIR)
-    for wrong, message in (({"setting": "AWX"}, "AWI or AWO"), ({"eos": "keep"}, "drop or exclude")):
+    for wrong, message in (
+        ({"setting": "AWX"}, "AWI or AWO"),
+        ({"eos": "keep"}, "drop or exclude"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             word_alignment.observe(case, "attention", **wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="there is no measure"):
@@ -174,12 +220,14 @@ def test_what_cannot_be_aligned_is_refused() -> None:
         word_inputs(Lens.bundled(), PAIR)
     with pytest.raises(MissingTokenizer):
         word_inputs(Lens(lens.model), PAIR)
-    blank = Aligned(name="x", text="", source=("a", ""), target=("b",), sure=frozenset(), possible=frozenset())
+    blank = Aligned(
+        name="x", text="", source=("a", ""), target=("b",), sure=frozenset(), possible=frozenset()
+    )
     with pytest.raises(InvalidInput, match="no token of the word ''"):
         word_inputs(lens, blank)
 
 
-# ----------------------------------------------------------------------------------------------------- metrics
+# ------------------------------------------------------------------------------------------ metrics
 
 
 def test_error_rate_by_hand() -> None:
@@ -190,7 +238,9 @@ def test_error_rate_by_hand() -> None:
     assert word_alignment.error_rate(counts) == pytest.approx(1 - (2 + 3) / (4 + 3))
     assert word_alignment.precision(counts) == pytest.approx(3 / 4)
     assert word_alignment.recall(counts) == pytest.approx(2 / 3)
-    assert word_alignment.error_rate(np.array(word_alignment.link_counts(sure, sure, possible))) == 0
+    assert (
+        word_alignment.error_rate(np.array(word_alignment.link_counts(sure, sure, possible))) == 0
+    )
     assert math.isnan(word_alignment.error_rate(np.zeros(4)))
 
 
@@ -198,7 +248,9 @@ def test_hard_alignment_by_hand() -> None:
     words = np.array([[[0.1, 0.5, 0.2], [0.3, 0.1, 0.1], [0.0, 0.0, 0.0], [0.2, 0.2, 0.1]]])
     special = np.array([[[0.2], [0.5], [0.0], [0.1]]])
     assert word_alignment.hard_alignments(words, special) == [{(1, 0), (0, 3)}]
-    assert word_alignment.hard_alignments(words, special, eos="exclude") == [{(1, 0), (0, 1), (0, 3)}]
+    assert word_alignment.hard_alignments(words, special, eos="exclude") == [
+        {(1, 0), (0, 1), (0, 3)}
+    ]
     assert word_alignment.hard_alignments(words, special[..., :0]) == [{(1, 0), (0, 1), (0, 3)}]
 
 
@@ -211,7 +263,9 @@ def test_a_corpus_is_a_ratio_of_sums() -> None:
     assert found.per_example == pytest.approx([1, 0])
     assert (found.details["best_layer"], found.details["layer"]) == (0, 0)
     assert found.details["mean_aer"] == pytest.approx((2 - 26 / 21) / 2)
-    assert found.details["held_out_aer"] == pytest.approx(1 - (0 + 5) / (2 + 19))  # each half in the other's layer
+    assert found.details["held_out_aer"] == pytest.approx(
+        1 - (0 + 5) / (2 + 19)
+    )  # each half in the other's layer
     assert found.direction == "lower"
     second = word_alignment.conclude(seen, layer=1)
     assert (second.value, second.details["layer"]) == (pytest.approx(1 - 7 / 21), 1)
@@ -227,25 +281,39 @@ def test_the_interval_is_of_the_ratio() -> None:
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 40, 300)
     right = generator.binomial(lengths, 0.8)
-    found = word_alignment.conclude([{"counts": [[n, k, k, n]]} for n, k in zip(lengths, right, strict=True)])
+    found = word_alignment.conclude(
+        [{"counts": [[n, k, k, n]]} for n, k in zip(lengths, right, strict=True)]
+    )
     low, high = found.interval
     assert low < found.value < high
     width = 2 * 1.96 * math.sqrt(0.8 * 0.2 / lengths.sum())  # links fail independently here
     assert high - low == pytest.approx(width, rel=0.2)
 
 
-# ------------------------------------------------------------------------------------------------ a real model
+# ------------------------------------------------------------------------------------- a real model
 
 
-def measured_cases(lens: Lens, pairs: Sequence[Aligned], names: Sequence[str], batch: int = 24) -> list[Case]:
-    """Cases, in order, that know their maps already: recorded with others of like length, which saves most of the time."""
-    made, inputs = [Case(lens, pair) for pair in pairs], [word_inputs(lens, pair).tensors for pair in pairs]
+def measured_cases(
+    lens: Lens, pairs: Sequence[Aligned], names: Sequence[str], batch: int = 24
+) -> list[Case]:
+    """Cases, in order, that know their maps already: recorded with others of like length, which
+    saves most of the time.
+    """
+    made, inputs = (
+        [Case(lens, pair) for pair in pairs],
+        [word_inputs(lens, pair).tensors for pair in pairs],
+    )
     fill = {"input_ids": lens.model.config.pad_token_id, "attention_mask": 0, "labels": -100}
-    order = sorted(range(len(pairs)), key=lambda i: (inputs[i]["labels"].shape[1], inputs[i]["input_ids"].shape[1]))
+    order = sorted(
+        range(len(pairs)),
+        key=lambda i: (inputs[i]["labels"].shape[1], inputs[i]["input_ids"].shape[1]),
+    )
     for start in range(0, len(order), batch):
         some = order[start : start + batch]
         given = {
-            key: torch.nn.utils.rnn.pad_sequence([inputs[i][key][0] for i in some], batch_first=True, padding_value=value)
+            key: torch.nn.utils.rnn.pad_sequence(
+                [inputs[i][key][0] for i in some], batch_first=True, padding_value=value
+            )
             for key, value in fill.items()
         }
         recording = lens.record(given)
@@ -267,10 +335,16 @@ def test_rates_of_the_real_translation_model(shared: Path) -> None:
     model = MarianMTModel.from_pretrained(folder, dtype=torch.float32).eval()
     lens = Lens(model, MarianTokenizer.from_pretrained(folder))
     names = ("attention", "attention_norm")
-    pairs = [pair for pair in read_alignments(shared / "data" / "alignment_en_fr") if isinstance(pair, Aligned)]
+    pairs = [
+        pair
+        for pair in read_alignments(shared / "data" / "alignment_en_fr")
+        if isinstance(pair, Aligned)
+    ]
     cases = measured_cases(lens, pairs, names)
     for name in names:  # a pair alone says the same
-        assert word_alignment.observe(Case(lens, pairs[7]), name) == word_alignment.observe(cases[7], name)
+        assert word_alignment.observe(Case(lens, pairs[7]), name) == word_alignment.observe(
+            cases[7], name
+        )
     results = {
         (name, setting, eos): word_alignment.conclude(
             [word_alignment.observe(case, name, setting=setting, eos=eos) for case in cases]
@@ -285,8 +359,14 @@ def test_rates_of_the_real_translation_model(shared: Path) -> None:
         ("attention", "AWI", "exclude"): (0.130, 2),
         ("attention", "AWO", "drop"): (0.248, 4),
         ("attention", "AWO", "exclude"): (0.224, 4),
-        ("attention_norm", "AWI", "drop"): (0.110, 1),  # norms gain where links to the end mark are dropped
-        ("attention_norm", "AWI", "exclude"): (0.132, 1),  # and nothing where it is left out of the choice
+        ("attention_norm", "AWI", "drop"): (
+            0.110,
+            1,
+        ),  # norms gain where links to the end mark are dropped
+        ("attention_norm", "AWI", "exclude"): (
+            0.132,
+            1,
+        ),  # and nothing where it is left out of the choice
     }
     for key, (rate, layer) in expected.items():
         assert results[key].value == pytest.approx(rate, abs=0.005)

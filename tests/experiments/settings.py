@@ -16,7 +16,7 @@ from mixlens import corpus
 from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Aligned, Example, Labelled, Tagged
 from mixlens.experiments import module, names
-from mixlens.experiments._reproduce import reproduce
+from mixlens.experiments.reproduction import reproduce
 
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
 
@@ -26,7 +26,10 @@ TAGGED = (
         "She has never liked the green house , and he knows it .",
         "PRON AUX ADV VERB DET ADJ NOUN PUNCT CCONJ PRON VERB PRON PUNCT",
     ),
-    ("In the morning , two boys walked to the river .", "ADP DET NOUN PUNCT NUM NOUN VERB ADP DET NOUN PUNCT"),
+    (
+        "In the morning , two boys walked to the river .",
+        "ADP DET NOUN PUNCT NUM NOUN VERB ADP DET NOUN PUNCT",
+    ),
 )
 PAIRS = (
     ("the dog sees a cat", "ein hund sieht die katze", "0-0 1-1 2-2 3-3 4-4"),
@@ -40,7 +43,9 @@ def lens_for(needs: str, seed: int = 0) -> mixlens.Lens:
     if needs == "classifier":
         torch.manual_seed(seed)
         folder = str(BUNDLED / "masked")
-        model = transformers.BertForSequenceClassification.from_pretrained(folder, num_labels=2).eval()
+        model = transformers.BertForSequenceClassification.from_pretrained(
+            folder, num_labels=2
+        ).eval()
         return mixlens.Lens(model, transformers.AutoTokenizer.from_pretrained(folder))
     if needs == "translation":
         return _translation()
@@ -60,12 +65,26 @@ def _translation() -> mixlens.Lens:
     tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        clean_up_tokenization_spaces=False,
     )
     config = transformers.MarianConfig(
-        vocab_size=len(ids), d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
-        encoder_ffn_dim=48, decoder_ffn_dim=48, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, max_position_embeddings=64,
-    )  # fmt: skip
+        vocab_size=len(ids),
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        max_position_embeddings=64,
+    )
     torch.manual_seed(1)
     model = transformers.MarianMTModel(config).eval()
     with torch.no_grad():
@@ -100,12 +119,18 @@ def _tagged(number: int, text: str, tags: str) -> Tagged:
 def _aligned(number: int, source: str, target: str, links: str) -> Aligned:
     pairs: Any = frozenset(tuple(map(int, link.split("-"))) for link in links.split())
     return Aligned(
-        name=f"pair:{number}", text=source, pair=target, source=tuple(source.split()), target=tuple(target.split()),
-        sure=pairs, possible=pairs,
-    )  # fmt: skip
+        name=f"pair:{number}",
+        text=source,
+        pair=target,
+        source=tuple(source.split()),
+        target=tuple(target.split()),
+        sure=pairs,
+        possible=pairs,
+    )
 
 
-# Where the protocol trains probes or looks at every token exactly: the smallest setting that still runs.
+# Where the protocol trains probes or looks at every token exactly: the smallest setting that still
+# runs.
 _SHARES = {"probes": 4}
 FAST: dict[str, dict[str, Any]] = {
     "brunner2020/fig2a": {"probes": ("naive", "ridge"), "folds": 2},
@@ -114,7 +139,10 @@ FAST: dict[str, dict[str, Any]] = {
     "brunner2020/fig11": {"probes": ("naive", "ridge"), "folds": 2},
     "brunner2020/fig14": {"probe": "ridge", "folds": 2},
     "brunner2020/appD": {"probes": ("naive", "ridge"), "folds": 2, "attribution_probes": 4},
-    **dict.fromkeys((f"brunner2020/{name}" for name in ("fig3a", "fig3b", "fig4", "fig18", "fig19", "fig26")), _SHARES),
+    **dict.fromkeys(
+        (f"brunner2020/{name}" for name in ("fig3a", "fig3b", "fig4", "fig18", "fig19", "fig26")),
+        _SHARES,
+    ),
 }
 # Coarser than anyone would take them for a result.
 COARSE = {"hidden_token_attribution": {"probes": 4}, "integrated_gradients": {"steps": 5}}
@@ -122,7 +150,10 @@ TEXTS = 20
 
 
 def main(paper: str, out: str) -> None:
-    """Every experiment of a paper. A process of its own: the shape checks of the tests would make it several times slower."""
+    """Every experiment of a paper.
+
+    A process of its own: the shape checks of the tests would make it several times slower.
+    """
     torch.set_num_threads(1)
     for name in names():
         if name.startswith(f"{paper}/"):
@@ -130,7 +161,15 @@ def main(paper: str, out: str) -> None:
             data = dataset_for(spec.kinds[0], TEXTS) if spec.kinds else None
             other = lens_for(spec.needs, 1) if spec.compares else None
             start = time.process_time()
-            reproduce(name, lens_for(spec.needs), data, out=Path(out), other=other, measure_options=COARSE, **FAST.get(name, {}))
+            reproduce(
+                name,
+                lens_for(spec.needs),
+                data,
+                out=Path(out),
+                other=other,
+                measure_options=COARSE,
+                **FAST.get(name, {}),
+            )
             print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
 
 

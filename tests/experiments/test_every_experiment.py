@@ -1,4 +1,6 @@
-"""Every experiment runs on a small model, keeps its files, and names its numbers as the paper's are named."""
+"""Every experiment runs on a small model, keeps its files, and names its numbers as the paper's are
+named.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ import pytest
 
 from mixlens.errors import InvalidInput
 from mixlens.experiments import experiments, module, names, papers, resolved
-from mixlens.experiments._reproduce import reproduce
+from mixlens.experiments.reproduction import reproduce
 from tests.experiments.settings import COARSE, FAST, TEXTS, dataset_for, lens_for
 
 
 @pytest.fixture(scope="module", params=papers())
-def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def finished(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     """Every experiment of a paper, run on 20 texts."""
     out = tmp_path_factory.mktemp(request.param)
     command = [sys.executable, "-m", "tests.experiments.settings", request.param, str(out)]
@@ -49,7 +53,9 @@ def test_measured_numbers_go_by_the_names_of_the_published_ones(finished: tuple[
             assert set(spec.published) <= set(spec.models), name
             for numbers in spec.published.values():
                 assert set(numbers) <= set(result["numbers"]), name
-            assert all(pair["published"] is None for pair in result["numbers"].values()), "not the paper's own model"
+            assert all(pair["published"] is None for pair in result["numbers"].values()), (
+                "not the paper's own model"
+            )
 
 
 def test_a_finished_experiment_is_not_run_again(finished: tuple[str, Path]) -> None:
@@ -57,19 +63,40 @@ def test_a_finished_experiment_is_not_run_again(finished: tuple[str, Path]) -> N
     name = next(name for name in names() if name.startswith(f"{paper}/"))
     spec = module(name).SPEC
     data = dataset_for(spec.kinds[0], TEXTS)
-    again = reproduce(name, lens_for(spec.needs), data, out=out, measure_options=COARSE, **FAST.get(name, {}))
+    again = reproduce(
+        name, lens_for(spec.needs), data, out=out, measure_options=COARSE, **FAST.get(name, {})
+    )
     assert again.outcome is None
     with pytest.raises(InvalidInput, match="seed"):
-        reproduce(name, lens_for(spec.needs), data, out=out, measure_options=COARSE, seed=1, **FAST.get(name, {}))
+        reproduce(
+            name,
+            lens_for(spec.needs),
+            data,
+            out=out,
+            measure_options=COARSE,
+            seed=1,
+            **FAST.get(name, {}),
+        )
 
 
 def test_every_row_of_the_papers_is_there() -> None:
     wanted = {
-        "brunner2020": "fig1a fig1bc fig5 fig6 fig2a fig2b fig8 fig9 fig10 fig7 fig11 fig12 fig13 fig14 fig15 fig16 fig17 fig3a fig3b fig4 "
-        "fig18 fig19 fig20 fig21 fig22 fig23 fig24 fig25 fig26 fig27 fig28 fig29 fig30 fig31 fig32 fig33 fig34 fig35 fig36 fig37 appD",
-        "kobayashi2020": "table1 table4 fig3 table2 fig4 fig5 fig10 fig11 fig12 fig6 fig9 table3 fig7 fig8 fig13 fig14 fig15 fig16 fig17",
-        "ferrando2022": "table2 fig3 fig6 fig7 fig5 fig8 fig9 fig10 table1 table3 table4 table5 table6 table7 table8 table9",
-        "mohebbi2023": "data fig1 fig2 figA3 figA4 figA1 figA2 fig3 table2 table3 fig4 figA5 figA18",
+        "brunner2020": (
+            "fig1a fig1bc fig5 fig6 fig2a fig2b fig8 fig9 fig10 fig7 fig11 fig12 fig13 fig14 fig15"
+            " fig16 fig17 fig3a fig3b fig4 fig18 fig19 fig20 fig21 fig22 fig23 fig24 fig25 fig26"
+            " fig27 fig28 fig29 fig30 fig31 fig32 fig33 fig34 fig35 fig36 fig37 appD"
+        ),
+        "kobayashi2020": (
+            "table1 table4 fig3 table2 fig4 fig5 fig10 fig11 fig12 fig6 fig9 table3 fig7 fig8 fig13"
+            " fig14 fig15 fig16 fig17"
+        ),
+        "ferrando2022": (
+            "table2 fig3 fig6 fig7 fig5 fig8 fig9 fig10 table1 table3 table4 table5 table6 table7"
+            " table8 table9"
+        ),
+        "mohebbi2023": (
+            "data fig1 fig2 figA3 figA4 figA1 figA2 fig3 table2 table3 fig4 figA5 figA18"
+        ),
     }
     for paper, parts in wanted.items():
         for part in parts.split():

@@ -13,8 +13,8 @@ from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module
-from mixlens.experiments._interface import Setting
-from mixlens.experiments._reproduce import data_path, published, reproduce
+from mixlens.experiments.contracts import Setting
+from mixlens.experiments.reproduction import data_path, published, reproduce
 from tests.experiments.settings import dataset_for, lens_for
 
 
@@ -23,11 +23,17 @@ def _texts(count: int) -> list[Example]:
 
 
 def _without_mixing() -> mixlens.Lens:
-    """A BERT whose attention and feed-forward parts add next to nothing: every layer is the identity up to its norms."""
+    """A BERT whose attention and feed-forward parts add next to nothing: every layer is the
+    identity up to its norms.
+    """
     torch.manual_seed(0)
     lens = mixlens.Lens.bundled()
     config = transformers.BertConfig(
-        vocab_size=lens.model.config.vocab_size, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48
+        vocab_size=lens.model.config.vocab_size,
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=48,
     )
     model = transformers.BertModel(config).eval()
     with torch.no_grad():
@@ -52,13 +58,21 @@ def test_layers_that_mix_nothing_leave_every_token_itself() -> None:
 
 
 def test_contributions_of_the_context_sum_to_one() -> None:
-    table = module("brunner2020/fig4").run(Setting(lens_for("any"), _texts(3)), probes=4).tables["by_distance"]
+    table = (
+        module("brunner2020/fig4")
+        .run(Setting(lens_for("any"), _texts(3)), probes=4)
+        .tables["by_distance"]
+    )
     np.testing.assert_allclose(table.drop(columns="layer").sum(axis=1), 1, atol=1e-6)
 
 
 def test_the_input_is_told_from_itself() -> None:
     setting = Setting(lens_for("any"), _texts(8))
-    table = module("brunner2020/fig2a").run(setting, probes=("naive",), metrics=("cosine",), folds=2).tables["by_layer"]
+    table = (
+        module("brunner2020/fig2a")
+        .run(setting, probes=("naive",), metrics=("cosine",), folds=2)
+        .tables["by_layer"]
+    )
     assert table["naive, cosine"].iloc[0] == 1
 
 
@@ -71,7 +85,10 @@ def test_shares_of_weight_and_norm_sum_to_one() -> None:
 def test_a_model_agrees_with_itself() -> None:
     lens = lens_for("classifier")
     setting = Setting(
-        lens, dataset_for("classification", 3).examples, other=lens, measure_options={"integrated_gradients": {"steps": 4}}
+        lens,
+        dataset_for("classification", 3).examples,
+        other=lens,
+        measure_options={"integrated_gradients": {"steps": 4}},
     )
     table = module("ferrando2022/fig7").run(setting).tables["consistency"]
     np.testing.assert_allclose(table.spearman, 1, atol=1e-9)
@@ -80,7 +97,9 @@ def test_a_model_agrees_with_itself() -> None:
 def test_published_numbers_stand_beside_the_papers_own_model_and_data_only() -> None:
     spec = module("brunner2020/fig3a").SPEC
     own = "/data/glue/mrpc/dev.tsv"
-    assert published(spec, "google-bert/bert-base-uncased", own) == spec.published["bert-base-uncased"]
+    assert (
+        published(spec, "google-bert/bert-base-uncased", own) == spec.published["bert-base-uncased"]
+    )
     assert published(spec, "google-bert/bert-base-uncased", "/data/glue/sst2/dev.tsv") is None
     assert published(spec, "roberta-base", own) is None
 
@@ -97,7 +116,11 @@ def test_data_is_found_below_a_folder_of_data_sets(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("ferrando2022/table2", "classifier"), ("kobayashi2020/table3", "translation"), ("ferrando2022/fig7", "classifier")],
+    [
+        ("ferrando2022/table2", "classifier"),
+        ("kobayashi2020/table3", "translation"),
+        ("ferrando2022/fig7", "classifier"),
+    ],
 )
 def test_a_model_of_the_wrong_kind_is_refused(name: str, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
@@ -106,7 +129,9 @@ def test_a_model_of_the_wrong_kind_is_refused(name: str, reason: str) -> None:
 
 def test_data_of_the_wrong_kind_is_refused() -> None:
     with pytest.raises(InvalidInput, match="agreement examples"):
-        reproduce("mohebbi2023/fig1", lens_for("language"), Dataset("plain", "text", tuple(_texts(2))))
+        reproduce(
+            "mohebbi2023/fig1", lens_for("language"), Dataset("plain", "text", tuple(_texts(2)))
+        )
     with pytest.raises(InvalidInput, match="needs data"):
         reproduce("mohebbi2023/fig1", lens_for("language"))
 
@@ -130,7 +155,9 @@ def test_experiments_of_one_run_ask_only_once() -> None:
 
 
 def test_long_texts_are_cut_as_the_paper_does(tmp_path) -> None:
-    data = Dataset("long", "text", (Example(name="long:1", text="The dog saw the old man . " * 60), *_texts(2)))
+    data = Dataset(
+        "long", "text", (Example(name="long:1", text="The dog saw the old man . " * 60), *_texts(2))
+    )
     found = reproduce("brunner2020/fig1a", lens_for("any"), data)
     assert found.outcome is not None
     assert found.outcome.tables["by_text"].tokens.max() == 128

@@ -1,4 +1,8 @@
-"""A few examples to learn from. Plural subjects have a singular verb on purpose: the models know better, so they have something to learn."""
+"""A few examples to learn from.
+
+Plural subjects have a singular verb on purpose: the models know better, so they have something to
+learn.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,9 @@ def agreement() -> list[Agreement]:
         for place in _PLACES:
             head = f"The {subject} {place} "
             text, span, cue = f"{head}is old.", (len(head), len(head) + 2), (4, 4 + len(subject))
-            found.append(Agreement(name=text, text=text, place=span, foil="are", cues=(cue,), group=group))
+            found.append(
+                Agreement(name=text, text=text, place=span, foil="are", cues=(cue,), group=group)
+            )
     return found
 
 
@@ -24,5 +30,9 @@ def labelled(pairs: bool = False) -> list[Labelled]:
         for noun in ("story", "song", "king"):
             for word, label in ((good, "fine"), (bad, "awful")):
                 text = f"This is a {word} {noun} about the house."
-                found.append(Labelled(name=text, text=text, pair="It is long." if pairs else None, label=label))
+                found.append(
+                    Labelled(
+                        name=text, text=text, pair="It is long." if pairs else None, label=label
+                    )
+                )
     return found

@@ -1,4 +1,6 @@
-"""Classifiers from the bundled models: they learn, keep their class names, load again, and are measured."""
+"""Classifiers from the bundled models: they learn, keep their class names, load again, and are
+measured.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,16 @@ def lens() -> Lens:
 def folder(lens: Lens, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of pairs, saved."""
     found = tmp_path_factory.mktemp("saved") / "classifier"
-    result = classifier_finetuned(lens, labelled(pairs=True), labelled(pairs=True), settings=FAST, out=found)
+    result = classifier_finetuned(
+        lens, labelled(pairs=True), labelled(pairs=True), settings=FAST, out=found
+    )
     history = result.report["history"]
     assert history[-1]["loss"] < history[0]["loss"] / 2
-    assert result.report["scores"]["after"]["accuracy"] > 0.9 > result.report["scores"]["before"]["accuracy"]
+    assert (
+        result.report["scores"]["after"]["accuracy"]
+        > 0.9
+        > result.report["scores"]["before"]["accuracy"]
+    )
     assert result.report["scores"]["after"]["matthews"] > 0.8
     assert result.report["data"]["held_out_texts_also_trained_on"] == 24
     assert result.report["data"]["new_parts"] == ["bert.pooler.dense", "classifier"]
@@ -68,24 +76,35 @@ def test_the_layers_are_those_of_the_given_model(lens: Lens) -> None:
     theirs = lens.model.bert.state_dict()
     assert theirs
     assert all(torch.equal(model.bert.state_dict()[name], value) for name, value in theirs.items())
-    assert all(a is not b for a, b in zip(model.bert.parameters(), lens.model.bert.parameters(), strict=False))
+    assert all(
+        a is not b
+        for a, b in zip(model.bert.parameters(), lens.model.bert.parameters(), strict=False)
+    )
     assert lens.model.config.id2label != model.config.id2label
     bare, fresh = classifier(Lens(lens.model.bert, lens.tokenizer), ["no", "yes"], FAST)
     assert fresh == ["bert.pooler.dense", "classifier"]
-    assert torch.equal(bare.bert.embeddings.word_embeddings.weight, theirs["embeddings.word_embeddings.weight"])
+    assert torch.equal(
+        bare.bert.embeddings.word_embeddings.weight, theirs["embeddings.word_embeddings.weight"]
+    )
 
 
 def test_a_causal_model_reads_the_class_off_its_last_real_token() -> None:
     given = Lens.bundled("causal")
     given.tokenizer.pad_token = None  # as many causal models come
-    found = classifier_finetuned(given, labelled(), labelled(), settings=replace(FAST, epochs=8, rate=3e-4))
+    found = classifier_finetuned(
+        given, labelled(), labelled(), settings=replace(FAST, epochs=8, rate=3e-4)
+    )
     assert given.tokenizer.pad_token is None
     assert found.report["scores"]["after"]["accuracy"] > 0.9
     long, short = "This is a great story about the old house.", "This is a bad king."
     model, tokenizer = found.lens.model, found.lens.tokenizer
     with torch.inference_mode():
-        both = model(**tokenizer([long, short], return_tensors="pt", padding=True, padding_side="right")).logits
-        alone = torch.cat([model(**tokenizer(text, return_tensors="pt")).logits for text in (long, short)])
+        both = model(
+            **tokenizer([long, short], return_tensors="pt", padding=True, padding_side="right")
+        ).logits
+        alone = torch.cat(
+            [model(**tokenizer(text, return_tensors="pt")).logits for text in (long, short)]
+        )
     assert torch.allclose(both, alone, atol=1e-4)
 
 
@@ -122,5 +141,7 @@ def test_matthews_correlation_is_scikit_learns() -> None:
     chance = np.random.default_rng(0)
     for classes in (2, 3):
         answers, chosen = chance.integers(0, classes, (2, 50)).tolist()
-        assert matthews(answers, chosen) == pytest.approx(metrics.matthews_corrcoef(answers, chosen))
+        assert matthews(answers, chosen) == pytest.approx(
+            metrics.matthews_corrcoef(answers, chosen)
+        )
     assert matthews([0, 1, 1], [1, 1, 1]) == 0

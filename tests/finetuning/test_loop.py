@@ -1,4 +1,6 @@
-"""The loop: the same seed gives the same weights, a killed run ends where an uninterrupted one does, a wrong setting is refused."""
+"""The loop: the same seed gives the same weights, a killed run ends where an uninterrupted one
+does, a wrong setting is refused.
+"""
 
 from __future__ import annotations
 
@@ -61,14 +63,24 @@ def test_the_same_seed_gives_the_same_weights(whole: Path, lens: Lens) -> None:
     saved = Lens.from_pretrained(str(whole)).model.state_dict()
     torch.rand(7)  # the caller's chance plays no part
     for seed, same in ((5, True), (6, False)):
-        found = prompt_finetuned(lens, agreement(), settings=replace(RUN, seed=seed)).lens.model.state_dict()
+        found = prompt_finetuned(
+            lens, agreement(), settings=replace(RUN, seed=seed)
+        ).lens.model.state_dict()
         assert all(torch.equal(found[name], value) for name, value in saved.items()) == same
 
 
-def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(whole: Path, lens: Lens, tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
+    whole: Path, lens: Lens, tmp_path: Path
+) -> None:
     folder = tmp_path / "killed"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [file.name for file in folder.iterdir()] == [NAME]
     with pytest.raises(InvalidInput, match="another run"):
@@ -86,7 +98,9 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(whole: Pa
     assert found["scores"] == expected["scores"]
 
 
-def test_the_folder_says_how_it_was_made_and_is_not_overwritten(whole: Path, lens: Lens, tmp_path: Path) -> None:
+def test_the_folder_says_how_it_was_made_and_is_not_overwritten(
+    whole: Path, lens: Lens, tmp_path: Path
+) -> None:
     report = json.loads((whole / DESCRIPTION).read_text())
     assert report["kind"] == "prompt"
     assert report["model"]["from"] == "mixlens/bundled/masked"
@@ -144,7 +158,9 @@ def test_every_example_is_used_once_an_epoch(lens: Lens) -> None:
     settings = replace(RUN, batch=5)
     batches = _batches(items, settings, 0)
     assert sorted(len(batch) for batch in batches) == [2, 5, 5]
-    assert sorted(item.name for batch in batches for item in batch) == sorted(item.name for item in items)
+    assert sorted(item.name for batch in batches for item in batch) == sorted(
+        item.name for item in items
+    )
     assert batches == _batches(items, settings, 0) != _batches(items, settings, 1)
 
 

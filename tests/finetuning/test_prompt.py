@@ -1,4 +1,6 @@
-"""Prompt fine-tuning of the bundled models: it learns, it leaves the given model alone, it says what it cannot ask."""
+"""Prompt fine-tuning of the bundled models: it learns, it leaves the given model alone, it says
+what it cannot ask.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,16 @@ def causal() -> Lens:
 
 
 @pytest.mark.parametrize("name", ["lens", "causal"])
-def test_it_learns_and_the_given_model_stays_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+def test_it_learns_and_the_given_model_stays_as_it_was(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     given: Lens = request.getfixturevalue(name)
     before = {key: value.clone() for key, value in given.model.state_dict().items()}
     chance = torch.get_rng_state()
     found = prompt_finetuned(given, agreement(), settings=FAST)
-    assert found.report["scores"]["before"]["accuracy"] < 0.7  # plural subjects with a singular verb
+    assert (
+        found.report["scores"]["before"]["accuracy"] < 0.7
+    )  # plural subjects with a singular verb
     assert found.report["scores"]["after"]["accuracy"] == 1
     losses = [epoch["loss"] for epoch in found.report["history"]]
     assert losses[-1] < losses[0] / 2
@@ -55,27 +61,43 @@ def test_in_place_trains_the_given_model() -> None:
 
 
 @pytest.mark.parametrize("name", ["lens", "causal"])
-def test_the_choice_in_a_batch_is_that_of_each_text_alone(name: str, request: pytest.FixtureRequest) -> None:
-    """Padding and places: what is asked in a batch of different lengths is what the lens itself measures."""
+def test_the_choice_in_a_batch_is_that_of_each_text_alone(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    """Padding and places: what is asked in a batch of different lengths is what the lens itself
+    measures.
+    """
     given: Lens = request.getfixturevalue(name)
     sentences = agreement()[:3]
     reasons: Counter[str] = Counter()
     items = prompts(given, sentences, 128, reasons)
     assert not reasons
     assert len({len(item.inputs["input_ids"]) for item in items}) == 1  # so one is cut short
-    items[0] = replace(items[0], inputs={key: value[1:] for key, value in items[0].inputs.items()}, place=items[0].place - 1)
+    items[0] = replace(
+        items[0],
+        inputs={key: value[1:] for key, value in items[0].inputs.items()},
+        place=items[0].place - 1,
+    )
     with torch.inference_mode():
         together = choices(given.model(**padded(items, given.tokenizer.pad_token_id)).logits, items)
-        alone = torch.cat([choices(given.model(**padded([item], 0)).logits, [item]) for item in items])
+        alone = torch.cat(
+            [choices(given.model(**padded([item], 0)).logits, [item]) for item in items]
+        )
     assert torch.allclose(together, alone, atol=1e-4)
     text = (
-        sentences[1].text[: sentences[1].place[0]].rstrip() if name == "causal" else sentences[1].text.replace(" is ", " [MASK] ")
+        sentences[1].text[: sentences[1].place[0]].rstrip()
+        if name == "causal"
+        else sentences[1].text.replace(" is ", " [MASK] ")
     )
     with torch.inference_mode():
         logits = given.model(**given.tokenizer(text, return_tensors="pt")).logits[0]
     spelled = [" is", " are"] if name == "causal" else ["is", "are"]
     words = [given.tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in spelled]
-    place = -1 if name == "causal" else given.tokenizer(text)["input_ids"].index(given.tokenizer.mask_token_id)
+    place = (
+        -1
+        if name == "causal"
+        else given.tokenizer(text)["input_ids"].index(given.tokenizer.mask_token_id)
+    )
     assert torch.allclose(together[1], logits[place, words], atol=1e-4)
 
 
@@ -92,11 +114,19 @@ def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
     plain = agreement()[0]
     split = replace(plain, foil="unpronounceableness")
     same = replace(plain, foil="Is")  # the tokenizer knows lower case only
-    first = replace(plain, text=plain.text[plain.place[0] :], place=(0, plain.place[1] - plain.place[0]), cues=())
+    first = replace(
+        plain,
+        text=plain.text[plain.place[0] :],
+        place=(0, plain.place[1] - plain.place[0]),
+        cues=(),
+    )
     later = replace(plain, cues=((plain.place[1] + 1, plain.place[1] + 4),))
     reasons: Counter[str] = Counter()
     assert len(prompts(lens, [plain, split, same, first, later], 128, reasons)) == 3
-    assert reasons == {"target or foil is not one token": 1, "target and foil are the same token": 1}
+    assert reasons == {
+        "target or foil is not one token": 1,
+        "target and foil are the same token": 1,
+    }
     reasons.clear()
     assert len(prompts(causal, [plain, first, later], 128, reasons)) == 1
     assert reasons == {"the target is the first word": 1, "a cue stands after the target": 1}
@@ -137,5 +167,11 @@ def test_real_examples(lens: Lens, shared: Path) -> None:
     examples = corpus.read(shared / "data" / "blimp_cues", sample=40)
     found = prompt_finetuned(lens, examples, settings=replace(FAST, epochs=1, rate=3e-5, batch=16))
     assert found.report["data"]["trained_on"] + found.report["data"]["held_out"] >= 35
-    assert set(found.report["scores"]["before"]["by_group"]) == {"ana", "dna", "dnaa", "darn", "rpsv"}
+    assert set(found.report["scores"]["before"]["by_group"]) == {
+        "ana",
+        "dna",
+        "dnaa",
+        "darn",
+        "rpsv",
+    }
     assert found.report["scores"]["before"]["accuracy"] > 0.85

@@ -9,7 +9,11 @@ import pytest
 import torch
 
 from mixlens import InvalidInput, Lens
-from mixlens.identifiability.attention import alternative_attention, attention_bounds, identifiability
+from mixlens.identifiability.attention import (
+    alternative_attention,
+    attention_bounds,
+    identifiability,
+)
 from tests.measures import models, oracles
 
 
@@ -18,7 +22,9 @@ from tests.measures import models, oracles
 def test_the_report_agrees_with_the_loops(name, site, length):
     table = identifiability(models.recording(name, length), site)
     assert dict(table.sizes) == {"layer": 2, "head": 4}
-    for layer, block in enumerate(oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)):
+    for layer, block in enumerate(
+        oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
+    ):
         effective = oracles.effective_attention(block)
         for head in range(4):
             line = table.sel(layer=layer, head=head)
@@ -26,31 +32,44 @@ def test_the_report_agrees_with_the_loops(name, site, length):
             with_ones = torch.cat([t, torch.ones(len(t), 1, dtype=t.dtype)], 1)
             assert int(line["rank"]) == int(torch.linalg.matrix_rank(t))
             assert int(line["null_dimension"]) == len(t) - int(torch.linalg.matrix_rank(t))
-            assert int(line["null_dimension_simplex"]) == len(t) - int(torch.linalg.matrix_rank(with_ones))
+            assert int(line["null_dimension_simplex"]) == len(t) - int(
+                torch.linalg.matrix_rank(with_ones)
+            )
             raw, left = block.attention[head], effective[head]
             if block.causal:
                 visible = torch.ones_like(raw).tril().bool()
                 raw, left = raw[visible], left[visible]
             share = float(((raw - left) ** 2).sum() / (raw**2).sum())
             assert abs(float(line["null_share"]) - share) < 1e-10
-            assert abs(float(line["pearson"]) - np.corrcoef(raw.flatten(), left.flatten())[0, 1]) < 1e-10
+            assert (
+                abs(float(line["pearson"]) - np.corrcoef(raw.flatten(), left.flatten())[0, 1])
+                < 1e-10
+            )
 
 
 def test_several_rows_give_a_table_each_and_padding_does_not_show():
-    tables = identifiability(Lens(models.build("bert")).record(models.padded_inputs("bert", [14, 5])))
+    tables = identifiability(
+        Lens(models.build("bert")).record(models.padded_inputs("bert", [14, 5]))
+    )
     for row, length in enumerate([14, 5]):
         alone = identifiability(models.recording("bert", length, seed=row))
         for name in alone:
             np.testing.assert_allclose(tables[row][name], alone[name], atol=1e-10)
 
 
-def layer_output(recorded, layer: int, head: int, target: int, weights: np.ndarray, site: str | None) -> torch.Tensor:
-    """What the whole layer returns for the target with another row of attention, by running it with another attention output."""
+def layer_output(
+    recorded, layer: int, head: int, target: int, weights: np.ndarray, site: str | None
+) -> torch.Tensor:
+    """What the whole layer returns for the target with another row of attention, by running it with
+    another attention output.
+    """
     kind = "cross" if site == "cross" else "self"
     found = recorded.layers(site)[layer].site(kind)
     attention = found.weights.clone()
     attention[0, head, target, :] = torch.from_numpy(weights).to(attention)
-    projected = (attention @ found.values).transpose(1, 2).flatten(2) @ found.output_weight.flatten(0, 1) + found.output_bias
+    projected = (attention @ found.values).transpose(1, 2).flatten(2) @ found.output_weight.flatten(
+        0, 1
+    ) + found.output_bias
     return recorded.layers(site)[layer].rerun(attention_output=projected, kind=kind)[0, target]
 
 
@@ -64,8 +83,14 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(name, site
     assert found.output_error < 1e-8
     row = target % (5 if site in ("decoder", "cross") and name == "bart" else 14)
     expected = layer_output(recorded, 1, 2, row, found.original, site)
-    torch.testing.assert_close(layer_output(recorded, 1, 2, row, found.weights, site), expected, atol=1e-7, rtol=0)
-    visible = row + 1 if recorded.layers(site)[1].site("cross" if site == "cross" else "self").structure.causal else 14
+    torch.testing.assert_close(
+        layer_output(recorded, 1, 2, row, found.weights, site), expected, atol=1e-7, rtol=0
+    )
+    visible = (
+        row + 1
+        if recorded.layers(site)[1].site("cross" if site == "cross" else "self").structure.causal
+        else 14
+    )
     assert not found.weights[visible:].any()
     if visible > 5:  # rank of [T, 1]: then there is another one
         assert found.distance > 0.05
@@ -75,12 +100,16 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(name, site
 
 def test_more_starts_never_bring_it_nearer():
     recorded = models.recording("bert", 14)
-    near, far = (alternative_attention(recorded, 0, 0, 3, starts=starts).distance for starts in (1, 12))
+    near, far = (
+        alternative_attention(recorded, 0, 0, 3, starts=starts).distance for starts in (1, 12)
+    )
     assert far >= near
     assert alternative_attention(recorded, 0, 0, 3, starts=12).distance == far
 
 
-@pytest.mark.parametrize(("name", "target"), [("bert", 4), ("llama", 13), ("llama", 6), ("bart", 2)])
+@pytest.mark.parametrize(
+    ("name", "target"), [("bert", 4), ("llama", 13), ("llama", 6), ("bart", 2)]
+)
 def test_bounds_hold_the_weight_and_are_reached(name, target):
     recorded, site = models.recording(name, 14), "cross" if name == "bart" else None
     found = attention_bounds(recorded, 0, 1, target, site)
@@ -92,7 +121,9 @@ def test_bounds_hold_the_weight_and_are_reached(name, target):
         assert rows.min() >= 0
         np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-7)
         np.testing.assert_allclose(rows.diagonal(), bounds)
-        np.testing.assert_allclose(rows @ values, np.tile(found.original @ values, (len(rows), 1)), atol=1e-7)
+        np.testing.assert_allclose(
+            rows @ values, np.tile(found.original @ values, (len(rows), 1)), atol=1e-7
+        )
     if name == "llama":
         assert not found.upper[target + 1 :].any()
     for _ in range(3):  # no alternative leaves the bounds
@@ -121,7 +152,9 @@ def test_bounds_are_those_of_an_exhaustive_search():
     np.testing.assert_allclose(found.lower, ends.min(0), atol=1e-8)
     np.testing.assert_allclose(found.upper, ends.max(0), atol=1e-8)
     np.testing.assert_allclose(
-        alternative_attention(recorded, 0, 0, 2).distance, np.abs(ends - found.original).sum(1).max(), atol=1e-7
+        alternative_attention(recorded, 0, 0, 2).distance,
+        np.abs(ends - found.original).sum(1).max(),
+        atol=1e-7,
     )
 
 
@@ -130,14 +163,19 @@ def test_float32_models_keep_the_output_to_1e_5():
     recorded = Lens(model).record(models.inputs("bert", 20))
     found = alternative_attention(recorded, 0, 1, 7)
     assert found.distance > 0.5
-    expected, made = (layer_output(recorded, 0, 1, 7, weights, None) for weights in (found.original, found.weights))
+    expected, made = (
+        layer_output(recorded, 0, 1, 7, weights, None)
+        for weights in (found.original, found.weights)
+    )
     assert (expected - made).abs().max() < 1e-5 * expected.abs().max()
 
 
 @pytest.mark.parametrize("wrong", [{"head": 4}, {"target": 14}, {"row": 1}, {"layer": 2}])
 def test_wrong_places_are_named(wrong):
     with pytest.raises(InvalidInput, match=str(next(iter(wrong.values())))):
-        attention_bounds(models.recording("bert", 14), **{"layer": 0, "head": 0, "target": 0, **wrong})
+        attention_bounds(
+            models.recording("bert", 14), **{"layer": 0, "head": 0, "target": 0, **wrong}
+        )
 
 
 def test_a_missing_scipy_is_named(monkeypatch):

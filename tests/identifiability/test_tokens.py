@@ -45,7 +45,9 @@ def test_equal_inputs_are_one_answer() -> None:
 @pytest.mark.parametrize("probe", ["ridge", "linear", "mlp"])
 def test_probes_learn_a_linear_map(probe: str, metric: str) -> None:
     train, apart, test = _pairs(400), _pairs(60, seed=1), _pairs(60, seed=2)
-    made, passes = fitted(probe, train, apart, metric, Training(rate=1e-2, most_passes=150, hidden=64))
+    made, passes = fitted(
+        probe, train, apart, metric, Training(rate=1e-2, most_passes=150, hidden=64)
+    )
     assert identified(made(test.states), test.inputs, np.arange(60), metric).mean() > 0.75
     assert (passes > 0) == (probe != "ridge")
     naive, _ = fitted("naive", train, apart, metric)
@@ -60,22 +62,33 @@ def test_ridge_is_the_least_squares_solution_where_data_are_clean() -> None:
 
 
 def test_ridge_holds_back_where_data_are_few() -> None:
-    """As many tokens as dimensions, much noise: the solution without strength is far worse on other data."""
+    """As many tokens as dimensions, much noise: the solution without strength is far worse on other
+    data.
+    """
     train, apart, test = _pairs(12, 12, noise=3.0), _pairs(200, 12, 1), _pairs(200, 12, 2)
     made, _ = fitted("ridge", train, apart, "l2")
     loose = np.linalg.lstsq(train.states, train.inputs, rcond=None)[0]
-    errors = [((answers - test.inputs) ** 2).mean() for answers in (made(test.states), test.states @ loose)]
+    errors = [
+        ((answers - test.inputs) ** 2).mean()
+        for answers in (made(test.states), test.states @ loose)
+    ]
     assert errors[0] < 0.9 * errors[1]
 
 
 def test_training_stops_when_nothing_gets_better_and_keeps_the_best() -> None:
-    """Labels without pattern: after `patience` passes past its best, training ends, and the best map is what is returned."""
+    """Labels without pattern: after `patience` passes past its best, training ends, and the best
+    map is what is returned.
+    """
     random = np.random.default_rng(0)
-    train, apart = (Pairs(random.normal(size=(40, 5)), random.normal(size=(40, 5))) for _ in range(2))
+    train, apart = (
+        Pairs(random.normal(size=(40, 5)), random.normal(size=(40, 5))) for _ in range(2)
+    )
     plan = Training(rate=1e-2, patience=5, most_passes=500)
     made, passes = fitted("linear", train, apart, "l2", plan)
     assert 5 < passes < 500
-    early, _ = fitted("linear", train, apart, "l2", Training(rate=1e-2, patience=5, most_passes=passes - 5))
+    early, _ = fitted(
+        "linear", train, apart, "l2", Training(rate=1e-2, patience=5, most_passes=passes - 5)
+    )
     assert np.array_equal(made(apart.states), early(apart.states))
 
 
@@ -83,7 +96,12 @@ def test_seeds_decide_and_leave_torch_alone() -> None:
     train, apart = _pairs(40), _pairs(20, seed=1)
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    runs = [fitted("linear", train, apart, "cosine", Training(most_passes=3, seed=seed))[0](apart.states) for seed in (0, 0, 1)]
+    runs = [
+        fitted("linear", train, apart, "cosine", Training(most_passes=3, seed=seed))[0](
+            apart.states
+        )
+        for seed in (0, 0, 1)
+    ]
     assert torch.equal(before, torch.random.get_rng_state())
     assert np.array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])

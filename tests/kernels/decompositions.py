@@ -12,7 +12,14 @@ from mixlens.kernels.decomposition import Decomposition
 
 
 def random_decomposition(
-    count: int, *, seed: int, cross: bool = False, d_model: int = 6, heads: int = 3, batch: int = 2, causal: bool = False
+    count: int,
+    *,
+    seed: int,
+    cross: bool = False,
+    d_model: int = 6,
+    heads: int = 3,
+    batch: int = 2,
+    causal: bool = False,
 ) -> Decomposition:
     generator = torch.Generator().manual_seed(seed)
 
@@ -28,7 +35,16 @@ def random_decomposition(
         normal(batch, count, d_model),
     )
     total = torch.einsum("bhts,bhsd,bt->btd", weights, vectors, scale) + own + constant
-    return Decomposition(weights, vectors, scale, own, not cross, constant, total, torch.arange(count).expand(batch, count))
+    return Decomposition(
+        weights,
+        vectors,
+        scale,
+        own,
+        not cross,
+        constant,
+        total,
+        torch.arange(count).expand(batch, count),
+    )
 
 
 class LargestTensor(TorchDispatchMode):
@@ -38,9 +54,17 @@ class LargestTensor(TorchDispatchMode):
         super().__init__()
         self.numbers = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         for tensor in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(tensor, Tensor):
-                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.element_size())
+                self.numbers = max(
+                    self.numbers, tensor.untyped_storage().nbytes() // tensor.element_size()
+                )
         return result

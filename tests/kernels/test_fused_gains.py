@@ -1,4 +1,6 @@
-"""The fused gains against the plain sum, run by Triton's interpreter: the same program that a GPU compiles."""
+"""The fused gains against the plain sum, run by Triton's interpreter: the same program that a GPU
+compiles.
+"""
 
 from __future__ import annotations
 
@@ -26,4 +28,6 @@ for batch, heads, targets, sources, width in ((2, 12, 37, 21, 100), (1, 4, 9, 9,
 def test_fused_gains_are_the_plain_ones() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("NOT RUN: Triton is not installed (it comes with torch for CUDA)")
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})
+    subprocess.run(
+        [sys.executable, "-c", PROGRAM], check=True, env={**os.environ, "TRITON_INTERPRET": "1"}
+    )

@@ -13,9 +13,13 @@ from tests.kernels.test_gram import materialised
 
 @settings(max_examples=40, deadline=None)
 @given(
-    count=st.integers(1, 8), cross=st.booleans(), causal=st.booleans(), limit=st.sampled_from([1, 700, 2**20]),
-    shift=st.sampled_from([0.0, 1e-2]), seed=st.integers(0, 10**6),
-)  # fmt: skip
+    count=st.integers(1, 8),
+    cross=st.booleans(),
+    causal=st.booleans(),
+    limit=st.sampled_from([1, 700, 2**20]),
+    shift=st.sampled_from([0.0, 1e-2]),
+    seed=st.integers(0, 10**6),
+)
 def test_gains_are_those_of_the_materialised_parts(count, cross, causal, limit, shift, seed):
     parts = random_decomposition(count, seed=seed, cross=cross, causal=causal)
     y = parts.total
@@ -23,7 +27,9 @@ def test_gains_are_those_of_the_materialised_parts(count, cross, causal, limit, 
     expected = y.abs().sum(-1)[..., None] - (made - y[:, :, None] + shift).abs().sum(-1)
     if causal:
         expected = expected.tril()
-    torch.testing.assert_close(manhattan_gains(parts, y, limit, causal=causal, shift=shift), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        manhattan_gains(parts, y, limit, causal=causal, shift=shift), expected, atol=1e-12, rtol=0
+    )
 
 
 def test_a_source_without_weight_gains_exactly_nothing():
@@ -42,7 +48,9 @@ def test_nothing_as_large_as_targets_by_sources_by_width_is_made():
 
 
 def test_float32_is_near_float64():
-    """Scores are small differences of large norms: what is left must still be right beside the row's largest."""
+    """Scores are small differences of large norms: what is left must still be right beside the
+    row's largest.
+    """
     exact = random_decomposition(48, seed=1, d_model=512, heads=8, batch=1)
     single = replace(
         exact,

@@ -14,22 +14,36 @@ from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 @settings(max_examples=40, deadline=None)
 @given(
-    batch=st.integers(1, 3), heads=st.integers(1, 6), targets=st.integers(1, 7), sources=st.integers(1, 7), d_model=st.integers(1, 9),
-    limit=st.sampled_from([1, 2000, 2**20]), seed=st.integers(0, 10**6),
-)  # fmt: skip
+    batch=st.integers(1, 3),
+    heads=st.integers(1, 6),
+    targets=st.integers(1, 7),
+    sources=st.integers(1, 7),
+    d_model=st.integers(1, 9),
+    limit=st.sampled_from([1, 2000, 2**20]),
+    seed=st.integers(0, 10**6),
+)
 def test_is_the_norm_of_the_materialised_sum(batch, heads, targets, sources, d_model, limit, seed):
     torch.manual_seed(seed)
     weights = torch.rand(batch, heads, targets, sources, dtype=torch.float64)
     vectors = torch.randn(batch, heads, sources, d_model, dtype=torch.float64)
     expected = torch.einsum("bhts,bhsd->btsd", weights, vectors).norm(dim=-1)
-    torch.testing.assert_close(summed_norms(weights, vectors, limit), expected, atol=1e-7, rtol=1e-10)
+    torch.testing.assert_close(
+        summed_norms(weights, vectors, limit), expected, atol=1e-7, rtol=1e-10
+    )
 
 
 @settings(max_examples=40, deadline=None)
-@given(count=st.integers(1, 7), cross=st.booleans(), limit=st.sampled_from([1, 2**20]), seed=st.integers(0, 10**6))
+@given(
+    count=st.integers(1, 7),
+    cross=st.booleans(),
+    limit=st.sampled_from([1, 2**20]),
+    seed=st.integers(0, 10**6),
+)
 def test_part_norms_have_the_residual_on_the_diagonal_only(count, cross, limit, seed):
     parts = random_decomposition(count, cross=cross, seed=seed)
-    torch.testing.assert_close(part_norms(parts, limit), materialised(parts).norm(dim=-1), atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(
+        part_norms(parts, limit), materialised(parts).norm(dim=-1), atol=1e-10, rtol=1e-10
+    )
 
 
 def materialised(parts: Decomposition) -> torch.Tensor:
@@ -42,13 +56,17 @@ def materialised(parts: Decomposition) -> torch.Tensor:
 
 
 def test_float32_keeps_its_digits_where_heads_cancel():
-    """Two heads write nearly opposite vectors: a float32 square would leave 3e-4 of their size as noise."""
+    """Two heads write nearly opposite vectors: a float32 square would leave 3e-4 of their size as
+    noise.
+    """
     torch.manual_seed(0)
     vectors = torch.randn(1, 1, 20, 64, dtype=torch.float64)
     vectors = torch.cat([vectors, -vectors + 1e-6 * torch.randn_like(vectors)], 1).float()
     weights = torch.rand(1, 1, 20, 20).expand(1, 2, 20, 20).contiguous()
     expected = torch.einsum("bhts,bhsd->btsd", weights.double(), vectors.double()).norm(dim=-1)
-    assert (summed_norms(weights, vectors, 2**20).double() - expected).abs().max() < 1e-7 * vectors.norm(dim=-1).max()
+    assert (
+        summed_norms(weights, vectors, 2**20).double() - expected
+    ).abs().max() < 1e-7 * vectors.norm(dim=-1).max()
 
 
 @pytest.mark.parametrize("cancelled", [0.0, 1.0])
@@ -59,7 +77,12 @@ def test_float32_is_near_float64(cancelled):
     exact = replace(exact, own=exact.own * (1 - cancelled) - cancelled * written * (1 - 1e-3))
     tensors = {item.name: getattr(exact, item.name) for item in fields(exact)}
     single = replace(
-        exact, **{key: value.float() for key, value in tensors.items() if torch.is_tensor(value) and value.is_floating_point()}
+        exact,
+        **{
+            key: value.float()
+            for key, value in tensors.items()
+            if torch.is_tensor(value) and value.is_floating_point()
+        },
     )
     expected, made = part_norms(exact, 2**20), part_norms(single, 2**20).double()
     assert ((made - expected).abs() / expected.amax(-1, keepdim=True)).max() < 1e-5

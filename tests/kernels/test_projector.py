@@ -1,4 +1,6 @@
-"""Projectors, shared by all targets or one for each: what is removed cannot be seen, what is left is as short as can be."""
+"""Projectors, shared by all targets or one for each: what is removed cannot be seen, what is left
+is as short as can be.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,17 @@ from mixlens.kernels.projector import full_rows_of, projector, value_columns, wi
 from mixlens.kernels.visibility import Visibility
 from tests.kernels.decompositions import LargestTensor
 
-shapes = {"batch": st.integers(1, 2), "heads": st.integers(1, 3), "count": st.integers(1, 12), "d_head": st.integers(1, 5)}
+shapes = {
+    "batch": st.integers(1, 2),
+    "heads": st.integers(1, 3),
+    "count": st.integers(1, 12),
+    "d_head": st.integers(1, 5),
+}
 
 
-def case(batch: int, heads: int, count: int, d_head: int, repeats: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def case(
+    batch: int, heads: int, count: int, d_head: int, repeats: int, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """Weights, values of which the first `repeats` come again, and an output projection."""
     torch.manual_seed(seed)
     values = torch.randn(batch, heads, count, d_head, dtype=torch.float64)
@@ -31,7 +40,13 @@ def case(batch: int, heads: int, count: int, d_head: int, repeats: int, seed: in
 
 
 @settings(max_examples=60, deadline=None)
-@given(**shapes, repeats=st.integers(0, 3), padding=st.integers(0, 2), ones=st.booleans(), seed=st.integers(0, 10**6))
+@given(
+    **shapes,
+    repeats=st.integers(0, 3),
+    padding=st.integers(0, 2),
+    ones=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
 def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, seed):
     weights, values, output = case(batch, heads, count, d_head, repeats, seed)
     lengths = torch.tensor([count, max(1, count - padding)][:batch])
@@ -47,7 +62,10 @@ def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, 
             t = torch.cat([t, torch.ones(length, 1, dtype=torch.float64)], 1) if ones else t
             pinv = torch.linalg.pinv(t, rtol=1e-9)
             torch.testing.assert_close(
-                effective[row, head, :, :length], weights[row, head, :, :length] @ t @ pinv, atol=1e-8, rtol=0
+                effective[row, head, :, :length],
+                weights[row, head, :, :length] @ t @ pinv,
+                atol=1e-8,
+                rtol=0,
             )
             assert int(found.rank[row, head]) == int(torch.linalg.matrix_rank(t, rtol=1e-9))
             assert not effective[row, head, :, length:].any()
@@ -61,7 +79,9 @@ def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, 
     limit=st.sampled_from([1, 2**20]),
     seed=st.integers(0, 10**6),
 )
-def test_projection_on_what_each_target_sees(batch, heads, count, d_head, repeats, window, limit, seed):
+def test_projection_on_what_each_target_sees(
+    batch, heads, count, d_head, repeats, window, limit, seed
+):
     weights, values, output = case(batch, heads, count, d_head, repeats, seed)
     lengths = torch.full((batch,), count)
     visibility = Visibility(lengths, True, None if window is None else torch.full((batch,), window))
@@ -74,17 +94,27 @@ def test_projection_on_what_each_target_sees(batch, heads, count, d_head, repeat
     assert not (effective * ~seen[:, None]).any()
     for row in range(batch):
         for head in range(heads):
-            assert int(rank[row, head]) == int(torch.linalg.matrix_rank(values[row, head], rtol=1e-9))
+            assert int(rank[row, head]) == int(
+                torch.linalg.matrix_rank(values[row, head], rtol=1e-9)
+            )
             for target in range(count):
                 at = seen[row, target].nonzero()[:, 0]
                 t = values[row, head, at]
                 expected = weights[row, head, target, at] @ t @ torch.linalg.pinv(t, rtol=1e-9)
-                torch.testing.assert_close(effective[row, head, target, at], expected, atol=1e-8, rtol=0)
+                torch.testing.assert_close(
+                    effective[row, head, target, at], expected, atol=1e-8, rtol=0
+                )
 
 
 def test_ordinary_rows_need_no_singular_values(monkeypatch):
-    """Repeated tokens, rows of different lengths, more rows than directions: the fast path alone must do, in one pass and in several."""
-    monkeypatch.setattr(prefixes, "_repair", lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None)
+    """Repeated tokens, rows of different lengths, more rows than directions: the fast path alone
+    must do, in one pass and in several.
+    """
+    monkeypatch.setattr(
+        prefixes,
+        "_repair",
+        lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None,
+    )
     weights, values, output = case(2, 2, 24, 4, 3, 0)
     values[:, :, 1] = values[:, :, 0]
     values[:, :, :, 3] *= 1e-3
@@ -92,21 +122,31 @@ def test_ordinary_rows_need_no_singular_values(monkeypatch):
     visibility = Visibility(lengths, True, None)
     weights = weights * visibility.of(positions, 24)[:, None]
     for limit in (1, 2**15, 2**24):
-        effective, _ = visible_projection(weights, value_columns(values, output, lengths), positions, visibility, limit)
+        effective, _ = visible_projection(
+            weights, value_columns(values, output, lengths), positions, visibility, limit
+        )
         torch.testing.assert_close(effective @ values, weights @ values, atol=1e-10, rtol=0)
 
 
 def test_rows_of_a_batch_may_have_other_targets(monkeypatch):
     """A source that all chosen targets of one row see and only some of another's."""
-    monkeypatch.setattr(prefixes, "_repair", lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None)
+    monkeypatch.setattr(
+        prefixes,
+        "_repair",
+        lambda made, wrong, *rest: pytest.fail("repaired") if wrong.any() else None,
+    )
     weights, values, output = case(2, 2, 12, 3, 0, 0)
     lengths, positions = torch.tensor([12, 12]), torch.tensor([[9, 10], [2, 11]])
     visibility = Visibility(lengths, True, None)
     columns = value_columns(values, output, lengths)
-    whole, _ = visible_projection(weights.tril(), columns, torch.arange(12).expand(2, 12), visibility, 2**24)
+    whole, _ = visible_projection(
+        weights.tril(), columns, torch.arange(12).expand(2, 12), visibility, 2**24
+    )
     chosen = weights.tril().gather(2, positions[:, None, :, None].expand(2, 2, 2, 12))
     made, _ = visible_projection(chosen, columns, positions, visibility, 2**24)
-    torch.testing.assert_close(made, whole.gather(2, positions[:, None, :, None].expand(2, 2, 2, 12)), atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        made, whole.gather(2, positions[:, None, :, None].expand(2, 2, 2, 12)), atol=1e-12, rtol=0
+    )
 
 
 def test_a_badly_conditioned_basis_is_still_orthonormal():
@@ -114,7 +154,12 @@ def test_a_badly_conditioned_basis_is_still_orthonormal():
     values = torch.randn(1, 1, 30, 4, dtype=torch.float64)
     values[..., 3] = values[..., 2] + 1e-5 * values[..., 3]
     found = projector(values / values.norm(), torch.tensor([30]), torch.float64)
-    torch.testing.assert_close(found.basis.mT @ found.basis, torch.eye(4, dtype=torch.float64)[None, None], atol=1e-14, rtol=0)
+    torch.testing.assert_close(
+        found.basis.mT @ found.basis,
+        torch.eye(4, dtype=torch.float64)[None, None],
+        atol=1e-14,
+        rtol=0,
+    )
 
 
 def test_bidirectional_windows():
@@ -125,7 +170,9 @@ def test_bidirectional_windows():
     visibility = Visibility.found(weights, [12], [12], causal=False, self_attention=True)
     assert visibility.reach is not None
     assert visibility.reach.tolist() == [2]
-    effective, _ = visible_projection(weights, value_columns(values, output, lengths), positions, visibility, 2**20)
+    effective, _ = visible_projection(
+        weights, value_columns(values, output, lengths), positions, visibility, 2**20
+    )
     assert not effective[:, :, distance > 2].any()
     torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
 
@@ -150,11 +197,15 @@ def test_nearly_dependent_rows_in_float64_are_handled():
     output, lengths = torch.randn(1, 4, 7, dtype=torch.float64), torch.tensor([10])
     weights = torch.softmax(torch.randn(1, 1, 10, 10, dtype=torch.float64), -1).tril()
     columns = value_columns(values, output, lengths)
-    causal, _ = visible_projection(weights, columns, torch.arange(10)[None], Visibility(lengths, True, None), 2**20)
+    causal, _ = visible_projection(
+        weights, columns, torch.arange(10)[None], Visibility(lengths, True, None), 2**20
+    )
     shared = projector(columns, lengths, torch.float64)
     assert shared.rank.item() == 4
     left = torch.linalg.svd(values[0, 0], full_matrices=False)[0]
-    torch.testing.assert_close(shared(weights)[0, 0], weights[0, 0] @ left @ left.T, atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        shared(weights)[0, 0], weights[0, 0] @ left @ left.T, atol=1e-6, rtol=0
+    )
     torch.testing.assert_close(causal[0, 0, 9], weights[0, 0, 9] @ left @ left.T, atol=1e-6, rtol=0)
     torch.testing.assert_close(causal @ values, weights @ values, atol=1e-9, rtol=0)
 
@@ -178,7 +229,9 @@ def test_float32_is_near_float64(causal):
 
 
 def test_directions_are_ordered_by_the_row_that_shows_them_first():
-    rows = torch.tensor([[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 3, 0], [0, 0, 5]], dtype=torch.float64)
+    rows = torch.tensor(
+        [[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 3, 0], [0, 0, 5]], dtype=torch.float64
+    )
     basis, births = ordered_directions(rows[None, None], 1e-12)
     assert births.tolist() == [[[0, 2, 4]]]
     torch.testing.assert_close(basis.mT @ basis, torch.eye(3, dtype=torch.float64)[None, None])
@@ -189,9 +242,13 @@ def test_directions_are_ordered_by_the_row_that_shows_them_first():
 
 def test_directions_are_orthogonal_also_where_rows_are_nearly_parallel():
     torch.manual_seed(0)
-    rows = torch.randn(1, 1, 1, 6, dtype=torch.float64) + 1e-9 * torch.randn(1, 1, 6, 6, dtype=torch.float64)
+    rows = torch.randn(1, 1, 1, 6, dtype=torch.float64) + 1e-9 * torch.randn(
+        1, 1, 6, 6, dtype=torch.float64
+    )
     basis, _ = ordered_directions(rows, 1e-14)
-    torch.testing.assert_close(basis.mT @ basis, torch.eye(6, dtype=torch.float64)[None, None], atol=1e-13, rtol=0)
+    torch.testing.assert_close(
+        basis.mT @ basis, torch.eye(6, dtype=torch.float64)[None, None], atol=1e-13, rtol=0
+    )
 
 
 def test_no_projector_per_target_is_kept():
@@ -199,8 +256,12 @@ def test_no_projector_per_target_is_kept():
     lengths, positions = torch.tensor([128]), torch.arange(128)[None]
     columns = value_columns(values, output, lengths)
     with LargestTensor() as largest:
-        visible_projection(weights.tril(), columns, positions, Visibility(lengths, True, None), 2**20)
-    assert largest.numbers <= 2**20  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128
+        visible_projection(
+            weights.tril(), columns, positions, Visibility(lengths, True, None), 2**20
+        )
+    assert (
+        largest.numbers <= 2**20
+    )  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128
 
 
 def test_what_is_known_of_a_projection_is_forgotten_when_its_numbers_change() -> None:

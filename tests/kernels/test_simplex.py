@@ -9,7 +9,12 @@ from mixlens.kernels.simplex import left_null_basis, shortest_distribution
 
 
 @settings(max_examples=60, deadline=None)
-@given(count=st.integers(2, 15), d_head=st.integers(1, 5), peak=st.sampled_from([0.5, 3.0]), seed=st.integers(0, 10**6))
+@given(
+    count=st.integers(2, 15),
+    d_head=st.integers(1, 5),
+    peak=st.sampled_from([0.5, 3.0]),
+    seed=st.integers(0, 10**6),
+)
 def test_is_the_shortest_distribution_with_the_same_product(count, d_head, peak, seed):
     random = np.random.default_rng(seed)
     values = np.hstack([random.normal(size=(count, d_head)), np.ones((count, 1))])
@@ -19,7 +24,8 @@ def test_is_the_shortest_distribution_with_the_same_product(count, d_head, peak,
     assert found.min() >= 0
     np.testing.assert_allclose(found @ values, weights @ values, atol=1e-9)
     assert found @ found <= weights @ weights + 1e-12
-    # It is the shortest exactly where no feasible row has a smaller product with it: one linear programme says so.
+    # It is the shortest exactly where no feasible row has a smaller product with it: one linear
+    # programme says so.
     least = linprog(found, A_eq=values.T, b_eq=values.T @ weights, bounds=(0, None))
     assert least.status == 0
     assert least.fun >= found @ found - 1e-8
@@ -31,4 +37,6 @@ def test_the_signs_matter():
     found = shortest_distribution(weights, left_null_basis(values, 1e-12))
     np.testing.assert_allclose(found @ values, weights @ values, atol=1e-12)
     assert found.min() >= 0
-    assert (weights - left_null_basis(values, 1e-12) @ left_null_basis(values, 1e-12).T @ weights).min() < 0
+    assert (
+        weights - left_null_basis(values, 1e-12) @ left_null_basis(values, 1e-12).T @ weights
+    ).min() < 0

@@ -14,7 +14,13 @@ from mixlens import Lens
 from mixlens.measures import Request, Scores
 from mixlens.recording.recording import Recording
 
-_SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24}
+_SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+}
 _CAUSAL = {
     **_SIZES,
     "num_key_value_heads": 2,
@@ -24,27 +30,50 @@ _CAUSAL = {
     "eos_token_id": 2,
 }
 _BART = {
-    "vocab_size": 50, "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_position_embeddings": 40, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "vocab_size": 50,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 40,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
     "decoder_start_token_id": 2,
-}  # fmt: skip
+}
 
 BUILDERS = {
     "bert": lambda: hf.BertModel(
-        hf.BertConfig(**_SIZES, max_position_embeddings=40, layer_norm_eps=1e-3), add_pooling_layer=False
+        hf.BertConfig(**_SIZES, max_position_embeddings=40, layer_norm_eps=1e-3),
+        add_pooling_layer=False,
     ),
-    "gpt2": lambda: hf.GPT2Model(hf.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)),
+    "gpt2": lambda: hf.GPT2Model(
+        hf.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)
+    ),
     "llama": lambda: hf.LlamaModel(hf.LlamaConfig(**_CAUSAL, attention_bias=True)),
     "gemma2": lambda: hf.Gemma2Model(
-        hf.Gemma2Config(**_CAUSAL, head_dim=4, query_pre_attn_scalar=4, sliding_window=6, layer_types=["full_attention"] * 2)
+        hf.Gemma2Config(
+            **_CAUSAL,
+            head_dim=4,
+            query_pre_attn_scalar=4,
+            sliding_window=6,
+            layer_types=["full_attention"] * 2,
+        )
     ),
-    "gpt_neox": lambda: hf.GPTNeoXModel(hf.GPTNeoXConfig(**_SIZES, max_position_embeddings=40, use_parallel_residual=True)),
+    "gpt_neox": lambda: hf.GPTNeoXModel(
+        hf.GPTNeoXConfig(**_SIZES, max_position_embeddings=40, use_parallel_residual=True)
+    ),
     "bart": lambda: hf.BartModel(hf.BartConfig(**_BART)),
 }
 
 
 class PlainRms(nn.Module):
-    """Gemma's norm in the precision of its input; transformers' own computes in float32, which hides errors below 1e-7."""
+    """Gemma's norm in the precision of its input; transformers' own computes in float32, which
+    hides errors below 1e-7.
+    """
 
     def __init__(self, like: nn.Module) -> None:
         super().__init__()
@@ -63,13 +92,18 @@ def _with_plain_norms(model: nn.Module) -> nn.Module:
 
 
 def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Every parameter random: what a fresh model has as zeros and ones hides forgotten biases and norms."""
+    """Every parameter random: what a fresh model has as zeros and ones hides forgotten biases and
+    norms.
+    """
     generator = torch.Generator().manual_seed(seed)
     model = model.double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            parameter.copy_(noise * (0.25 if parameter.dim() > 1 else 0.4) + (0.0 if parameter.dim() > 1 else 0.3))
+            parameter.copy_(
+                noise * (0.25 if parameter.dim() > 1 else 0.4)
+                + (0.0 if parameter.dim() > 1 else 0.3)
+            )
     return model
 
 
@@ -91,12 +125,19 @@ def inputs(name: str, length: int, *, prefix: int = 5, seed: int = 0) -> dict[st
 
 
 def padded_inputs(name: str, lengths: list[int]) -> dict[str, Any]:
-    """Several rows of different lengths, padded on the right; row k alone is `inputs(name, lengths[k], seed=k)`."""
+    """Several rows of different lengths, padded on the right; row k alone is `inputs(name,
+    lengths[k], seed=k)`.
+    """
     rows = [inputs(name, length, seed=k) for k, length in enumerate(lengths)]
     width = max(lengths)
 
     def stacked(key: str) -> Tensor:
-        return torch.cat([nn.functional.pad(row[key], (0, width - length)) for row, length in zip(rows, lengths, strict=True)])
+        return torch.cat(
+            [
+                nn.functional.pad(row[key], (0, width - length))
+                for row, length in zip(rows, lengths, strict=True)
+            ]
+        )
 
     found = {"input_ids": stacked("input_ids"), "attention_mask": stacked("attention_mask")}
     if name == "bart":
@@ -120,11 +161,21 @@ def scores(
     **options: Any,
 ) -> Scores:
     """What a measure's own file returns."""
-    request = Request.resolved(recorded, site=site, layers=layers, targets=targets, per_head=per_head)
-    return importlib.import_module(f"mixlens.measures.{measure}").scores(recorded, request, **options)
+    request = Request.resolved(
+        recorded, site=site, layers=layers, targets=targets, per_head=per_head
+    )
+    return importlib.import_module(f"mixlens.measures.{measure}").scores(
+        recorded, request, **options
+    )
 
 
-SELF = [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("gemma2", "decoder"), ("gpt_neox", "decoder")]
+SELF = [
+    ("bert", "encoder"),
+    ("gpt2", "decoder"),
+    ("llama", "decoder"),
+    ("gemma2", "decoder"),
+    ("gpt_neox", "decoder"),
+]
 SELF += [("bart", "encoder"), ("bart", "decoder")]
 SITES = [*SELF, ("bart", "cross")]
 LENGTHS = [3, 9]  # below and above d_head = 4

@@ -1,6 +1,8 @@
-"""Interventions and gradients as plain loops over the Hugging Face modules, one edit or one derivative at a time.
+"""Interventions and gradients as plain loops over the Hugging Face modules, one edit or one
+derivative at a time.
 
-Nothing of mixlens is used here. Layers are called again with what they were called with, while a hook edits one vector.
+Nothing of mixlens is used here. Layers are called again with what they were called with, while a
+hook edits one vector.
 """
 
 from __future__ import annotations
@@ -39,16 +41,34 @@ def _third(out: Tensor, heads: int) -> Tensor:
 
 
 ANATOMY = {
-    ("bert", "encoder"): Anatomy(lambda m: m.encoder.layer, lambda layer: layer.attention, "self.value", "output.dense"),
-    ("gpt2", "decoder"): Anatomy(lambda m: m.h, lambda layer: layer.attn, "c_attn", "c_proj", _third),
-    ("llama", "decoder"): Anatomy(lambda m: m.layers, lambda layer: layer.self_attn, "v_proj", "o_proj"),
-    ("gemma2", "decoder"): Anatomy(lambda m: m.layers, lambda layer: layer.self_attn, "v_proj", "o_proj"),
-    ("gpt_neox", "decoder"): Anatomy(
-        lambda m: m.layers, lambda layer: layer.attention, "query_key_value", "dense", _fused_by_head
+    ("bert", "encoder"): Anatomy(
+        lambda m: m.encoder.layer, lambda layer: layer.attention, "self.value", "output.dense"
     ),
-    ("bart", "encoder"): Anatomy(lambda m: m.encoder.layers, lambda layer: layer.self_attn, "v_proj", "out_proj"),
-    ("bart", "decoder"): Anatomy(lambda m: m.decoder.layers, lambda layer: layer.self_attn, "v_proj", "out_proj"),
-    ("bart", "cross"): Anatomy(lambda m: m.decoder.layers, lambda layer: layer.encoder_attn, "v_proj", "out_proj"),
+    ("gpt2", "decoder"): Anatomy(
+        lambda m: m.h, lambda layer: layer.attn, "c_attn", "c_proj", _third
+    ),
+    ("llama", "decoder"): Anatomy(
+        lambda m: m.layers, lambda layer: layer.self_attn, "v_proj", "o_proj"
+    ),
+    ("gemma2", "decoder"): Anatomy(
+        lambda m: m.layers, lambda layer: layer.self_attn, "v_proj", "o_proj"
+    ),
+    ("gpt_neox", "decoder"): Anatomy(
+        lambda m: m.layers,
+        lambda layer: layer.attention,
+        "query_key_value",
+        "dense",
+        _fused_by_head,
+    ),
+    ("bart", "encoder"): Anatomy(
+        lambda m: m.encoder.layers, lambda layer: layer.self_attn, "v_proj", "out_proj"
+    ),
+    ("bart", "decoder"): Anatomy(
+        lambda m: m.decoder.layers, lambda layer: layer.self_attn, "v_proj", "out_proj"
+    ),
+    ("bart", "cross"): Anatomy(
+        lambda m: m.decoder.layers, lambda layer: layer.encoder_attn, "v_proj", "out_proj"
+    ),
 }
 
 
@@ -65,10 +85,14 @@ def first(output: Any) -> Tensor:
     return output if isinstance(output, Tensor) else output[0]
 
 
-def layer_arguments(model: nn.Module, layers: Any, inputs: dict[str, Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def layer_arguments(
+    model: nn.Module, layers: Any, inputs: dict[str, Any]
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     found: list[Any] = []
     handles = [
-        layer.register_forward_pre_hook(lambda m, args, kwargs: found.append((args, kwargs)), with_kwargs=True)
+        layer.register_forward_pre_hook(
+            lambda m, args, kwargs: found.append((args, kwargs)), with_kwargs=True
+        )
         for layer in layers
     ]
     with hooked(*handles), torch.no_grad():
@@ -76,7 +100,7 @@ def layer_arguments(model: nn.Module, layers: Any, inputs: dict[str, Any]) -> li
     return found
 
 
-# --------------------------------------------------------------------------------------------- value zeroing
+# ------------------------------------------------------------------------------------ value zeroing
 
 
 def cosine_distance(a: Tensor, b: Tensor) -> float:
@@ -93,11 +117,20 @@ def spearman_distance(a: Tensor, b: Tensor) -> float:
     return 1 - float(spearmanr(a.numpy(), b.numpy()).statistic)
 
 
-DISTANCES = {"cosine": cosine_distance, "euclidean": euclidean_distance, "spearman": spearman_distance}
+DISTANCES = {
+    "cosine": cosine_distance,
+    "euclidean": euclidean_distance,
+    "spearman": spearman_distance,
+}
 
 
 def value_zeroing(
-    name: str, site: str, model: nn.Module, inputs: dict[str, Any], distance: str = "cosine", normalized: bool = False
+    name: str,
+    site: str,
+    model: nn.Module,
+    inputs: dict[str, Any],
+    distance: str = "cosine",
+    normalized: bool = False,
 ) -> Tensor:
     """[layer, target, source]: one layer call for each zeroed value vector."""
     anatomy = ANATOMY[name, site]
@@ -142,18 +175,29 @@ def _less(start: int, lost: Tensor) -> Callable[..., tuple[Tensor]]:
     return edit
 
 
-def value_zeroing_per_head(name: str, site: str, model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-    """[layer, head, target, source]: A^h_ij v^h_j taken out of what goes into the output projection, head by head."""
+def value_zeroing_per_head(
+    name: str, site: str, model: nn.Module, inputs: dict[str, Any]
+) -> Tensor:
+    """[layer, head, target, source]: A^h_ij v^h_j taken out of what goes into the output
+    projection, head by head.
+    """
     anatomy = ANATOMY[name, site]
     layers, found = anatomy.layers(model), []
     heads = model.config.num_attention_heads
     for layer, (args, kwargs) in zip(layers, layer_arguments(model, layers, inputs), strict=True):
         attention = anatomy.attention(layer)
-        value, output = attention.get_submodule(anatomy.value), attention.get_submodule(anatomy.output)
+        value, output = (
+            attention.get_submodule(anatomy.value),
+            attention.get_submodule(anatomy.output),
+        )
         seen: dict[str, Tensor] = {}
         handles = [
-            value.register_forward_hook(lambda m, a, out, seen=seen: seen.update(v=anatomy.part(out, heads)[0])),
-            attention.register_forward_hook(lambda m, a, out, seen=seen: seen.update(weights=out[1][0])),
+            value.register_forward_hook(
+                lambda m, a, out, seen=seen: seen.update(v=anatomy.part(out, heads)[0])
+            ),
+            attention.register_forward_hook(
+                lambda m, a, out, seen=seen: seen.update(weights=out[1][0])
+            ),
         ]
         with torch.no_grad(), hooked(*handles):
             before = first(layer(*args, **kwargs))[0]
@@ -174,13 +218,15 @@ def value_zeroing_per_head(name: str, site: str, model: nn.Module, inputs: dict[
     return torch.stack(found)
 
 
-# ------------------------------------------------------------------------------------------------- gradients
+# ---------------------------------------------------------------------------------------- gradients
 
 
 def hidden_token_attribution(
     name: str, site: str, model: nn.Module, inputs: dict[str, Any], into: nn.Module | None = None
 ) -> Tensor:
-    """[layer, target, source]: one backward pass for every channel of every target; `into`: differentiate what goes into this module."""
+    """[layer, target, source]: one backward pass for every channel of every target; `into`:
+    differentiate what goes into this module.
+    """
     layers = ANATOMY[name, site].layers(model)
     leaf: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -188,16 +234,25 @@ def hidden_token_attribution(
     def enter(m: nn.Module, args: Any, kwargs: Any) -> Any:
         given = args[0] if args else kwargs["hidden_states"]
         leaf.append(given.detach().clone().requires_grad_())
-        return ((leaf[0], *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": leaf[0]})
+        return (
+            ((leaf[0], *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": leaf[0]})
+        )
 
-    handles = [layer.register_forward_hook(lambda m, a, out: outputs.append(first(out))) for layer in layers]
+    handles = [
+        layer.register_forward_hook(lambda m, a, out: outputs.append(first(out)))
+        for layer in layers
+    ]
     if site == "cross":
         with torch.no_grad():
-            states = model.get_encoder()(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
+            states = model.get_encoder()(
+                input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+            ).last_hidden_state
         leaf.append(states.clone().requires_grad_())
         inputs = {**inputs, "encoder_outputs": (leaf[0],)}
     else:
-        handles.append((layers[0] if into is None else into).register_forward_pre_hook(enter, with_kwargs=True))
+        handles.append(
+            (layers[0] if into is None else into).register_forward_pre_hook(enter, with_kwargs=True)
+        )
     with hooked(*handles):
         model(**inputs, use_cache=False)
     found = []
@@ -216,12 +271,18 @@ def hidden_token_attribution(
 def as_function_of_layer_input(
     model: nn.Module, layer: nn.Module, inputs: dict[str, Any], number: Callable[[Any], Tensor]
 ) -> tuple[Any, Tensor]:
-    """The explained number as a function of the hidden states that enter a layer, and those hidden states."""
+    """The explained number as a function of the hidden states that enter a layer, and those hidden
+    states.
+    """
     given: list[Tensor] = []
 
     def run(hidden: Tensor) -> Tensor:
         def enter(m: nn.Module, args: Any, kwargs: Any) -> Any:
-            return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
+            return (
+                ((hidden, *args[1:]), kwargs)
+                if args
+                else (args, {**kwargs, "hidden_states": hidden})
+            )
 
         with hooked(layer.register_forward_pre_hook(enter, with_kwargs=True)):
             return number(model(**inputs))

@@ -13,7 +13,9 @@ from tests.measures import models, oracles
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_agrees_with_the_loops(name, site, length):
     made = models.scores("alti", models.recording(name, length), site=site)
-    for layer, block in enumerate(oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)):
+    for layer, block in enumerate(
+        oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
+    ):
         torch.testing.assert_close(made.values[layer, 0], oracles.alti(block), atol=1e-10, rtol=0)
 
 
@@ -39,7 +41,10 @@ def test_cross_attention_shares_with_the_residual_stream():
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_chosen_targets_are_rows_of_the_whole_map(name):
     recorded = models.recording(name, 9)
-    whole, made = models.scores("alti", recorded), models.scores("alti", recorded, targets=[4, 0, -1])
+    whole, made = (
+        models.scores("alti", recorded),
+        models.scores("alti", recorded, targets=[4, 0, -1]),
+    )
     torch.testing.assert_close(made.values, whole.values[:, :, [4, 0, 8]], atol=1e-12, rtol=0)
 
 
@@ -51,7 +56,9 @@ def test_the_released_variant_adds_its_shift_and_drops_epsilon():
     expected = torch.zeros(9, 9, dtype=torch.float64)
     for i in range(9):
         for j in range(9):
-            expected[i, j] = max(0.0, float(y[i].abs().sum() - (block.part(i, j) - y[i] + 1e-6).abs().sum()))
+            expected[i, j] = max(
+                0.0, float(y[i].abs().sum() - (block.part(i, j) - y[i] + 1e-6).abs().sum())
+            )
     made = models.scores("alti", recorded, variant="released").values[0, 0]
     torch.testing.assert_close(made, expected / expected.sum(-1, keepdim=True), atol=1e-10, rtol=0)
 
@@ -61,13 +68,15 @@ def test_an_unknown_variant_is_named():
         models.scores("alti", models.recording("bert", 3), variant="table2")
 
 
-# ----------------------------------------------------------------------------------- through encoder and decoder
+# ---------------------------------------------------------------------- through encoder and decoder
 
 
 def _expected_through(name: str, length: int) -> np.ndarray:
     """The two-block recursion, entry by entry, from the oracle's own maps."""
     model, given = models.build(name), models.inputs(name, length)
-    encoder, decoder, cross = (oracles.blocks_checked(name, model, given, site) for site in ("encoder", "decoder", "cross"))
+    encoder, decoder, cross = (
+        oracles.blocks_checked(name, model, given, site) for site in ("encoder", "decoder", "cross")
+    )
     n, m = length, given["decoder_input_ids"].shape[1]
     rolled = torch.eye(n, dtype=torch.float64)
     for block in encoder:

@@ -12,10 +12,18 @@ from tests.measures import models, oracles
 def test_is_what_the_model_reports(name, site):
     recorded = models.recording(name, 9)
     expected = torch.stack(
-        [block.attention for block in oracles.blocks_checked(name, models.build(name), models.inputs(name, 9), site)]
+        [
+            block.attention
+            for block in oracles.blocks_checked(
+                name, models.build(name), models.inputs(name, 9), site
+            )
+        ]
     )
     torch.testing.assert_close(
-        models.scores("attention", recorded, site=site, per_head=True).values[:, 0], expected, atol=1e-12, rtol=0
+        models.scores("attention", recorded, site=site, per_head=True).values[:, 0],
+        expected,
+        atol=1e-12,
+        rtol=0,
     )
     made = models.scores("attention", recorded, site=site)
     torch.testing.assert_close(made.values[:, 0], expected.mean(1), atol=1e-12, rtol=0)
@@ -32,9 +40,17 @@ def test_targets_are_rows_of_the_whole_map():
 def test_sinks_take_their_share_and_the_facts_say_so():
     torch.manual_seed(0)
     settings = {
-        "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
-        "intermediate_size": 8, "num_local_experts": 2, "num_experts_per_tok": 1, "pad_token_id": 0,
-    }  # fmt: skip
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 4,
+        "intermediate_size": 8,
+        "num_local_experts": 2,
+        "num_experts_per_tok": 1,
+        "pad_token_id": 0,
+    }
     model = hf.GptOssModel(hf.GptOssConfig(**settings)).eval()
     recorded = Lens(model).record({"input_ids": torch.arange(3, 10)[None]})
     made = models.scores("attention", recorded)

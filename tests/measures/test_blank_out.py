@@ -39,7 +39,11 @@ def test_zero_embeddings(name):
         def enter(module, args, kwargs):
             hidden = (args[0] if args else kwargs["hidden_states"]).clone()
             hidden[0, j] = 0
-            return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
+            return (
+                ((hidden, *args[1:]), kwargs)
+                if args
+                else (args, {**kwargs, "hidden_states": hidden})
+            )
 
         return enter
 
@@ -49,12 +53,17 @@ def test_zero_embeddings(name):
             handle = LAYERS[name](model)[0].register_forward_pre_hook(zeroed(j), with_kwargs=True)
             expected.append(before - value(model(**given)))
             handle.remove()
-    made = models.scores("blank_out", Lens(model).record(given), replacement="zero", signed=True, **options(name))
+    made = models.scores(
+        "blank_out", Lens(model).record(given), replacement="zero", signed=True, **options(name)
+    )
     torch.testing.assert_close(made.values[0, 0, 0], torch.stack(expected), atol=1e-10, rtol=0)
 
 
 def test_the_two_papers_variants():
-    """Ferrando: [MASK], absolute, whole vocabulary. Mohebbi: [UNK], signed, between target and foil."""
+    """Ferrando: [MASK], absolute, whole vocabulary.
+
+    Mohebbi: [UNK], signed, between target and foil.
+    """
     model, words = build("masked"), tokenizer()
     recorded = Lens(model, words).record("the keys [MASK] here .")
     ids = torch.tensor([words("the keys [MASK] here .")["input_ids"]])
@@ -64,32 +73,43 @@ def test_the_two_papers_variants():
             logits = model(input_ids=ids).logits[0, 2]
         return logits.softmax(-1)[5] if among is None else logits[among].softmax(-1)[0]
 
-    for token, among, given in ((2, None, {}), (1, [5, 6], {"replacement": "unk", "signed": True, "foil": "is"})):
+    for token, among, given in (
+        (2, None, {}),
+        (1, [5, 6], {"replacement": "unk", "signed": True, "foil": "is"}),
+    ):
         made = models.scores("blank_out", recorded, word="are", **given).values[0, 0, 0]
         for j in range(5):
             other = ids.clone()
             other[0, j] = token
             change = probability(ids, among) - probability(other, among)
-            torch.testing.assert_close(made[j], change if "signed" in given else change.abs(), atol=1e-12, rtol=0)
+            torch.testing.assert_close(
+                made[j], change if "signed" in given else change.abs(), atol=1e-12, rtol=0
+            )
 
 
 def test_padding_batching_and_chunks_change_nothing(monkeypatch):
     lengths = [5, 8]
     together = models.scores(
-        "blank_out", Lens(build("masked")).record(models.padded_inputs("masked", lengths)), replacement=1, position=2, word=7
+        "blank_out",
+        Lens(build("masked")).record(models.padded_inputs("masked", lengths)),
+        replacement=1,
+        position=2,
+        word=7,
     )
-    monkeypatch.setattr("mixlens.kernels.zeroing.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 1)
     for row, length in enumerate(lengths):
         recorded = Lens(build("masked")).record(inputs("masked", length, seed=row))
         alone = models.scores("blank_out", recorded, replacement=1, position=2, word=7)
-        torch.testing.assert_close(together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=0
+        )
 
 
 def test_the_decoders_own_tokens():
     model, given = build("translator"), inputs("translator")
-    made = models.scores("blank_out", Lens(model).record(given), site="decoder", replacement=1, signed=True, word=7).values[
-        0, 0, 0
-    ]
+    made = models.scores(
+        "blank_out", Lens(model).record(given), site="decoder", replacement=1, signed=True, word=7
+    ).values[0, 0, 0]
     value = number("translator", "probability")
     for j in range(5):
         ids = given["decoder_input_ids"].clone()

@@ -12,11 +12,21 @@ from tests.measures import models, oracles
 @pytest.mark.parametrize("length", [*models.LENGTHS, 14])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_agrees_with_the_loops(name, site, length, constraint):
-    made = models.scores("effective_attention", models.recording(name, length), site=site, per_head=True, constraint=constraint)
-    for layer, block in enumerate(oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)):
+    made = models.scores(
+        "effective_attention",
+        models.recording(name, length),
+        site=site,
+        per_head=True,
+        constraint=constraint,
+    )
+    for layer, block in enumerate(
+        oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
+    ):
         expected = oracles.effective_attention(block, ones=constraint == "sum")
         torch.testing.assert_close(made.values[layer, 0], expected, atol=1e-10, rtol=0)
-        torch.testing.assert_close(made.extras["null_attention"][layer, 0], block.attention - expected, atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            made.extras["null_attention"][layer, 0], block.attention - expected, atol=1e-10, rtol=0
+        )
         ranks = torch.tensor([int(torch.linalg.matrix_rank(f)) for f in block.f])
         assert torch.equal(made.extras["rank"][layer, 0], ranks)
         assert torch.equal(made.extras["null_dimension"][layer, 0], block.shape[1] - ranks)
@@ -26,11 +36,15 @@ def test_agrees_with_the_loops(name, site, length, constraint):
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_the_output_stays_and_the_future_stays_zero(name, site, constraint):
     recorded = models.recording(name, 14)
-    made = models.scores("effective_attention", recorded, site=site, per_head=True, constraint=constraint).values
+    made = models.scores(
+        "effective_attention", recorded, site=site, per_head=True, constraint=constraint
+    ).values
     kind = "cross" if site == "cross" else "self"
     for layer, effective in zip(recorded.layers(site), made, strict=True):
         found = layer.site(kind)
-        torch.testing.assert_close(effective @ found.values, found.weights @ found.values, atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            effective @ found.values, found.weights @ found.values, atol=1e-10, rtol=0
+        )
         if found.structure.causal:
             assert not effective.triu(1).any()
         if constraint != "none":
@@ -38,10 +52,14 @@ def test_the_output_stays_and_the_future_stays_zero(name, site, constraint):
 
 
 def test_simplex_rows_are_the_shortest_distributions():
-    """Karush-Kuhn-Tucker: on its positive weights the row is a combination of T's columns and the ones, elsewhere that is not above it."""
+    """Karush-Kuhn-Tucker: on its positive weights the row is a combination of T's columns and the
+    ones, elsewhere that is not above it.
+    """
     model = models.randomised(models.BUILDERS["bert"]())
     with torch.no_grad():
-        model.encoder.layer[0].attention.self.query.weight.mul_(20)  # peaked attention, so that the signs matter
+        model.encoder.layer[0].attention.self.query.weight.mul_(
+            20
+        )  # peaked attention, so that the signs matter
     recorded = Lens(model).record(models.inputs("bert", 14))
     made = models.scores("effective_attention", recorded, per_head=True, constraint="simplex")
     assert not made.facts.signed
@@ -54,7 +72,9 @@ def test_simplex_rows_are_the_shortest_distributions():
             used = row > 1e-9
             active += int((~used).sum())
             multipliers = torch.linalg.lstsq(columns[used], row[used, None]).solution
-            torch.testing.assert_close(columns[used] @ multipliers, row[used, None], atol=1e-8, rtol=0)
+            torch.testing.assert_close(
+                columns[used] @ multipliers, row[used, None], atol=1e-8, rtol=0
+            )
             if used.sum() >= columns.shape[1]:
                 assert (columns[~used] @ multipliers <= 1e-8).all()
     assert active > 0  # else the constraint was never met
@@ -78,9 +98,14 @@ def test_padding_is_no_part_of_the_values(name, constraint, lengths):
     )
     for row, length in enumerate(lengths):
         alone = models.scores(
-            "effective_attention", models.recording(name, length, seed=row), per_head=True, constraint=constraint
+            "effective_attention",
+            models.recording(name, length, seed=row),
+            per_head=True,
+            constraint=constraint,
         )
-        torch.testing.assert_close(together.values[:, row, :, :length, :length], alone.values[:, 0], atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            together.values[:, row, :, :length, :length], alone.values[:, 0], atol=1e-10, rtol=0
+        )
         for key in ("rank", "null_dimension"):
             assert torch.equal(together.extras[key][:, row], alone.extras[key][:, 0])
 
@@ -94,15 +119,24 @@ def test_chosen_targets_are_rows_of_the_whole_map(name):
 
 
 def test_equal_tokens_share_their_weight():
-    """Without positions in the values, the first layer cannot tell equal tokens apart: each gets the mean of their weights."""
+    """Without positions in the values, the first layer cannot tell equal tokens apart: each gets
+    the mean of their weights.
+    """
     ids = torch.tensor([[5, 6, 5, 7, 5, 8]])
     recorded = Lens(models.build("llama")).record({"input_ids": ids})
     raw = models.scores("attention", recorded, per_head=True).values[0, 0]
     made = models.scores("effective_attention", recorded, per_head=True).values[0, 0]
-    torch.testing.assert_close(made[:, 3, [0, 2]], raw[:, 3, [0, 2]].mean(-1, keepdim=True).expand(-1, 2), atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        made[:, 3, [0, 2]],
+        raw[:, 3, [0, 2]].mean(-1, keepdim=True).expand(-1, 2),
+        atol=1e-10,
+        rtol=0,
+    )
     torch.testing.assert_close(made[:, 3, [1, 3]], raw[:, 3, [1, 3]], atol=1e-10, rtol=0)
     site = recorded.layers()[0].site()
-    torch.testing.assert_close(made @ site.values[0], site.weights[0] @ site.values[0], atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        made @ site.values[0], site.weights[0] @ site.values[0], atol=1e-10, rtol=0
+    )
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
@@ -110,22 +144,34 @@ def test_a_rank_deficient_output_projection_counts(name):
     """Directions of the values that W_O drops are as invisible as those outside them."""
     model = models.randomised(models.BUILDERS[name](), seed=3)
     model.config._attn_implementation = "eager"
-    dense = model.encoder.layer[0].attention.output.dense if name == "bert" else model.layers[0].self_attn.o_proj
+    dense = (
+        model.encoder.layer[0].attention.output.dense
+        if name == "bert"
+        else model.layers[0].self_attn.o_proj
+    )
     with torch.no_grad():
         dense.weight[:, 2] = dense.weight[:, 1] * 2  # two dimensions of head 0 go to the same place
     given = models.inputs(name, 9)
     made = models.scores("effective_attention", Lens(model).record(given), per_head=True)
     block = oracles.blocks_checked(name, model, given)[0]
-    torch.testing.assert_close(made.values[0, 0], oracles.effective_attention(block), atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        made.values[0, 0], oracles.effective_attention(block), atol=1e-10, rtol=0
+    )
     assert made.extras["rank"][0, 0].tolist() == [3, 4, 4, 4]
 
 
 @pytest.mark.parametrize("window", [3, 8])
 def test_inside_a_window_each_target_has_the_sources_it_sees(window):
     settings = {
-        "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "intermediate_size": 8, "sliding_window": window, "pad_token_id": 0,
-    }  # fmt: skip
+        "vocab_size": 50,
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 8,
+        "sliding_window": window,
+        "pad_token_id": 0,
+    }
     model = models.randomised(hf.MistralModel(hf.MistralConfig(**settings)))
     recorded = Lens(model).record({"input_ids": torch.arange(3, 17)[None]})
     made = models.scores("effective_attention", recorded, per_head=True).values[0, 0]
@@ -135,8 +181,14 @@ def test_inside_a_window_each_target_has_the_sources_it_sees(window):
             first = max(0, target - window + 1)
             assert not made[head, target, :first].any()
             values = site.values[0, head, first : target + 1]
-            expected = site.weights[0, head, target, first : target + 1] @ values @ torch.linalg.pinv(values)
-            torch.testing.assert_close(made[head, target, first : target + 1], expected, atol=1e-9, rtol=0)
+            expected = (
+                site.weights[0, head, target, first : target + 1]
+                @ values
+                @ torch.linalg.pinv(values)
+            )
+            torch.testing.assert_close(
+                made[head, target, first : target + 1], expected, atol=1e-9, rtol=0
+            )
 
 
 def test_an_unknown_constraint_is_named():

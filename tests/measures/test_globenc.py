@@ -11,13 +11,18 @@ from tests.measures import models, oracles
 @pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("bart", "encoder")])
 def test_agrees_with_the_loops(name, site, length):
     made = models.scores("globenc", models.recording(name, length), site=site).values
-    for layer, block in enumerate(oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)):
+    for layer, block in enumerate(
+        oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
+    ):
         torch.testing.assert_close(made[layer, 0], oracles.globenc(block), atol=1e-10, rtol=0)
 
 
 def test_chosen_targets_are_rows_of_the_whole_map():
     recorded = models.recording("bert", 9)
-    whole, made = models.scores("globenc", recorded), models.scores("globenc", recorded, targets=[4, -1])
+    whole, made = (
+        models.scores("globenc", recorded),
+        models.scores("globenc", recorded, targets=[4, -1]),
+    )
     torch.testing.assert_close(made.values, whole.values[:, :, [4, 8]], atol=1e-12, rtol=0)
 
 

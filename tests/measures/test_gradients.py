@@ -17,20 +17,37 @@ from tests.measures import oracles_intervention as oracles
 
 HEADS = {
     "classifier": lambda: hf.BertForSequenceClassification(
-        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3, id2label={0: "bad", 1: "fair", 2: "good"})
+        hf.BertConfig(
+            **models._SIZES,
+            max_position_embeddings=40,
+            num_labels=3,
+            id2label={0: "bad", 1: "fair", 2: "good"},
+        )
     ),
-    "masked": lambda: hf.BertForMaskedLM(hf.BertConfig(**models._SIZES, max_position_embeddings=40)),
-    "causal": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)),
+    "masked": lambda: hf.BertForMaskedLM(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40)
+    ),
+    "causal": lambda: hf.GPT2LMHeadModel(
+        hf.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)
+    ),
     "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**models._CAUSAL)),
-    "gemma2": lambda: hf.Gemma2ForCausalLM(hf.Gemma2Config(**models._CAUSAL, head_dim=4, query_pre_attn_scalar=4)),
-    "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**models._SIZES, max_position_embeddings=40)),
+    "gemma2": lambda: hf.Gemma2ForCausalLM(
+        hf.Gemma2Config(**models._CAUSAL, head_dim=4, query_pre_attn_scalar=4)
+    ),
+    "gpt_neox": lambda: hf.GPTNeoXForCausalLM(
+        hf.GPTNeoXConfig(**models._SIZES, max_position_embeddings=40)
+    ),
     "translator": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**models._BART)),
 }
 LAYERS = {
-    "classifier": lambda m: m.bert.encoder.layer, "masked": lambda m: m.bert.encoder.layer, "causal": lambda m: m.transformer.h,
-    "llama": lambda m: m.model.layers, "gemma2": lambda m: m.model.layers, "gpt_neox": lambda m: m.gpt_neox.layers,
+    "classifier": lambda m: m.bert.encoder.layer,
+    "masked": lambda m: m.bert.encoder.layer,
+    "causal": lambda m: m.transformer.h,
+    "llama": lambda m: m.model.layers,
+    "gemma2": lambda m: m.model.layers,
+    "gpt_neox": lambda m: m.gpt_neox.layers,
     "translator": lambda m: m.model.encoder.layers,
-}  # fmt: skip
+}
 
 
 @functools.cache
@@ -43,7 +60,9 @@ def inputs(name: str, length: int = 6, seed: int = 0) -> dict:
 
 
 def options(name: str) -> dict:
-    return {"classifier": {"label": "good"}, "masked": {"position": 2, "word": 7}}.get(name, {"word": 7})
+    return {"classifier": {"label": "good"}, "masked": {"position": 2, "word": 7}}.get(
+        name, {"word": 7}
+    )
 
 
 def number(name: str, of: str):
@@ -62,18 +81,25 @@ def number(name: str, of: str):
 @pytest.mark.parametrize("name", HEADS)
 def test_gradients_equal_autograd(name, of, layer):
     model, given = build(name), inputs(name)
-    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[layer], given, number(name, of))
+    run, hidden = oracles.as_function_of_layer_input(
+        model, LAYERS[name](model)[layer], given, number(name, of)
+    )
     recorded = Lens(model).record(given)
     slope = oracles.gradient(run, hidden)
     norm = models.scores("gradient_norm", recorded, layers=[layer], of=of, **options(name))
     assert norm.layers == (layer,)
     assert norm.values.shape == (1, 1, 1, 6)
-    tolerance = {"atol": 1e-6 if name == "llama" else 1e-10, "rtol": 1e-6}  # Llama takes its softmax in float32
+    tolerance = {
+        "atol": 1e-6 if name == "llama" else 1e-10,
+        "rtol": 1e-6,
+    }  # Llama takes its softmax in float32
     torch.testing.assert_close(norm.values[0, 0, 0], (slope**2).sum(-1) ** 0.5, **tolerance)
     product = models.scores("gradient_x_input", recorded, layers=[layer], of=of, **options(name))
     torch.testing.assert_close(product.values[0, 0, 0], (slope * hidden[0]).sum(-1), **tolerance)
     assert product.facts == Facts(signed=True)
-    size = models.scores("gradient_x_input", recorded, layers=[layer], of=of, reduction="l1", **options(name))
+    size = models.scores(
+        "gradient_x_input", recorded, layers=[layer], of=of, reduction="l1", **options(name)
+    )
     torch.testing.assert_close(size.values[0, 0, 0], (slope * hidden[0]).abs().sum(-1), **tolerance)
     assert size.facts == Facts(signed=False)
 
@@ -81,10 +107,21 @@ def test_gradients_equal_autograd(name, of, layer):
 @pytest.mark.parametrize("name", ["classifier", "masked", "causal", "translator"])
 def test_integrated_gradients_equal_the_quadrature(name):
     model, given = build(name), inputs(name)
-    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], given, number(name, "logit"))
+    run, hidden = oracles.as_function_of_layer_input(
+        model, LAYERS[name](model)[1], given, number(name, "logit")
+    )
     expected = oracles.integrated_gradients(run, hidden, steps=8).sum(-1)
-    made = models.scores("integrated_gradients", Lens(model).record(given), layers=[1], of="logit", steps=8, **options(name))
-    torch.testing.assert_close(made.values[0, 0, 0], expected, atol=1e-7, rtol=0)  # Captum keeps its steps in float32
+    made = models.scores(
+        "integrated_gradients",
+        Lens(model).record(given),
+        layers=[1],
+        of="logit",
+        steps=8,
+        **options(name),
+    )
+    torch.testing.assert_close(
+        made.values[0, 0, 0], expected, atol=1e-7, rtol=0
+    )  # Captum keeps its steps in float32
 
 
 def test_integrated_gradients_add_up():
@@ -101,16 +138,25 @@ def test_deep_lift_adds_up_on_every_block(name, baseline):
     model, given = build(name), inputs(name)
     recorded = Lens(model).record(given)
     recorded.model.config.pad_token_id = 0
-    made = models.scores("deep_lift", recorded, layers=[1], of="logit", baseline=baseline, **options(name))
-    run, hidden = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], given, number(name, "logit"))
+    made = models.scores(
+        "deep_lift", recorded, layers=[1], of="logit", baseline=baseline, **options(name)
+    )
+    run, hidden = oracles.as_function_of_layer_input(
+        model, LAYERS[name](model)[1], given, number(name, "logit")
+    )
     base = torch.zeros_like(hidden)
     if baseline == "pad":
         empty = {**given, "input_ids": torch.zeros_like(given["input_ids"])}
-        base = oracles.as_function_of_layer_input(model, LAYERS[name](model)[1], empty, number(name, "logit"))[1]
+        base = oracles.as_function_of_layer_input(
+            model, LAYERS[name](model)[1], empty, number(name, "logit")
+        )[1]
     with torch.no_grad():
         change = run(hidden) - run(base)
     torch.testing.assert_close(
-        made.values.sum(), change, atol=1e-5 if name == "gemma2" else 1e-6, rtol=1e-3 if name == "gemma2" else 1e-6
+        made.values.sum(),
+        change,
+        atol=1e-5 if name == "gemma2" else 1e-6,
+        rtol=1e-3 if name == "gemma2" else 1e-6,
     )
 
 
@@ -119,11 +165,19 @@ def test_deep_lift_equals_captum_where_captum_has_the_rules():
 
     torch.manual_seed(0)
     network = nn.Sequential(
-        nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 4), nn.Sigmoid(), nn.Linear(4, 1)
+        nn.Linear(6, 8),
+        nn.ReLU(),
+        nn.Linear(8, 5),
+        nn.Tanh(),
+        nn.Linear(5, 4),
+        nn.Sigmoid(),
+        nn.Linear(4, 1),
     ).double()
     x, base = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 6, dtype=torch.float64)
     made, wanted, off = differences_explained(lambda both: network(both)[:, 0], x, base)
-    torch.testing.assert_close(made, DeepLift(network).attribute(x, base).detach(), atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        made, DeepLift(network).attribute(x, base).detach(), atol=1e-10, rtol=0
+    )
     assert off.abs().max() < 1e-12
     assert wanted.abs().max() > 1e-3
 
@@ -138,15 +192,21 @@ def test_deep_lift_rules_pass_on_exact_differences():
     weights = torch.randn(5, dtype=torch.float64)
     slope = torch.autograd.grad((made[:2] * weights).sum(), leaf)[0][:2, :4]
     difference = ((made[:2] - made[2:]) * weights).sum()
-    torch.testing.assert_close((slope * (both[:2] - both[2:])[:, :4]).sum(), difference.detach(), atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        (slope * (both[:2] - both[2:])[:, :4]).sum(), difference.detach(), atol=1e-12, rtol=0
+    )
     leaf = both[:, :4].clone().requires_grad_()
     bent = curve(torch.tanh, leaf)
     slope = torch.autograd.grad(bent[:2].sum(), leaf)[0][:2]
-    torch.testing.assert_close(slope * (leaf[:2] - leaf[2:]), bent[:2] - bent[2:], atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        slope * (leaf[:2] - leaf[2:]), bent[:2] - bent[2:], atol=1e-12, rtol=0
+    )
 
 
 def test_deep_lift_refuses_what_does_not_add_up():
-    model = models.randomised(hf.BloomForCausalLM(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)))
+    model = models.randomised(
+        hf.BloomForCausalLM(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
+    )
     with pytest.raises(UnsupportedModel, match="integrated_gradients"):
         models.scores("deep_lift", Lens(model).record(inputs("causal")))
     assert all(parameter.requires_grad for parameter in model.parameters())
@@ -160,7 +220,9 @@ def test_smoothing_is_the_mean_over_noisy_copies():
     noisy = models.scores("gradient_norm", recorded, smooth=4, noise=0.2).values
     assert (noisy - plain).abs().max() > 1e-4
     assert torch.equal(noisy, models.scores("gradient_norm", recorded, smooth=4, noise=0.2).values)
-    assert not torch.equal(noisy, models.scores("gradient_norm", recorded, smooth=4, noise=0.2, seed=1).values)
+    assert not torch.equal(
+        noisy, models.scores("gradient_norm", recorded, smooth=4, noise=0.2, seed=1).values
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,8 +242,15 @@ def test_padding_and_batching_change_nothing(name, measure, extra):
     together = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
     assert len(together.target_labels) == 2
     for row, length in enumerate(lengths):
-        alone = models.scores(measure, Lens(build(name)).record(inputs(name, length, seed=row)), **options(name), **extra)
-        torch.testing.assert_close(together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=1e-8)
+        alone = models.scores(
+            measure,
+            Lens(build(name)).record(inputs(name, length, seed=row)),
+            **options(name),
+            **extra,
+        )
+        torch.testing.assert_close(
+            together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=1e-8
+        )
 
 
 def test_the_model_is_left_as_it_was():
@@ -197,17 +266,21 @@ def test_the_model_is_left_as_it_was():
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-# ------------------------------------------------------------------------------------------ what is explained
+# -------------------------------------------------------------------------------- what is explained
 
 
 def tokenizer() -> hf.PreTrainedTokenizerFast:
     from tokenizers import Tokenizer, pre_tokenizers
     from tokenizers.models import WordLevel
 
-    words = ["[PAD]", "[UNK]", "[MASK]", "the", "keys", "are", "is", "here", "."] + [f"w{i}" for i in range(41)]
+    words = ["[PAD]", "[UNK]", "[MASK]", "the", "keys", "are", "is", "here", "."] + [
+        f"w{i}" for i in range(41)
+    ]
     plain = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
     plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return hf.PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]", pad_token="[PAD]", mask_token="[MASK]")
+    return hf.PreTrainedTokenizerFast(
+        tokenizer_object=plain, unk_token="[UNK]", pad_token="[PAD]", mask_token="[MASK]"
+    )
 
 
 def test_the_models_own_prediction_is_the_default():
@@ -219,24 +292,35 @@ def test_the_models_own_prediction_is_the_default():
     assert made.layers == (0,)
     recorded = Lens(build("classifier")).record(inputs("classifier"))
     best = int(recorded.output.logits[0].argmax())
-    assert models.scores("gradient_norm", recorded).target_labels == (["bad", "fair", "good"][best],)
+    assert models.scores("gradient_norm", recorded).target_labels == (
+        ["bad", "fair", "good"][best],
+    )
 
 
 def test_words_and_foils():
     recorded = Lens(build("masked"), tokenizer()).record("the keys [MASK] here .")
     made = models.scores("gradient_x_input", recorded, word="are", foil="is", of="logit")
     assert made.target_labels == ("are vs is at 2",)
-    are, without = (models.scores("gradient_x_input", recorded, word=word, of="logit").values for word in ("are", "is"))
+    are, without = (
+        models.scores("gradient_x_input", recorded, word=word, of="logit").values
+        for word in ("are", "is")
+    )
     torch.testing.assert_close(made.values, are - without, atol=1e-12, rtol=0)
     paired = models.scores("gradient_norm", recorded, word="are", foil="is")
-    assert (paired.values - models.scores("gradient_norm", recorded, word="are").values).abs().max() > 1e-6
+    assert (
+        paired.values - models.scores("gradient_norm", recorded, word="are").values
+    ).abs().max() > 1e-6
 
 
 def test_each_text_may_have_its_own_word():
     texts = ["the keys [MASK] here .", "the [MASK] ."]
-    together = models.scores("gradient_norm", Lens(build("masked"), tokenizer()).record(texts), word=["are", "keys"])
+    together = models.scores(
+        "gradient_norm", Lens(build("masked"), tokenizer()).record(texts), word=["are", "keys"]
+    )
     assert together.target_labels == ("are at 2", "keys at 1")
-    alone = models.scores("gradient_norm", Lens(build("masked"), tokenizer()).record(texts[1]), word="keys")
+    alone = models.scores(
+        "gradient_norm", Lens(build("masked"), tokenizer()).record(texts[1]), word="keys"
+    )
     torch.testing.assert_close(together.values[:, 1, :, :3], alone.values[:, 0], atol=1e-10, rtol=0)
 
 
@@ -265,6 +349,10 @@ def test_models_without_a_head_and_requests_for_targets_are_refused():
     with pytest.raises(InvalidInput, match="AutoModelForMaskedLM"):
         models.scores("gradient_norm", models.recording("bert", 4))
     with pytest.raises(InvalidInput, match="not by targets"):
-        models.scores("gradient_norm", Lens(build("classifier")).record(inputs("classifier")), targets=[1])
+        models.scores(
+            "gradient_norm", Lens(build("classifier")).record(inputs("classifier")), targets=[1]
+        )
     with pytest.raises(InvalidInput, match="l2 or l1"):
-        models.scores("gradient_norm", Lens(build("classifier")).record(inputs("classifier")), reduction="sum")
+        models.scores(
+            "gradient_norm", Lens(build("classifier")).record(inputs("classifier")), reduction="sum"
+        )

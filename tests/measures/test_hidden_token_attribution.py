@@ -7,8 +7,8 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
-from mixlens.kernels import jacobian
-from mixlens.recording.intervention import LayerFunction
+from mixlens.replay import jacobian
+from mixlens.replay.intervention import LayerFunction
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
@@ -19,8 +19,12 @@ ROUNDED = {"llama": 1e-6, "gpt_neox": 1e-6, "gemma2": 1e-6}
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_equals_one_backward_pass_per_scalar(name, site, length):
-    expected = oracles.hidden_token_attribution(name, site, models.build(name), models.inputs(name, length))
-    made = models.scores("hidden_token_attribution", models.recording(name, length), site=site).values[:, 0]
+    expected = oracles.hidden_token_attribution(
+        name, site, models.build(name), models.inputs(name, length)
+    )
+    made = models.scores(
+        "hidden_token_attribution", models.recording(name, length), site=site
+    ).values[:, 0]
     torch.testing.assert_close(made, expected, atol=ROUNDED.get(name, 1e-10), rtol=0)
 
 
@@ -28,8 +32,12 @@ def test_equals_one_backward_pass_per_scalar(name, site, length):
 def test_with_respect_to_the_embedding_sum(name):
     model, site = models.build(name), models.recording(name, 6).sites[0]
     norm = model.embeddings.LayerNorm if name == "bert" else model.encoder.layernorm_embedding
-    expected = oracles.hidden_token_attribution(name, site, model, models.inputs(name, 6), into=norm)
-    made = models.scores("hidden_token_attribution", models.recording(name, 6), wrt="embedding_sum").values[:, 0]
+    expected = oracles.hidden_token_attribution(
+        name, site, model, models.inputs(name, 6), into=norm
+    )
+    made = models.scores(
+        "hidden_token_attribution", models.recording(name, 6), wrt="embedding_sum"
+    ).values[:, 0]
     torch.testing.assert_close(made, expected, atol=1e-10, rtol=0)
     other = models.scores("hidden_token_attribution", models.recording(name, 6)).values[:, 0]
     assert (made - other).abs().max() > 1e-4
@@ -40,12 +48,19 @@ def test_without_an_embedding_norm_there_is_no_embedding_sum():
         models.scores("hidden_token_attribution", models.recording("gpt2", 6), wrt="embedding_sum")
 
 
-@pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")])
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
+)
 def test_forward_and_reverse_mode_agree(name, site, monkeypatch):
     recorded = models.recording(name, 6)
     forward = models.scores("hidden_token_attribution", recorded, site=site).values
     monkeypatch.setattr(jacobian, "forward_derivative", lambda step: None)
-    torch.testing.assert_close(models.scores("hidden_token_attribution", recorded, site=site).values, forward, atol=1e-10, rtol=0)
+    torch.testing.assert_close(
+        models.scores("hidden_token_attribution", recorded, site=site).values,
+        forward,
+        atol=1e-10,
+        rtol=0,
+    )
 
 
 @pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("bart", "cross")])
@@ -58,27 +73,37 @@ def test_duals_on_copies_agree_with_vmap(name, site):
 
 
 def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode():
-    model = models.randomised(hf.BloomModel(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4)))
+    model = models.randomised(
+        hf.BloomModel(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
+    )
     recorded = Lens(model).record(models.inputs("llama", 5))
     assert jacobian.forward_derivative(LayerFunction(recorded.layers()[0], 0)) is None
     made = models.scores("hidden_token_attribution", recorded).values[:, 0]
     oracles.ANATOMY["bloom", "decoder"] = oracles.Anatomy(
         lambda m: m.h, lambda layer: layer.self_attention, "query_key_value", "dense"
     )
-    expected = oracles.hidden_token_attribution("bloom", "decoder", model, models.inputs("llama", 5))
+    expected = oracles.hidden_token_attribution(
+        "bloom", "decoder", model, models.inputs("llama", 5)
+    )
     torch.testing.assert_close(made, expected, atol=1e-6, rtol=0)
 
 
 def test_a_wrong_forward_derivative_is_not_used(monkeypatch):
     step = LayerFunction(models.recording("bert", 6).layers()[0], 0)
     right = jacobian._by_vmap
-    monkeypatch.setattr(jacobian, "_by_vmap", lambda step: lambda primals, tangents: 1.01 * right(step)(primals, tangents))
+    monkeypatch.setattr(
+        jacobian,
+        "_by_vmap",
+        lambda step: lambda primals, tangents: 1.01 * right(step)(primals, tangents),
+    )
     push = jacobian.forward_derivative(step)
     assert push is not None
     assert "_by_duals" in push.__qualname__
 
 
-@pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")])
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
+)
 def test_probes_lie_within_their_standard_errors(name, site):
     recorded = models.recording(name, 7)
     exact = models.scores("hidden_token_attribution", recorded, site=site).values
@@ -96,16 +121,23 @@ def test_probes_lie_within_their_standard_errors(name, site):
 
 
 @pytest.mark.parametrize("probes", [None, 8])
-@pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")])
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
+)
 def test_padding_and_batching_change_nothing(name, site, probes):
     lengths = [4, 7]
     recorded = Lens(models.build(name)).record(models.padded_inputs(name, lengths))
     together = models.scores("hidden_token_attribution", recorded, site=site, probes=probes).values
     for row, length in enumerate(lengths):
         alone = models.scores(
-            "hidden_token_attribution", models.recording(name, length, seed=row), site=site, probes=probes
+            "hidden_token_attribution",
+            models.recording(name, length, seed=row),
+            site=site,
+            probes=probes,
         ).values[:, 0]
-        torch.testing.assert_close(together[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            together[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-10, rtol=0
+        )
 
 
 def test_rows_sum_to_one_and_the_future_is_zero():
@@ -117,7 +149,7 @@ def test_rows_sum_to_one_and_the_future_is_zero():
 def test_chosen_targets_and_layers_are_rows_of_the_whole(monkeypatch):
     recorded = models.recording("bert", 7)
     whole = models.scores("hidden_token_attribution", recorded).values
-    monkeypatch.setattr("mixlens.kernels.zeroing.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 100_000)
     part = models.scores("hidden_token_attribution", recorded, layers=[1], targets=[3, -1]).values
     torch.testing.assert_close(part, whole[1:, :, [3, 6]], atol=1e-12, rtol=0)
 
@@ -126,7 +158,9 @@ def test_half_precision_is_close():
     model = hf.BertModel(hf.BertConfig(**models._SIZES)).eval()
     ids = models.inputs("bert", 6)
     wide = models.scores("hidden_token_attribution", Lens(model).record(ids)).values
-    half = models.scores("hidden_token_attribution", Lens(model.to(torch.bfloat16)).record(ids)).values
+    half = models.scores(
+        "hidden_token_attribution", Lens(model.to(torch.bfloat16)).record(ids)
+    ).values
     assert (half - wide).abs().max() < 0.02
 
 

@@ -1,4 +1,6 @@
-"""No measure ever holds targets x sources x d_model numbers, and each stays below the peak that docs/performance.md states for it."""
+"""No measure ever holds targets x sources x d_model numbers, and each stays below the peak that
+docs/performance.md states for it.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,16 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 
 
 def test_peak_stays_below_half_of_one_tensor_of_vectors() -> None:
-    """512 x 512 x 768 numbers would be 805 MB, twelve heads of them 9.7 GB. Exact HTA and blank-out are left out for their time."""
+    """512 x 512 x 768 numbers would be 805 MB, twelve heads of them 9.7 GB.
+
+    Exact HTA and blank-out are left out for their time.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
     )
     assert float(done.stdout) < 400, done.stdout
 
@@ -50,7 +59,8 @@ N, D, H, F, L = 256, 128, 4, 512, 2  # tokens, width, heads, width of the feed-f
 BUDGET = 8 * 2**20
 BLOCK, CHUNK = BUDGET // 4, BUDGET
 GRAPH = L * N * (12 * D + 3 * F + 3 * H * N)
-# Numbers beyond recording, weights and scores, and bytes of blocks or chunks: the table of docs/performance.md.
+# Numbers beyond recording, weights and scores, and bytes of blocks or chunks: the table of
+# docs/performance.md.
 STATED = {
     "attention": (N * N, 0),
     "attention_norm": (H * N * D, BLOCK),
@@ -60,7 +70,10 @@ STATED = {
     "effective_attention": (3 * H * N * N + 4 * N * D + L * N * N, 0),
     "alti": (3 * H * N * D, BLOCK),
     "value_zeroing": (2 * D * F + 2 * N * (F + D) + N * H * F, CHUNK),
-    "hidden_token_attribution": (N * (6 * D + 3 * F + 3 * H * N) + 4 * L * N * N, CHUNK + BUDGET // 2),
+    "hidden_token_attribution": (
+        N * (6 * D + 3 * F + 3 * H * N) + 4 * L * N * N,
+        CHUNK + BUDGET // 2,
+    ),
     "gradient_norm": (GRAPH, 0),
     "gradient_x_input": (GRAPH, 0),
     "integrated_gradients": (GRAPH, CHUNK),
@@ -69,32 +82,57 @@ STATED = {
     "random": (N * N, 0),
 }
 OPTIONS = {
-    "hidden_token_attribution": {"probes": 2}, "integrated_gradients": {"steps": 4}, "blank_out": {"replacement": "zero"},
+    "hidden_token_attribution": {"probes": 2},
+    "integrated_gradients": {"steps": 4},
+    "blank_out": {"replacement": "zero"},
     "value_zeroing": {"targets": list(range(32))},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
 def recording() -> mixlens.Recording:
-    sizes = {"hidden_size": D, "num_hidden_layers": L, "num_attention_heads": H, "intermediate_size": F, "vocab_size": 100}
+    sizes = {
+        "hidden_size": D,
+        "num_hidden_layers": L,
+        "num_attention_heads": H,
+        "intermediate_size": F,
+        "vocab_size": 100,
+    }
     model = models.bert("BertForSequenceClassification", **sizes)
     return mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, N))
 
 
 @pytest.mark.parametrize("name", mixlens.measures())
 def test_tensors_stay_below_the_stated_peak(recording: mixlens.Recording, name: str) -> None:
-    """By the allocator's own count, in float32; the weights of one layer and the scores of all belong to every measure."""
+    """By the allocator's own count, in float32; the weights of one layer and the scores of all
+    belong to every measure.
+    """
     numbers, pieces = STATED[name]
     stated = 4 * (numbers + H * N * N + L * N * N) + pieces
     assert peak_bytes(lambda: mixlens.measure(name, recording, **OPTIONS.get(name, {}))) <= stated
 
 
 @pytest.mark.parametrize("targets", [None, [3, N - 1]])
-def test_a_norm_behind_attention_costs_wide_copies_of_what_is_wanted(targets: list[int] | None) -> None:
-    sizes = {"hidden_size": D, "num_hidden_layers": L, "num_attention_heads": H, "num_key_value_heads": H, "head_dim": D // H}
-    config = transformers.Gemma2Config(**sizes, intermediate_size=F, vocab_size=100, pad_token_id=0, sliding_window=2 * N)
+def test_a_norm_behind_attention_costs_wide_copies_of_what_is_wanted(
+    targets: list[int] | None,
+) -> None:
+    sizes = {
+        "hidden_size": D,
+        "num_hidden_layers": L,
+        "num_attention_heads": H,
+        "num_key_value_heads": H,
+        "head_dim": D // H,
+    }
+    config = transformers.Gemma2Config(
+        **sizes, intermediate_size=F, vocab_size=100, pad_token_id=0, sliding_window=2 * N
+    )
     model = transformers.Gemma2Model(config).eval()
     recording = mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, N))
     wanted = N if targets is None else len(targets)
-    stated = 4 * (2 * wanted * N + 4 * wanted * D + 2 * D * F + 2 * N * (F + D) + H * N * N + L * N * N) + 2 * CHUNK
-    assert peak_bytes(lambda: mixlens.measure("value_zeroing", recording, targets=targets)) <= stated
+    stated = (
+        4 * (2 * wanted * N + 4 * wanted * D + 2 * D * F + 2 * N * (F + D) + H * N * N + L * N * N)
+        + 2 * CHUNK
+    )
+    assert (
+        peak_bytes(lambda: mixlens.measure("value_zeroing", recording, targets=targets)) <= stated
+    )

@@ -8,7 +8,9 @@ from tests.measures import models
 
 def test_is_uniform_and_seeded():
     recorded = models.recording("bert", 9)
-    first, again, other = (models.scores("random", recorded, seed=seed).values for seed in (0, 0, 1))
+    first, again, other = (
+        models.scores("random", recorded, seed=seed).values for seed in (0, 0, 1)
+    )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert first.min() >= 0
@@ -18,11 +20,16 @@ def test_is_uniform_and_seeded():
 
 
 def test_a_text_has_its_noise_wherever_it_stands():
-    together = models.scores("random", Lens(models.build("bert")).record(models.padded_inputs("bert", [9, 5]))).values
+    together = models.scores(
+        "random", Lens(models.build("bert")).record(models.padded_inputs("bert", [9, 5]))
+    ).values
     alone = models.scores("random", models.recording("bert", 5, seed=1)).values
     assert torch.equal(together[:, 1, :5, :5], alone[:, 0])
     assert torch.equal(
-        models.scores("random", models.recording("bert", 5, seed=1), layers=[1], targets=[3]).values, alone[1:, :, 3:4]
+        models.scores(
+            "random", models.recording("bert", 5, seed=1), layers=[1], targets=[3]
+        ).values,
+        alone[1:, :, 3:4],
     )
 
 
@@ -33,4 +40,9 @@ def test_the_future_gets_nothing():
 
 
 def test_cross_attention_has_the_encoder_for_columns():
-    assert models.scores("random", models.recording("bart", 9), site="cross").values.shape == (2, 1, 5, 9)
+    assert models.scores("random", models.recording("bart", 9), site="cross").values.shape == (
+        2,
+        1,
+        5,
+        9,
+    )

@@ -1,4 +1,6 @@
-"""The authors' own numbers: what their programs return for seven tokens on a small random BERT in float64."""
+"""The authors' own numbers: what their programs return for seven tokens on a small random BERT in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from tests.measures import models
 
 @pytest.fixture(scope="module")
 def reference(shared):
-    model = hf.BertModel.from_pretrained(shared / "reference", dtype=torch.float64, attn_implementation="eager").eval()
+    model = hf.BertModel.from_pretrained(
+        shared / "reference", dtype=torch.float64, attn_implementation="eager"
+    ).eval()
     numbers = np.load(shared / "reference" / "bert7.npz")
     return Lens(model).record({"input_ids": torch.from_numpy(numbers["input_ids"])}), numbers
 
@@ -48,5 +52,9 @@ def test_the_parts_are_the_authors(reference):
     recorded, numbers = reference
     for index, layer in enumerate(recorded.layers()):
         site = layer.site()
-        np.testing.assert_allclose(site.transformed().norm(dim=-1)[0].numpy(), numbers["norm_f"][index], atol=1e-10, rtol=0)
-        np.testing.assert_allclose(site.block_output[0].numpy(), numbers["resultants"][index], atol=1e-10, rtol=0)
+        np.testing.assert_allclose(
+            site.transformed().norm(dim=-1)[0].numpy(), numbers["norm_f"][index], atol=1e-10, rtol=0
+        )
+        np.testing.assert_allclose(
+            site.block_output[0].numpy(), numbers["resultants"][index], atol=1e-10, rtol=0
+        )

@@ -1,4 +1,6 @@
-"""Value Zeroing as its authors' own program returns it, for seven tokens on a small random BERT in float64."""
+"""Value Zeroing as its authors' own program returns it, for seven tokens on a small random BERT in
+float64.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tests.measures import models
 
 
 def test_value_zeroing_is_the_authors(shared):
-    model = hf.BertModel.from_pretrained(shared / "reference", dtype=torch.float64, attn_implementation="eager").eval()
+    model = hf.BertModel.from_pretrained(
+        shared / "reference", dtype=torch.float64, attn_implementation="eager"
+    ).eval()
     numbers = np.load(shared / "reference" / "bert7.npz")
     recorded = Lens(model).record({"input_ids": torch.from_numpy(numbers["input_ids"])})
     made = models.scores("value_zeroing", recorded).values[:, 0].numpy()

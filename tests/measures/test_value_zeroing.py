@@ -9,12 +9,13 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
-from mixlens.kernels.zeroing import ByProducts, ByRows, fastest_rest, sources_of
-from mixlens.recording.tail import Tail
+from mixlens.replay.tail import Tail
+from mixlens.replay.zeroing import ByProducts, ByRows, fastest_rest, sources_of
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
-# A float64 Gemma or Llama still takes its softmax in float32; the oracle runs the same code, so nothing of that shows here.
+# A float64 Gemma or Llama still takes its softmax in float32; the oracle runs the same code, so
+# nothing of that shows here.
 TOLERANCE = 1e-10
 
 
@@ -29,8 +30,12 @@ def test_equals_the_loop_over_zeroed_values(name, site, length):
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_per_head_equals_the_loop_over_query_heads(name, site):
-    expected = oracles.value_zeroing_per_head(name, site, models.build(name), models.inputs(name, 6))
-    made = models.scores("value_zeroing", models.recording(name, 6), site=site, per_head=True).values[:, 0]
+    expected = oracles.value_zeroing_per_head(
+        name, site, models.build(name), models.inputs(name, 6)
+    )
+    made = models.scores(
+        "value_zeroing", models.recording(name, 6), site=site, per_head=True
+    ).values[:, 0]
     assert made.shape[1] == 4
     torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 
@@ -40,8 +45,12 @@ def test_per_head_equals_the_loop_over_query_heads(name, site):
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_distances(name, distance, normalized):
     site = models.recording(name, 7).sites[0]
-    expected = oracles.value_zeroing(name, site, models.build(name), models.inputs(name, 7), distance, normalized)
-    made = models.scores("value_zeroing", models.recording(name, 7), distance=distance, normalized=normalized).values[:, 0]
+    expected = oracles.value_zeroing(
+        name, site, models.build(name), models.inputs(name, 7), distance, normalized
+    )
+    made = models.scores(
+        "value_zeroing", models.recording(name, 7), distance=distance, normalized=normalized
+    ).values[:, 0]
     torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 
 
@@ -83,11 +92,18 @@ def test_fast_rows_equal_whole_sequences(name, site):
         tail = Tail(layer, kind)
         targets = torch.tensor([0, 2, 2, 3, 4, 2])
         texts = torch.zeros_like(targets)
-        edited = tail.site.projected[texts, targets] * torch.linspace(0.5, 2, 6, dtype=torch.float64)[:, None]
+        edited = (
+            tail.site.projected[texts, targets]
+            * torch.linspace(0.5, 2, 6, dtype=torch.float64)[:, None]
+        )
         fast = tail(texts, targets, edited)
-        torch.testing.assert_close(fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0
+        )
         tail.rows = 8  # one copy at a time
-        torch.testing.assert_close(fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0)
+        torch.testing.assert_close(
+            fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0
+        )
 
 
 def test_which_layers_take_the_fast_way():
@@ -115,11 +131,23 @@ def rest_of(name: str, site: str, index: int = 1):
     weights = tail.site.weights
     positions = torch.arange(weights.shape[2])[None]
     real = torch.ones(1, *weights.shape[2:], dtype=torch.bool)
-    return fastest_rest(tail, weights, real, positions, per_head=False), ByRows(tail, weights, positions), weights, real
+    return (
+        fastest_rest(tail, weights, real, positions, per_head=False),
+        ByRows(tail, weights, positions),
+        weights,
+        real,
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("bart", "encoder"), ("bart", "cross")]
+    ("name", "site"),
+    [
+        ("bert", "encoder"),
+        ("gpt2", "decoder"),
+        ("llama", "decoder"),
+        ("bart", "encoder"),
+        ("bart", "cross"),
+    ],
 )
 def test_the_first_product_taken_early_gives_the_same_rows(name, site):
     fast, slow, weights, real = rest_of(name, site)
@@ -132,7 +160,9 @@ def test_the_first_product_taken_early_gives_the_same_rows(name, site):
     torch.testing.assert_close(fast(one_head), slow(one_head), **tolerance)
 
 
-@pytest.mark.parametrize(("name", "site"), [("gemma2", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder")])
+@pytest.mark.parametrize(
+    ("name", "site"), [("gemma2", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder")]
+)
 def test_layers_without_such_a_product_go_by_rows(name, site):
     assert isinstance(rest_of(name, site)[0], ByRows)
 
@@ -155,7 +185,9 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
     tail = Tail(recorded.layers()[0], "self")
     tail.layer._call.output = tail.layer._call.output + 0.1
     weights, positions = tail.site.weights, torch.arange(6)[None]
-    rest = fastest_rest(tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False)
+    rest = fastest_rest(
+        tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
+    )
     assert isinstance(rest, ByRows)
     assert tail.mode == "copies"
 
@@ -163,7 +195,9 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
 def test_a_wrong_shortcut_is_not_used():
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
-    tail.layer._call.output = tail.layer._call.output + 0.1  # as if the shortcut missed what the layer returned
+    tail.layer._call.output = (
+        tail.layer._call.output + 0.1
+    )  # as if the shortcut missed what the layer returned
     tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
     assert tail.mode == "copies"
 
@@ -202,7 +236,9 @@ def test_the_future_has_no_effect(name):
 def test_a_sliding_window_leaves_out_what_it_hides():
     config = hf.MistralConfig(**models._CAUSAL, sliding_window=3)
     model = models.randomised(hf.MistralModel(config))
-    made = models.scores("value_zeroing", Lens(model).record(models.inputs("llama", 8))).values[:, 0]
+    made = models.scores("value_zeroing", Lens(model).record(models.inputs("llama", 8))).values[
+        :, 0
+    ]
     far = torch.ones(8, 8, dtype=torch.bool).tril(-3)
     assert (made[:, far] == 0).all()
     assert (made[:, ~far & torch.ones(8, 8, dtype=torch.bool).tril()] > 0).all()
@@ -212,17 +248,31 @@ def test_a_sliding_window_leaves_out_what_it_hides():
 def test_padding_and_batching_change_nothing(name, site):
     lengths = [5, 9, 7]
     together = models.scores(
-        "value_zeroing", Lens(models.build(name)).record(models.padded_inputs(name, lengths)), site=site
+        "value_zeroing",
+        Lens(models.build(name)).record(models.padded_inputs(name, lengths)),
+        site=site,
     ).values
     for row, length in enumerate(lengths):
-        alone = models.scores("value_zeroing", models.recording(name, length, seed=row), site=site).values[:, 0]
+        alone = models.scores(
+            "value_zeroing", models.recording(name, length, seed=row), site=site
+        ).values[:, 0]
         torch.testing.assert_close(
-            together[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-7 if name == "llama" else 1e-10, rtol=0
+            together[:, row, : alone.shape[1], : alone.shape[2]],
+            alone,
+            atol=1e-7 if name == "llama" else 1e-10,
+            rtol=0,
         )
 
 
 @pytest.mark.parametrize(
-    ("name", "site"), [("bert", "encoder"), ("llama", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder"), ("bart", "cross")]
+    ("name", "site"),
+    [
+        ("bert", "encoder"),
+        ("llama", "decoder"),
+        ("gpt_neox", "decoder"),
+        ("bart", "decoder"),
+        ("bart", "cross"),
+    ],
 )
 def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
     recorded = models.recording(name, 8)
@@ -236,8 +286,10 @@ def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
 def test_small_chunks_give_the_same(name, monkeypatch):
     recorded = models.recording(name, 8)
     whole = models.scores("value_zeroing", recorded, per_head=True).values
-    monkeypatch.setattr("mixlens.kernels.zeroing.CHUNK_BYTES", 5000)
-    torch.testing.assert_close(models.scores("value_zeroing", recorded, per_head=True).values, whole, atol=1e-12, rtol=0)
+    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 5000)
+    torch.testing.assert_close(
+        models.scores("value_zeroing", recorded, per_head=True).values, whole, atol=1e-12, rtol=0
+    )
 
 
 def test_mixtures_of_experts_and_attention_inside_the_residual_module():
@@ -253,9 +305,15 @@ def test_mixtures_of_experts_and_attention_inside_the_residual_module():
         for index, layer in enumerate(recorded.layers()):
             assert Tail(layer, "self").mode == "shortcut"
             site = layer.site()
-            values = site.values[:, :: site.structure.heads // site.structure.kv_heads].expand(6, -1, -1, -1).clone()
+            values = (
+                site.values[:, :: site.structure.heads // site.structure.kv_heads]
+                .expand(6, -1, -1, -1)
+                .clone()
+            )
             values[torch.arange(6), :, torch.arange(6)] = 0
-            distance = 1 - torch.cosine_similarity(layer.rerun(values=values), layer.rerun(copies=1), -1)
+            distance = 1 - torch.cosine_similarity(
+                layer.rerun(values=values), layer.rerun(copies=1), -1
+            )
             torch.testing.assert_close(made[index], distance.T, atol=1e-7, rtol=0)
 
 

@@ -15,7 +15,18 @@ from torch import Tensor
 from mixlens import InvalidInput, Lens
 from mixlens.recording import model_structure, rerun
 from mixlens.recording.calls import LayerCall
-from tests.conformance.zoo import HEADS, INNER, LAYERS, VOCABULARY, WIDTH, ZOO, as_eager_and_sdpa, built, inputs, randomised
+from tests.conformance.zoo import (
+    HEADS,
+    INNER,
+    LAYERS,
+    VOCABULARY,
+    WIDTH,
+    ZOO,
+    as_eager_and_sdpa,
+    built,
+    inputs,
+    randomised,
+)
 
 
 def _same(a: Tensor, b: Tensor, bar: float = 1e-5) -> bool:
@@ -27,7 +38,10 @@ def test_after_the_first_use_a_recording_is_one_forward_pass() -> None:
     lens = Lens(model)
     lens.record(inputs("bert"))
     calls = []
-    handles = [part.register_forward_hook(lambda module, *_: calls.append(module)) for part in model.encoder.layer]
+    handles = [
+        part.register_forward_hook(lambda module, *_: calls.append(module))
+        for part in model.encoder.layer
+    ]
     recording = lens.record(inputs("bert", seed=5))
     for layer in recording.layers():
         layer.sites()
@@ -117,7 +131,9 @@ def test_attention_implementation_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "bart", "gpt-neox", "vit", "mixtral", "deberta-v2"])
+@pytest.mark.parametrize(
+    "name", ["bert", "llama", "gemma2", "bart", "gpt-neox", "vit", "mixtral", "deberta-v2"]
+)
 def test_half_precision_is_close(name: str, dtype: torch.dtype) -> None:
     wide = Lens(built(name)).record(inputs(name))
     half = Lens(built(name, dtype)).record(inputs(name, dtype))
@@ -148,7 +164,10 @@ def test_gradients_flow_through_a_rerun() -> None:
     (slope,) = torch.autograd.grad(output[0, 2, 3], hidden)
     step = torch.zeros_like(hidden)
     step[0, 4, 5] = 1e-6
-    finite = (layer.rerun(0, hidden=hidden.detach() + step) - layer.rerun(0, hidden=hidden.detach() - step))[0, 2, 3] / 2e-6
+    finite = (
+        layer.rerun(0, hidden=hidden.detach() + step)
+        - layer.rerun(0, hidden=hidden.detach() - step)
+    )[0, 2, 3] / 2e-6
     assert abs(float(slope[0, 4, 5] - finite)) < 1e-7
     assert not layer.rerun(0, hidden=hidden).requires_grad
 
@@ -156,15 +175,23 @@ def test_gradients_flow_through_a_rerun() -> None:
 @pytest.mark.parametrize(
     ("head", "extra"),
     [
-        ("BertForMaskedLM", {}), ("BertForSequenceClassification", {"num_labels": 3}), ("BertForTokenClassification", {}),
-        ("BertForQuestionAnswering", {}), ("BertLMHeadModel", {"is_decoder": True}),
+        ("BertForMaskedLM", {}),
+        ("BertForSequenceClassification", {"num_labels": 3}),
+        ("BertForTokenClassification", {}),
+        ("BertForQuestionAnswering", {}),
+        ("BertLMHeadModel", {"is_decoder": True}),
     ],
-)  # fmt: skip
+)
 def test_task_heads(head: str, extra: dict[str, object]) -> None:
     config = hf.BertConfig(
-        vocab_size=VOCABULARY, hidden_size=WIDTH, num_hidden_layers=LAYERS, num_attention_heads=HEADS, intermediate_size=INNER,
-        max_position_embeddings=64, **extra,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=WIDTH,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=INNER,
+        max_position_embeddings=64,
+        **extra,
+    )
     model = randomised(getattr(hf, head)(config)).eval()
     recording = Lens(model).record(inputs("bert"))
     assert len(recording.layers()) == LAYERS
@@ -234,13 +261,17 @@ def test_report_of_a_verified_model() -> None:
 def test_edited_values_may_be_given_for_query_heads_that_agree() -> None:
     layer = Lens(built("llama")).record(inputs("llama")).layers()[0]
     shared = layer.site().values[1:, ::2] * 0.5  # of the two key-value heads
-    assert torch.equal(layer.rerun(1, values=shared.repeat_interleave(2, 1)), layer.rerun(1, values=shared))
+    assert torch.equal(
+        layer.rerun(1, values=shared.repeat_interleave(2, 1)), layer.rerun(1, values=shared)
+    )
     with pytest.raises(InvalidInput, match="must be the same"):
         layer.rerun(1, values=torch.randn_like(shared.repeat_interleave(2, 1)))
 
 
 def test_an_argument_that_is_broadcast_in_this_batch_serves_every_row() -> None:
-    """Position biases come as [1, head, n, n], or with the mask of a padded row inside as [batch, head, n, n]."""
+    """Position biases come as [1, head, n, n], or with the mask of a padded row inside as [batch,
+    head, n, n].
+    """
     hidden, shared, own = torch.randn(2, 3, 4), torch.randn(1, 2, 3, 3), torch.randn(2, 2, 3, 3)
     axes = (rerun.BatchAxis(0, 1),) * 3
     call = LayerCall("", torch.nn.Identity(), (hidden, shared, own), {})

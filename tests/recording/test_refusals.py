@@ -1,4 +1,6 @@
-"""Bad input and unfit models get an error of their own that says what to do, and the model is put back."""
+"""Bad input and unfit models get an error of their own that says what to do, and the model is put
+back.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ def test_non_finite_activations_name_the_layer(weight: float) -> None:
     lens = Lens(model)
     lens.record(inputs("bert"))
     model.encoder.layer[1].output.dense.bias.data[3] = weight
-    with pytest.raises((mixlens.NonFiniteActivations, mixlens.UnsupportedModel), match=r"NaN or infinity|encoder\.layer\.1"):
+    with pytest.raises(
+        (mixlens.NonFiniteActivations, mixlens.UnsupportedModel),
+        match=r"NaN or infinity|encoder\.layer\.1",
+    ):
         lens.record(inputs("bert"))
 
 
@@ -39,7 +44,12 @@ def test_empty_inputs() -> None:
     with pytest.raises(mixlens.EmptyInput, match="empty"):
         lens.record({"input_ids": torch.zeros(1, 0, dtype=torch.long)})
     with pytest.raises(mixlens.EmptyInput, match="no real token"):
-        lens.record({"input_ids": torch.ones(2, 3, dtype=torch.long), "attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]])})
+        lens.record(
+            {
+                "input_ids": torch.ones(2, 3, dtype=torch.long),
+                "attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]]),
+            }
+        )
     with pytest.raises(mixlens.EmptyInput):
         Lens(built("bert"), object()).record([])
     with pytest.raises(mixlens.EmptyInput):
@@ -66,7 +76,9 @@ def test_wrong_keys_and_ids() -> None:
     with pytest.raises(mixlens.InvalidInput, match="different lengths"):
         lens.record({"input_ids": [[1, 2, 3], [4, 5]]})
     with pytest.raises(mixlens.WrongKeys, match="whole sequence"):
-        Lens(built("gpt2")).record({"input_ids": torch.ones(1, 1, dtype=torch.long), "past_key_values": hf.DynamicCache()})
+        Lens(built("gpt2")).record(
+            {"input_ids": torch.ones(1, 1, dtype=torch.long), "past_key_values": hf.DynamicCache()}
+        )
 
 
 def test_not_a_model() -> None:
@@ -103,7 +115,9 @@ def test_everything_is_put_back_after_an_exception() -> None:
 
 
 class _Forgetful(nn.Module):
-    """A residual branch that doubles what attention wrote, depending on nothing that a re-run could see."""
+    """A residual branch that doubles what attention wrote, depending on nothing that a re-run could
+    see.
+    """
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""The models that ship with the package: size, format, and that they know what their cards say they know."""
+"""The models that ship with the package: size, format, and that they know what their cards say they
+know.
+"""
 
 from pathlib import Path
 

@@ -20,13 +20,28 @@ def test_targets_are_unmarked_words_of_the_sentence() -> None:
     drawn = [grammar.sentence() for _ in range(2000)]
     assert all("^" not in sentence.text for sentence in drawn)
     targets = {sentence.words[i] for sentence in drawn for i in sentence.targets}
-    assert {"is", "are", "was", "were", "has", "have", "this", "these", "herself", "themselves"} <= targets
+    assert {
+        "is",
+        "are",
+        "was",
+        "were",
+        "has",
+        "have",
+        "this",
+        "these",
+        "herself",
+        "themselves",
+    } <= targets
     assert any(len(sentence.words) > 32 for sentence in drawn)
 
 
 def test_demonstratives_agree_with_their_noun() -> None:
-    nouns = {n.singular[-1] for n in load_lexicon().things} - {n.plural[-1] for n in load_lexicon().things}
-    many = {n.plural[-1] for n in load_lexicon().things} - {n.singular[-1] for n in load_lexicon().things}
+    nouns = {n.singular[-1] for n in load_lexicon().things} - {
+        n.plural[-1] for n in load_lexicon().things
+    }
+    many = {n.plural[-1] for n in load_lexicon().things} - {
+        n.singular[-1] for n in load_lexicon().things
+    }
     grammar = Grammar(7)
     seen = 0
     for words in (grammar.sentence().words for _ in range(8000)):

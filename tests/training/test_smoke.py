@@ -13,8 +13,19 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("models")
-    command = [sys.executable, "-m", "training.run", "--smoke", "--device", "cpu", "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "training.run",
+        "--smoke",
+        "--device",
+        "cpu",
+        "--out",
+        str(out),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     return out
 

@@ -1,4 +1,6 @@
-"""The translation recipe, tiny, on a CPU: what it saves loads, what it reports is true, and a killed run ends as an unbroken one."""
+"""The translation recipe, tiny, on a CPU: what it saves loads, what it reports is true, and a
+killed run ends as an unbroken one.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,14 @@ def test_a_smoke_run_saves_a_model_that_can_be_measured(out: Path) -> None:
     assert maps.scores.shape[0] == SMOKE.layers
     figures = json.loads((out / "figures.json").read_text())
     assert figures["aligned_pairs"] == 6
-    assert {f"{a} {b}" for a in ("AWI", "AWO") for b in ("drop", "exclude")} == set(figures["aer"]["attention_norm"])
+    assert {f"{a} {b}" for a in ("AWI", "AWO") for b in ("drop", "exclude")} == set(
+        figures["aer"]["attention_norm"]
+    )
     card = (out / "model" / "card.md").read_text()
-    assert f"| attention | AWI drop | {100 * figures['aer']['attention']['AWI drop']['best']:.1f}" in card
+    assert (
+        f"| attention | AWI drop | {100 * figures['aer']['attention']['AWI drop']['best']:.1f}"
+        in card
+    )
     assert "European Parliament" not in card  # said of the real data alone
 
 
@@ -65,7 +72,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(corpus: Corpus, tmp_pat
     assert all(torch.equal(found[name], value) for name, value in expected.items())
     again = trainer(corpus, tmp_path / "parts")
     assert (again.step, again.best) == (SMOKE.steps, whole.best)
-    assert torch.equal(again.run(lambda _: None).state_dict()["final_logits_bias"], expected["final_logits_bias"])
+    assert torch.equal(
+        again.run(lambda _: None).state_dict()["final_logits_bias"], expected["final_logits_bias"]
+    )
     with pytest.raises(ValueError, match="other settings"):
         trainer(corpus, tmp_path / "parts", hidden=16)
 
@@ -78,14 +87,22 @@ def test_training_learns_and_keeps_the_best_weights(corpus: Corpus, tmp_path: Pa
     assert made.best == min(losses)
     best = min(made.history, key=lambda entry: entry["validation_loss"])
     tokenizer = train_vocabulary([text for pair in corpus.train for text in pair], SMOKE.vocabulary)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>")
-    assert token_accuracy(model, fast, corpus.valid) == pytest.approx(best["token_accuracy"], abs=1e-6)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
+    )
+    assert token_accuracy(model, fast, corpus.valid) == pytest.approx(
+        best["token_accuracy"], abs=1e-6
+    )
 
 
 def test_a_word_has_the_same_pieces_alone_and_in_a_sentence() -> None:
     tokenizer = train_vocabulary(["Ein Mann's T-Shirt, rot.", "Ein Hund!"] * 3, 60)
     together = tokenizer.encode("Ein Hund-Mann, rot.").tokens
-    alone = [piece for word in ("Ein", "Hund-Mann", ",", "rot", ".") for piece in tokenizer.encode(word).tokens[:-1]]
+    alone = [
+        piece
+        for word in ("Ein", "Hund-Mann", ",", "rot", ".")
+        for piece in tokenizer.encode(word).tokens[:-1]
+    ]
     assert together == [*alone, "</s>"]
     assert together[0].startswith("▁")
     assert words("Ein Hund-Mann, rot.") == ["ein", "hund-mann", ",", "rot", "."]
@@ -101,6 +118,11 @@ def test_bleu_by_hand() -> None:
 
 def test_the_real_data_is_read(shared: Path) -> None:
     found = real_corpus(shared / "data")
-    assert (len(found.train), len(found.valid), len(found.test), len(found.aligned)) == (29_000, 1_014, 1_000, 508)
+    assert (len(found.train), len(found.valid), len(found.test), len(found.aligned)) == (
+        29_000,
+        1_014,
+        1_000,
+        508,
+    )
     assert found.train[0][1] == "Two young, White males are outside near many bushes."
     assert found.aligned[0].source[:2] == ("Wir", "glauben")

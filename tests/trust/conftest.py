@@ -21,8 +21,13 @@ def agreement(number: int, text: str, cue: str, target: str, foil: str) -> Agree
     place, found = text.index(f" {target} ") + 1, text.index(cue)
     label = "plural" if foil in ("is", "was", "has") else "singular"
     return Agreement(
-        name=f"sentences:{number}", text=text, place=(place, place + len(target)), foil=foil, cues=((found, found + len(cue)),), label=label
-    )  # fmt: skip
+        name=f"sentences:{number}",
+        text=text,
+        place=(place, place + len(target)),
+        foil=foil,
+        cues=((found, found + len(cue)),),
+        label=label,
+    )
 
 
 @pytest.fixture(scope="session")

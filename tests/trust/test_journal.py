@@ -11,9 +11,12 @@ from mixlens.errors import InvalidInput
 from mixlens.trust.journal import Journal
 
 CONTENT = {
-    "numbers": [0.1, 1 / 3, float("nan")], "states": np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32),
-    "label": np.array("plural"), "count": np.int64(3), "nested": {"a": {"b": None}},
-}  # fmt: skip
+    "numbers": [0.1, 1 / 3, float("nan")],
+    "states": np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32),
+    "label": np.array("plural"),
+    "count": np.int64(3),
+    "nested": {"a": {"b": None}},
+}
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -41,7 +44,10 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         journal.add("1", {})
     path = tmp_path / "journal.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"0"', b'"0'))
-    with pytest.raises(InvalidInput, match=r"line 1: damaged.*--fresh"), Journal.opened(tmp_path, {}):
+    with (
+        pytest.raises(InvalidInput, match=r"line 1: damaged.*--fresh"),
+        Journal.opened(tmp_path, {}),
+    ):
         pass
     with Journal.opened(tmp_path, {}, fresh=True) as journal:
         assert not journal.done

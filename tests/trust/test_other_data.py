@@ -1,4 +1,6 @@
-"""The ranking on data that is not agreement: classes of texts, and translations with gold alignments."""
+"""The ranking on data that is not agreement: classes of texts, and translations with gold
+alignments.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,13 @@ from tests.experiments.settings import dataset_for, lens_for
 
 def test_a_classifier_is_judged_by_what_fits_classes() -> None:
     measures = ["attention", "alti", "gradient_norm", "blank_out"]
-    found = trust.benchmark(lens_for("classifier"), dataset_for("classification", 6), measures=measures)
+    found = trust.benchmark(
+        lens_for("classifier"), dataset_for("classification", 6), measures=measures
+    )
     assert set(found.order) == {*measures, "random"}
-    assert {"erasure", "aopc", "gradient_agreement", "randomisation", "planted_truth"} <= set(found.columns)
+    assert {"erasure", "aopc", "gradient_agreement", "randomisation", "planted_truth"} <= set(
+        found.columns
+    )
     assert "cue_alignment" not in found.columns
     assert "cue_alignment" in str(found.left_out)
     assert not found.errors
@@ -19,7 +25,10 @@ def test_a_classifier_is_judged_by_what_fits_classes() -> None:
 def test_a_translation_model_is_judged_by_word_alignments() -> None:
     measures = ["attention", "attention_norm", "value_zeroing"]
     found = trust.benchmark(
-        lens_for("translation"), dataset_for("alignment", 3), measures=measures, evaluations=["word_alignment"]
+        lens_for("translation"),
+        dataset_for("alignment", 3),
+        measures=measures,
+        evaluations=["word_alignment"],
     )
     column = found.columns["word_alignment"]
     assert set(found.order) == {*measures, "random"}

@@ -17,26 +17,41 @@ from mixlens.trust.ranks import Column, ranks_of, standings
 TEXTS = 60
 
 
-def column(name: str, values: dict[str, np.ndarray], direction: str = "higher", itself: frozenset[str] = frozenset()) -> Column:
+def column(
+    name: str,
+    values: dict[str, np.ndarray],
+    direction: str = "higher",
+    itself: frozenset[str] = frozenset(),
+) -> Column:
     spec = Spec("made up", "nobody", direction, ("text",))
-    return Column(name, direction, {m: Result.of(spec, v) for m, v in values.items()}, values, itself=itself)
+    return Column(
+        name, direction, {m: Result.of(spec, v) for m, v in values.items()}, values, itself=itself
+    )
 
 
 def made_up(seed: int = 0, sign: float = 1.0) -> dict[str, np.ndarray]:
-    """`good` is better by construction, `twin` is the same measure again, `near` is as good but for noise, `poor` is noise."""
+    """`good` is better by construction, `twin` is the same measure again, `near` is as good but for
+    noise, `poor` is noise.
+    """
     draw = np.random.default_rng(seed)
     shared = draw.normal(0, 0.3, TEXTS)
     good = shared + 1 + draw.normal(0, 0.1, TEXTS)
     values = {
-        "good": good, "twin": good * (1 + 1e-9), "near": good + draw.normal(-0.001, 0.2, TEXTS), "middling": shared + 0.5,
-        "poor": shared + draw.normal(0, 0.3, TEXTS), "random": shared + draw.normal(0, 0.3, TEXTS),
-    }  # fmt: skip
+        "good": good,
+        "twin": good * (1 + 1e-9),
+        "near": good + draw.normal(-0.001, 0.2, TEXTS),
+        "middling": shared + 0.5,
+        "poor": shared + draw.normal(0, 0.3, TEXTS),
+        "random": shared + draw.normal(0, 0.3, TEXTS),
+    }
     return {name: sign * value for name, value in values.items()}
 
 
 def ranked(*columns: Column) -> Ranking:
     measures = tuple(dict.fromkeys(m for c in columns for m in c.results))
-    return ranking_of(Findings(columns, {}, {}, (), {}), Plan(measures), TEXTS, {"model": "m", "data": "d"})
+    return ranking_of(
+        Findings(columns, {}, {}, (), {}), Plan(measures), TEXTS, {"model": "m", "data": "d"}
+    )
 
 
 def test_ranks_by_hand() -> None:
@@ -71,7 +86,9 @@ def test_marks_tell_the_better_the_same_and_the_useless() -> None:
     assert marks["poor"].not_better_than_random
     assert not marks["random"].not_better_than_random  # there is nothing to compare it with
     worse = {**made_up(), "poor": made_up()["random"] - 5}
-    assert marks_of(column("e", worse), list(worse), baseline="random")["poor"].not_better_than_random
+    assert marks_of(column("e", worse), list(worse), baseline="random")[
+        "poor"
+    ].not_better_than_random
 
 
 def test_rounding_is_no_difference() -> None:
@@ -94,11 +111,17 @@ def test_who_judges_itself_takes_no_part() -> None:
 
 
 def test_a_measure_that_is_hardly_judged_is_put_last() -> None:
-    full = [column(f"e{seed}", {m: v for m, v in made_up(seed).items() if m != "near"}) for seed in range(2)]
+    full = [
+        column(f"e{seed}", {m: v for m, v in made_up(seed).items() if m != "near"})
+        for seed in range(2)
+    ]
     ranking = ranked(*full, column("e3", {**made_up(3), "near": made_up(3)["good"] + 3}))
     assert ranking.standings["near"].mean_rank == 1.0
     assert ranking.order[-1] == "near"
-    assert "Judged by fewer than half of the evaluations, and therefore put last: near." in ranking.verdict
+    assert (
+        "Judged by fewer than half of the evaluations, and therefore put last: near."
+        in ranking.verdict
+    )
 
 
 def test_descriptions_are_not_ranked() -> None:
@@ -114,13 +137,20 @@ def test_missing_examples_are_compared_on_those_that_both_have() -> None:
     marks = marks_of(column("e", values), list(values), baseline="random")
     assert not marks["middling"].not_different_from_best
     values["middling"][2:] = math.nan
-    assert math.isnan(marks_of(column("e", values), list(values), baseline="random")["middling"].p_best)
+    assert math.isnan(
+        marks_of(column("e", values), list(values), baseline="random")["middling"].p_best
+    )
 
 
 def test_few_texts_are_said_to_be_few() -> None:
     values = {m: v[:6] for m, v in made_up().items()}
     measures = tuple(values)
-    ranking = ranking_of(Findings((column("e", values),), {}, {}, (), {}), Plan(measures), 6, {"model": "m", "data": "d"})
+    ranking = ranking_of(
+        Findings((column("e", values),), {}, {}, (), {}),
+        Plan(measures),
+        6,
+        {"model": "m", "data": "d"},
+    )
     assert ranking.verdict.startswith("Too few texts to say")
     assert not any(mark.p_best < 0.05 for mark in ranking.marks["e"].values())
 

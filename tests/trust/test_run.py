@@ -1,4 +1,6 @@
-"""The run on the bundled model: kept on the disk, resumed after a kill, with broken rows and with other settings."""
+"""The run on the bundled model: kept on the disk, resumed after a kill, with broken rows and with
+other settings.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Agreement, Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import cue_alignment
-from mixlens.evaluations._case import cases
+from mixlens.evaluations.case import cases
 from mixlens.trust import benchmark
 from mixlens.trust.journal import Journal
 
@@ -51,20 +53,26 @@ def test_values_are_those_of_the_evaluation(lens: Lens, examples: list[Agreement
     assert all(seconds > 0 for seconds in ranking.seconds.values())
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:
+def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(
+    lens: Lens, examples: list[Agreement], tmp_path: Path
+) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     benchmark(lens, examples, MEASURES, EVALUATIONS, whole)
     program = (
-        "import sys, torch; torch.set_num_threads(1)\n"
-        "from mixlens import Lens; from mixlens.trust import benchmark\n"
-        "from tests.trust.conftest import SENTENCES, agreement\n"
-        "examples = [agreement(n, *s) for n, s in enumerate(SENTENCES, 1)]\n"
-        f"benchmark(Lens.bundled(), examples, {MEASURES}, {EVALUATIONS}, sys.argv[1], progress=lambda *_: __import__('time').sleep(0.5))"
+        "import sys, torch; torch.set_num_threads(1)\nfrom mixlens import Lens; from mixlens.trust"
+        " import benchmark\nfrom tests.trust.conftest import SENTENCES, agreement\nexamples ="
+        " [agreement(n, *s) for n, s in enumerate(SENTENCES, 1)]\nbenchmark(Lens.bundled(),"
+        f" examples, {MEASURES}, {EVALUATIONS}, sys.argv[1], progress=lambda *_:"
+        " __import__('time').sleep(0.5))"
     )
     journal = killed / "journal.jsonl"
-    with subprocess.Popen([sys.executable, "-c", program, str(killed)], cwd=Path(__file__).parents[2]) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(killed)], cwd=Path(__file__).parents[2]
+    ) as process:
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (journal.exists() and journal.read_bytes().count(b"\n") >= 2):
+        while time.monotonic() < deadline and not (
+            journal.exists() and journal.read_bytes().count(b"\n") >= 2
+        ):
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
     before = journal.read_bytes()
@@ -80,16 +88,23 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(lens: Lens, example
     assert journal.read_bytes() == again
 
 
-def test_other_settings_are_refused_and_named(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:
+def test_other_settings_are_refused_and_named(
+    lens: Lens, examples: list[Agreement], tmp_path: Path
+) -> None:
     benchmark(lens, examples[:2], ["attention"], ["cue_alignment"], tmp_path)
-    with pytest.raises(InvalidInput, match=r"measures: no longer attention, now also alti.*--out.*--fresh"):
+    with pytest.raises(
+        InvalidInput, match=r"measures: no longer attention, now also alti.*--out.*--fresh"
+    ):
         benchmark(lens, examples[:2], ["alti"], ["cue_alignment"], tmp_path)
     with pytest.raises(InvalidInput, match="data hash was"):
         benchmark(lens, examples[1:3], ["attention"], ["cue_alignment"], tmp_path)
     benchmark(lens, examples[1:3], ["attention"], ["cue_alignment"], tmp_path, fresh=True)
     assert (tmp_path / "journal.jsonl").read_bytes().count(b"\n") == 2
     settings = json.loads((tmp_path / "settings.json").read_text())
-    with Journal.opened(tmp_path, settings), pytest.raises(InvalidInput, match="another run is writing"):
+    with (
+        Journal.opened(tmp_path, settings),
+        pytest.raises(InvalidInput, match="another run is writing"),
+    ):
         benchmark(lens, examples[1:3], ["attention"], ["cue_alignment"], tmp_path)
 
 
@@ -101,29 +116,48 @@ def test_other_weights_are_other_settings(examples: list[Agreement], tmp_path: P
         benchmark(lens, examples[:1], ["attention"], ["cue_alignment"], tmp_path)
 
 
-def test_a_broken_row_is_named_and_the_run_goes_on(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:
+def test_a_broken_row_is_named_and_the_run_goes_on(
+    lens: Lens, examples: list[Agreement], tmp_path: Path
+) -> None:
     odd = replace(examples[1], name="sentences:odd", foil="antidisestablishmentarianism")
     blind = replace(examples[2], name="sentences:blind", cues=())
-    data = Dataset("six", "agreement", (blind, *examples, odd), errors=(("six.csv:9", "no column target"),))
+    data = Dataset(
+        "six", "agreement", (blind, *examples, odd), errors=(("six.csv:9", "no column target"),)
+    )
     ranking = benchmark(lens, data, ["attention_norm", "gradient_norm"], EVALUATIONS, tmp_path)
     reasons = {(error.example, error.evaluation) for error in ranking.errors}
     assert ("sentences:blind", "cue_alignment") in reasons
     assert ("six.csv:9", "") in reasons
     assert any(name == "sentences:odd" for name, _ in reasons)
     aligned = ranking.columns["cue_alignment"]
-    assert np.isnan(aligned.values["attention_norm"]).tolist() == [True, *[False] * 7]  # each number stays with its text
+    assert np.isnan(aligned.values["attention_norm"]).tolist() == [
+        True,
+        *[False] * 7,
+    ]  # each number stays with its text
     written = (tmp_path / "errors.csv").read_text()
     for name in ("sentences:blind", "sentences:odd", "six.csv:9"):
         assert name in written
         assert name in (tmp_path / "report.html").read_text()
 
 
-def test_what_does_not_apply_is_listed_with_its_reason(lens: Lens, examples: list[Agreement]) -> None:
-    ranking = benchmark(lens, examples[:2], ["attention"], ["cue_alignment", "word_alignment", "cross_model_consistency"])
+def test_what_does_not_apply_is_listed_with_its_reason(
+    lens: Lens, examples: list[Agreement]
+) -> None:
+    ranking = benchmark(
+        lens,
+        examples[:2],
+        ["attention"],
+        ["cue_alignment", "word_alignment", "cross_model_consistency"],
+    )
     assert ranking.left_out["word_alignment"].startswith("it takes alignment examples")
     assert "--other-model" in ranking.left_out["cross_model_consistency"]
     with pytest.raises(InvalidInput, match="no evaluation applies"):
-        benchmark(lens, [Labelled(name="x:1", text="Dogs bark.", label="1")], ["attention"], ["cue_alignment"])
+        benchmark(
+            lens,
+            [Labelled(name="x:1", text="Dogs bark.", label="1")],
+            ["attention"],
+            ["cue_alignment"],
+        )
     with pytest.raises(InvalidInput, match="there is no measure 'attenshun'"):
         benchmark(lens, examples, ["attenshun"])
     with pytest.raises(InvalidInput, match="no examples"):
@@ -135,7 +169,9 @@ def test_a_measure_that_always_fails_is_listed_once(
 ) -> None:
     from mixlens.measures import alti
 
-    monkeypatch.setattr(alti, "refusal", lambda layer, site: "its blocks are made of glass", raising=False)
+    monkeypatch.setattr(
+        alti, "refusal", lambda layer, site: "its blocks are made of glass", raising=False
+    )
     ranking = benchmark(lens, examples[:2], ["attention", "alti"], EVALUATIONS)
     assert "made of glass" in ranking.left_out["alti"]
     assert "alti" not in ranking.order
@@ -144,7 +180,9 @@ def test_a_measure_that_always_fails_is_listed_once(
 
 def test_a_second_model(lens: Lens, examples: list[Agreement]) -> None:
     ranking = benchmark(lens, examples[:2], ["attention"], ["cross_model_consistency"], other=lens)
-    assert ranking.columns["cross_model_consistency"].results["attention"].value == pytest.approx(1.0)
+    assert ranking.columns["cross_model_consistency"].results["attention"].value == pytest.approx(
+        1.0
+    )
 
 
 class _Page(HTMLParser):
@@ -179,7 +217,9 @@ class _Page(HTMLParser):
             self.rows.append(data)
 
 
-def test_the_report_is_one_sound_page(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:
+def test_the_report_is_one_sound_page(
+    lens: Lens, examples: list[Agreement], tmp_path: Path
+) -> None:
     odd = replace(examples[0], name="<b>sentences</b>:1", cues=())
     ranking = benchmark(lens, [*examples, odd], MEASURES, [*EVALUATIONS, "anisotropy"], tmp_path)
     html = (tmp_path / "report.html").read_text()
@@ -188,7 +228,9 @@ def test_the_report_is_one_sound_page(lens: Lens, examples: list[Agreement], tmp
     page.close()
     assert page.open == []
     assert len(page.ids) == len(set(page.ids)) > 0
-    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links), "nothing is loaded from elsewhere"
+    assert all(link.startswith("#") and link[1:] in page.ids for link in page.links), (
+        "nothing is loaded from elsewhere"
+    )
     assert "url(http" not in html
     assert "@import" not in html
     for place, measure in enumerate(ranking.order, 1):
@@ -209,11 +251,15 @@ def test_observations_are_a_table(lens: Lens, examples: list[Agreement], tmp_pat
     frame = pq.read_table(tmp_path / "observations.parquet").to_pandas()
     ours = frame[(frame["evaluation"] == "cue_alignment") & (frame["measure"] == "attention")]
     assert list(ours["example"]) == [example.name for example in examples[:3]]
-    np.testing.assert_array_equal(ours["value"], ranking.columns["cue_alignment"].results["attention"].per_example)
+    np.testing.assert_array_equal(
+        ours["value"], ranking.columns["cue_alignment"].results["attention"].per_example
+    )
     assert (frame["measure"] == "").sum() == 3  # probing judges the model
 
 
-def test_evaluations_with_cases_of_their_own_need_no_text(lens: Lens, examples: list[Agreement]) -> None:
+def test_evaluations_with_cases_of_their_own_need_no_text(
+    lens: Lens, examples: list[Agreement]
+) -> None:
     from mixlens.evaluations import planted_truth
 
     ranking = benchmark(lens, examples[:1], ["attention"], ["planted_truth"])
@@ -255,13 +301,42 @@ def test_probing_becomes_a_column_about_measures() -> None:
     pieces = []
     for number in range(60):
         label = number % 2
-        states = draw.normal(size=(4, 8)) + 3 * label * np.array([0, 0.1, 0.4, 1])[:, None]  # the label comes in layer by layer
-        seen = [{"evaluation": "probing", "measure": "", "seen": {"states": states, "label": np.array(str(label))}}]
-        for measure, layers in (("attention", [0.1, 0.2, 0.3]), ("alti", [0.3, 0.2, 0.1]), ("blank_out", [0.5])):
-            seen.append({"evaluation": "cue_alignment", "measure": measure, "seen": {"value": 0.2, "layers": layers}})
-        pieces.append({"piece": str(number), "example": f"x:{number}", "observations": seen, "errors": [], "seconds": {}})
+        states = (
+            draw.normal(size=(4, 8)) + 3 * label * np.array([0, 0.1, 0.4, 1])[:, None]
+        )  # the label comes in layer by layer
+        seen = [
+            {
+                "evaluation": "probing",
+                "measure": "",
+                "seen": {"states": states, "label": np.array(str(label))},
+            }
+        ]
+        for measure, layers in (
+            ("attention", [0.1, 0.2, 0.3]),
+            ("alti", [0.3, 0.2, 0.1]),
+            ("blank_out", [0.5]),
+        ):
+            seen.append(
+                {
+                    "evaluation": "cue_alignment",
+                    "measure": measure,
+                    "seen": {"value": 0.2, "layers": layers},
+                }
+            )
+        pieces.append(
+            {
+                "piece": str(number),
+                "example": f"x:{number}",
+                "observations": seen,
+                "errors": [],
+                "seconds": {},
+            }
+        )
     plan = Plan(("attention", "alti", "blank_out", "random"), ("cue_alignment",), ("probing",))
     found = findings(pieces, plan, 60)
     column = next(column for column in found.columns if column.evaluation == "probing")
-    assert {m: r.value for m, r in column.results.items()} == {"attention": pytest.approx(1.0), "alti": pytest.approx(-1.0)}
+    assert {m: r.value for m, r in column.results.items()} == {
+        "attention": pytest.approx(1.0),
+        "alti": pytest.approx(-1.0),
+    }
     assert found.of_model["probing"].details["layers"][-1] > 1.5

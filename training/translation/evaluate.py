@@ -1,6 +1,8 @@
-"""What a translation model can do: token accuracy, BLEU of its translations, and AER of its cross-attention on gold alignments.
+"""What a translation model can do: token accuracy, BLEU of its translations, and AER of its
+cross-attention on gold alignments.
 
-python -m training.translation.evaluate --model build/de-en/model --data DATA --json training/translation/results.json
+python -m training.translation.evaluate --model build/de-en/model --data DATA --json
+training/translation/results.json
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from transformers import AutoTokenizer, MarianMTModel
 
 from mixlens import Lens
 from mixlens.evaluations import word_alignment
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 
 from .pairs import Corpus, Pair, real_corpus
 
@@ -38,7 +40,10 @@ def bleu(found: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
     for one, other in zip(map(words, found), map(words, wanted), strict=True):
         lengths = [lengths[0] + len(one), lengths[1] + len(other)]
         for n in range(1, order + 1):
-            mine, theirs = (Counter(tuple(side[i : i + n]) for i in range(len(side) - n + 1)) for side in (one, other))
+            mine, theirs = (
+                Counter(tuple(side[i : i + n]) for i in range(len(side) - n + 1))
+                for side in (one, other)
+            )
             right[n] += sum((mine & theirs).values())
             tried[n] += sum(mine.values())
     if not all(right[n] for n in range(1, order + 1)):
@@ -48,31 +53,43 @@ def bleu(found: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
 
 
 @torch.inference_mode()
-def translations(model: MarianMTModel, tokenizer: Any, texts: Sequence[str], *, beams: int = 4, rows: int = 50) -> list[str]:
+def translations(
+    model: MarianMTModel, tokenizer: Any, texts: Sequence[str], *, beams: int = 4, rows: int = 50
+) -> list[str]:
     found: dict[int, str] = {}
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for start in range(0, len(order), rows):
         places = order[start : start + rows]
-        given = tokenizer([texts[i] for i in places], return_tensors="pt", padding=True).to(model.device)
+        given = tokenizer([texts[i] for i in places], return_tensors="pt", padding=True).to(
+            model.device
+        )
         made = model.generate(**given, num_beams=beams, max_length=100)
-        found |= dict(zip(places, tokenizer.batch_decode(made, skip_special_tokens=True), strict=True))
+        found |= dict(
+            zip(places, tokenizer.batch_decode(made, skip_special_tokens=True), strict=True)
+        )
     return [found[i] for i in range(len(texts))]
 
 
 @torch.inference_mode()
-def token_accuracy(model: MarianMTModel, tokenizer: Any, pairs: Sequence[Pair], rows: int = 50) -> float:
+def token_accuracy(
+    model: MarianMTModel, tokenizer: Any, pairs: Sequence[Pair], rows: int = 50
+) -> float:
     """How often the next token of the reference is the model's first choice."""
     right = count = 0
     for start in range(0, len(pairs), rows):
         german, english = zip(*pairs[start : start + rows], strict=True)
-        given = tokenizer(list(german), text_target=list(english), return_tensors="pt", padding=True).to(model.device)
+        given = tokenizer(
+            list(german), text_target=list(english), return_tensors="pt", padding=True
+        ).to(model.device)
         real = given["labels"] != tokenizer.pad_token_id
         chosen = model(**given).logits.argmax(-1)
         right, count = right + int((chosen == given["labels"])[real].sum()), count + int(real.sum())
     return right / count
 
 
-def alignment_errors(lens: Lens, corpus: Corpus, measures: Sequence[str] = MEASURES) -> dict[str, Any]:
+def alignment_errors(
+    lens: Lens, corpus: Corpus, measures: Sequence[str] = MEASURES
+) -> dict[str, Any]:
     """AER by layer for each measure, both settings, both ways with the end mark."""
     seen: dict[tuple[str, str, str], list[Any]] = {}
     for example in corpus.aligned:
@@ -85,9 +102,16 @@ def alignment_errors(lens: Lens, corpus: Corpus, measures: Sequence[str] = MEASU
     errors: dict[str, Any] = {}
     for (measure, setting, eos), observations in seen.items():
         result = word_alignment.conclude(observations)
-        figures = {"best": result.value, "interval": list(result.interval), "best_layer": result.details["best_layer"]}
+        figures = {
+            "best": result.value,
+            "interval": list(result.interval),
+            "best_layer": result.details["best_layer"],
+        }
         figures |= {"mean": result.details["mean_aer"], "held_out": result.details["held_out_aer"]}
-        errors.setdefault(measure, {})[f"{setting} {eos}"] = {**figures, "layers": result.details["aer"].tolist()}
+        errors.setdefault(measure, {})[f"{setting} {eos}"] = {
+            **figures,
+            "layers": result.details["aer"].tolist(),
+        }
     return errors
 
 
@@ -106,18 +130,26 @@ def evaluated(folder: Path, corpus: Corpus, device: str) -> dict[str, Any]:
     model = MarianMTModel.from_pretrained(folder, dtype=torch.float32).to(device).eval()
     made = translations(model, tokenizer, [german for german, _ in corpus.test])
     return {
-        "corpus": corpus.source, "parameters": sum(p.numel() for p in model.parameters()),
+        "corpus": corpus.source,
+        "parameters": sum(p.numel() for p in model.parameters()),
         "token_accuracy": token_accuracy(model, tokenizer, corpus.test),
-        "bleu": bleu(made, [english for _, english in corpus.test]), "sentences": len(corpus.test),
+        "bleu": bleu(made, [english for _, english in corpus.test]),
+        "sentences": len(corpus.test),
         "examples": [[*pair, text] for pair, text in zip(corpus.test[:3], made, strict=False)],
-        "aligned_pairs": len(corpus.aligned), "diagonal": diagonal_error(corpus), "aer": alignment_errors(Lens(model, tokenizer), corpus),
-    }  # fmt: skip
+        "aligned_pairs": len(corpus.aligned),
+        "diagonal": diagonal_error(corpus),
+        "aer": alignment_errors(Lens(model, tokenizer), corpus),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True, help="folder with multi30k and alignment_de_en")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with multi30k and alignment_de_en"
+    )
     parser.add_argument("--json", type=Path, default=None, help="write the figures here")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()

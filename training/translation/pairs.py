@@ -25,7 +25,10 @@ class Corpus:
 
 
 def real_corpus(data: Path) -> Corpus:
-    """Multi30k, and the German-English gold alignments of Vilar et al. (2006) with their capital letters."""
+    """Multi30k, and the German-English gold alignments of Vilar et al.
+
+    (2006) with their capital letters.
+    """
     from mixlens.corpus.alignments import read_alignments
 
     parts = {name: _pairs(data / "multi30k", file) for name, file in SPLITS.items()}
@@ -42,18 +45,37 @@ def _pairs(folder: Path, name: str) -> list[Pair]:
 
 def _lines(file: Path) -> list[str]:
     packed = file.with_name(file.name + ".gz")
-    text = gzip.decompress(packed.read_bytes()).decode("utf-8") if packed.exists() else file.read_text(encoding="utf-8")
+    text = (
+        gzip.decompress(packed.read_bytes()).decode("utf-8")
+        if packed.exists()
+        else file.read_text(encoding="utf-8")
+    )
     return [" ".join(line.split()) for line in text.removesuffix("\n").split("\n")]
 
 
 _WORDS = {
-    "der": "the", "ein": "a", "hund": "dog", "mann": "man", "junge": "boy", "baum": "tree", "ball": "ball", "sieht": "sees",
-    "wirft": "throws", "findet": "finds", "roten": "red", "alten": "old", "und": "and", "heute": "today", "dort": "there",
-}  # fmt: skip
+    "der": "the",
+    "ein": "a",
+    "hund": "dog",
+    "mann": "man",
+    "junge": "boy",
+    "baum": "tree",
+    "ball": "ball",
+    "sieht": "sees",
+    "wirft": "throws",
+    "findet": "finds",
+    "roten": "red",
+    "alten": "old",
+    "und": "and",
+    "heute": "today",
+    "dort": "there",
+}
 
 
 def toy_corpus(seed: int, count: int = 80) -> Corpus:
-    """Random German words beside the same words in English, in reverse order: nothing to learn from, but all that a run needs."""
+    """Random German words beside the same words in English, in reverse order: nothing to learn
+    from, but all that a run needs.
+    """
     generator = random.Random(seed)
 
     def aligned(number: int) -> Aligned:
@@ -61,7 +83,9 @@ def toy_corpus(seed: int, count: int = 80) -> Corpus:
         english = tuple(_WORDS[word] for word in reversed(german))
         links = frozenset((i, len(german) - 1 - i) for i in range(len(german)))
         texts = {"text": " ".join(german), "pair": " ".join(english)}
-        return Aligned(name=f"toy:{number}", **texts, source=german, target=english, sure=links, possible=links)
+        return Aligned(
+            name=f"toy:{number}", **texts, source=german, target=english, sure=links, possible=links
+        )
 
     made = [aligned(number) for number in range(count)]
     pairs = [(pair.text, pair.pair or "") for pair in made]

@@ -1,1 +1,3 @@
-"""From maps of single layers to one map that reaches back to the input: rollout (a product) and flow (a network)."""
+"""From maps of single layers to one map that reaches back to the input: rollout (a product) and
+flow (a network).
+"""

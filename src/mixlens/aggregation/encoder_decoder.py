@@ -1,13 +1,16 @@
-"""ALTI through encoder and decoder: how much of each source token and of each token of the target prefix is in every prediction.
+"""ALTI through encoder and decoder: how much of each source token and of each token of the target
+prefix is in every prediction.
 
-Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation (https://aclanthology.org/2022.emnlp-main.599), section 3.
-In a decoder layer the cross-attention block splits its output between the encoder's tokens (C) and its own residual stream (r), which
-the self-attention block splits between the prefix (S). So a layer passes C to the encoder and diag(r) S to the prefix below it, and
+Ferrando et al. 2022, Towards Opening the Black Box of Neural Machine Translation
+(https://aclanthology.org/2022.emnlp-main.599), section 3. In a decoder layer the cross-attention
+block splits its output between the encoder's tokens (C) and its own residual stream (r), which the
+self-attention block splits between the prefix (S). So a layer passes C to the encoder and diag(r) S
+to the prefix below it, and
 
     source_l = C_l E + diag(r_l) S_l source_{l-1},      prefix_l = diag(r_l) S_l prefix_{l-1},
 
-with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. Rows of [source, prefix] sum to one; they are divided by their
-sum, so that rounding does not build up.
+with E the encoder's rollout, source_0 = 0 and prefix_0 the identity. Rows of [source, prefix] sum
+to one; they are divided by their sum, so that rounding does not build up.
 """
 
 from __future__ import annotations
@@ -18,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from mixlens.contracts import Request, Scores
 from mixlens.errors import UnsupportedModel
 from mixlens.measures import alti
-from mixlens.measures._interface import Request, Scores
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceAndPrefix:
-    """Contributions up to each decoder layer. Columns are the source's tokens, then the target prefix; rows are decoder positions."""
+    """Contributions up to each decoder layer.
+
+    Columns are the source's tokens, then the target prefix; rows are decoder positions.
+    """
 
     scores: Float[np.ndarray, "layer target column"]
     source: TokenRow
@@ -56,12 +62,14 @@ class SourceAndPrefix:
 
 
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
-    """ALTI from every decoder position to the source and the target prefix, for every row of the recording."""
+    """ALTI from every decoder position to the source and the target prefix, for every row of the
+    recording.
+    """
     sites = recording.structure.sites
     if not {"encoder", "decoder", "cross"} <= set(sites):
         raise UnsupportedModel(
-            "contributions through encoder and decoder need a recorded encoder, decoder and cross-attention; "
-            f"this model has: {', '.join(sites)}"
+            "contributions through encoder and decoder need a recorded encoder, decoder and"
+            f" cross-attention; this model has: {', '.join(sites)}"
         )
     maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
     return [_row(recording, maps, row) for row in range(recording.batch)]
@@ -73,7 +81,10 @@ def _scores(recording: Recording, site: str, variant: str) -> Scores:
 
 
 def _row(recording: Recording, maps: dict[str, Scores], row: int) -> SourceAndPrefix:
-    source, prefix = recording.target_tokens("encoder", row), recording.target_tokens("decoder", row)
+    source, prefix = (
+        recording.target_tokens("encoder", row),
+        recording.target_tokens("decoder", row),
+    )
     n, m = len(source), len(prefix)
     encoder = maps["encoder"].values[:, row, :n, :n].double().cpu().numpy()
     decoder = maps["decoder"].values[:, row, :m, :m].double().cpu().numpy()
@@ -88,7 +99,9 @@ def through(
     cross: Float[np.ndarray, "layer target source"],
     residual: Float[np.ndarray, "layer target"],
 ) -> Float[np.ndarray, "layer target column"]:
-    """The recursion above, on maps whose rows sum to one (those of `cross` together with `residual`)."""
+    """The recursion above, on maps whose rows sum to one (those of `cross` together with
+    `residual`).
+    """
     rolled = np.eye(encoder.shape[-1])
     for layer in encoder:
         rolled = layer @ rolled

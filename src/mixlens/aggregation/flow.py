@@ -1,11 +1,14 @@
-"""Flow: how much can run from a token of a layer to each input token, when every map entry is the width of a pipe.
+"""Flow: how much can run from a token of a layer to each input token, when every map entry is the
+width of a pipe.
 
-Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the tokens of each layer, a pipe
-from token i of layer l to token j of the layer below has the capacity M_l[i, j], and the score is the maximum flow between two
-ends, one problem for each pair. The paper's score is the flow itself; its program then divides each row by its sum, which is
+Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the
+tokens of each layer, a pipe from token i of layer l to token j of the layer below has the capacity
+M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
+paper's score is the flow itself; its program then divides each row by its sum, which is
 `normalized()` here.
 
-One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom needed.
+One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom
+needed.
 """
 
 from __future__ import annotations
@@ -24,7 +27,10 @@ from mixlens.row import layer_index, position_of
 
 
 def max_flow(
-    capacities: Float[np.ndarray, "layer token token"], *, layers: Sequence[int], targets: Sequence[int]
+    capacities: Float[np.ndarray, "layer token token"],
+    *,
+    layers: Sequence[int],
+    targets: Sequence[int],
 ) -> Float[np.ndarray, "chosen target token"]:
     """Maximum flow from the output of each chosen layer at each chosen target to every input token."""
     if (capacities < 0).any():
@@ -35,12 +41,17 @@ def max_flow(
         graph, pipes = _graph(capacities[: layer + 1])
         for row, target in enumerate(targets):
             start = (layer + 1) * count + target
-            found[chosen, row] = [graph.maxflow_value(start, token, capacity=pipes) for token in range(count)]
+            found[chosen, row] = [
+                graph.maxflow_value(start, token, capacity=pipes) for token in range(count)
+            ]
     return found
 
 
 def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
-    """Node (l, i) has number l n + i, with l = 0 for the input. Pipes of no width are left out (half of a causal model's)."""
+    """Node (l, i) has number l n + i, with l = 0 for the input.
+
+    Pipes of no width are left out (half of a causal model's).
+    """
     try:
         from igraph import Graph
     except ImportError as error:
@@ -63,16 +74,33 @@ def flown(
     """`MixingMaps.flow`."""
     if maps.facts.signed:
         raise InvalidInput(
-            "these scores have both signs, and no pipe is narrower than nothing: use maps.normalized(absolute=True).flow()"
+            "these scores have both signs, and no pipe is narrower than nothing: use"
+            " maps.normalized(absolute=True).flow()"
         )
     if isinstance(layers, str) and layers != "all":
         raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
     capacities, residual, normalize = layer_transitions(maps, residual, normalize)
-    numbers = maps.layers if layers == "all" else [-1] if layers is None else [int(layer) for layer in layers]
+    numbers = (
+        maps.layers
+        if layers == "all"
+        else [-1]
+        if layers is None
+        else [int(layer) for layer in layers]
+    )
     chosen = [layer_index(layer, maps.layers) for layer in numbers]
     held = maps.target_positions
-    rows = held if targets is None else tuple(position_of(target, maps.target_row, held) for target in targets)
+    rows = (
+        held
+        if targets is None
+        else tuple(position_of(target, maps.target_row, held) for target in targets)
+    )
     flows = max_flow(capacities, layers=chosen, targets=rows)
-    facts = replace(maps.facts, rows_sum_to_one=False, residual_included=maps.facts.residual_included or residual > 0)
+    facts = replace(
+        maps.facts,
+        rows_sum_to_one=False,
+        residual_included=maps.facts.residual_included or residual > 0,
+    )
     step = f"flow(residual={residual:g}, normalize={normalize})"
-    return maps.derived(flows, step, facts, layers=tuple(maps.layers[i] for i in chosen), target_positions=rows)
+    return maps.derived(
+        flows, step, facts, layers=tuple(maps.layers[i] for i in chosen), target_positions=rows
+    )

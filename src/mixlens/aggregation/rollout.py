@@ -1,9 +1,11 @@
-"""Rollout: the maps of the layers multiplied, R_l = M_l R_(l-1) with R_0 = M_0, so that R_l reads from layer l down to the input.
+"""Rollout: the maps of the layers multiplied, R_l = M_l R_(l-1) with R_0 = M_0, so that R_l reads
+from layer l down to the input.
 
-Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3, equation 1. Their M is attention with half
-of the identity mixed in for the residual stream; measures that hold the residual already are multiplied as they are. Their own
-program adds a whole identity and divides each row by its sum: the same numbers, because rows of attention sum to one. Where they
-do not (a sink took its part) the rows are divided by their sum after the mixing, as there.
+Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3, equation 1.
+Their M is attention with half of the identity mixed in for the residual stream; measures that hold
+the residual already are multiplied as they are. Their own program adds a whole identity and divides
+each row by its sum: the same numbers, because rows of attention sum to one. Where they do not (a
+sink took its part) the rows are divided by their sum after the mixing, as there.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
 
 
-def row_normalized(maps: Float[np.ndarray, "*layers target source"]) -> Float[np.ndarray, "*layers target source"]:
-    """Rows divided by their sum, in float64. A row that sums to zero has nothing to share out and stays as it is."""
+def row_normalized(
+    maps: Float[np.ndarray, "*layers target source"],
+) -> Float[np.ndarray, "*layers target source"]:
+    """Rows divided by their sum, in float64.
+
+    A row that sums to zero has nothing to share out and stays as it is.
+    """
     wide = maps.astype(np.float64)
     sums = wide.sum(-1, keepdims=True)
     found: np.ndarray = np.divide(wide, sums, out=wide, where=sums != 0)
@@ -26,9 +33,14 @@ def row_normalized(maps: Float[np.ndarray, "*layers target source"]) -> Float[np
 
 
 def transitions(
-    maps: Float[np.ndarray, "layer token token"], *, residual: float | int = 0.0, normalize: bool = True
+    maps: Float[np.ndarray, "layer token token"],
+    *,
+    residual: float | int = 0.0,
+    normalize: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
-    """What one layer passes on: `residual` parts of the identity, the rest of the map; then rows are made to sum to one."""
+    """What one layer passes on: `residual` parts of the identity, the rest of the map; then rows
+    are made to sum to one.
+    """
     if not 0 <= residual <= 1:
         raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
     mixed = (1 - residual) * maps.astype(np.float64) + residual * np.eye(maps.shape[-1])
@@ -36,7 +48,10 @@ def transitions(
 
 
 def rollout(
-    maps: Float[np.ndarray, "layer token token"], *, residual: float | int = 0.0, normalize: bool = True
+    maps: Float[np.ndarray, "layer token token"],
+    *,
+    residual: float | int = 0.0,
+    normalize: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
     """The product up to each layer, from maps of all layers in order."""
     steps = transitions(maps, residual=residual, normalize=normalize)
@@ -45,58 +60,91 @@ def rollout(
     return steps
 
 
-def rolled_out(maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None) -> MixingMaps:
+def rolled_out(
+    maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
+) -> MixingMaps:
     """`MixingMaps.rollout`."""
     steps, residual, normalize = layer_transitions(maps, residual, normalize)
     product = rollout(steps, normalize=False)
-    stochastic = (normalize or maps.facts.rows_sum_to_one) and bool(np.allclose(product.sum(-1), 1, atol=1e-5))
-    facts = replace(maps.facts, rows_sum_to_one=stochastic, residual_included=maps.facts.residual_included or residual > 0)
+    stochastic = (normalize or maps.facts.rows_sum_to_one) and bool(
+        np.allclose(product.sum(-1), 1, atol=1e-5)
+    )
+    facts = replace(
+        maps.facts,
+        rows_sum_to_one=stochastic,
+        residual_included=maps.facts.residual_included or residual > 0,
+    )
     return maps.derived(product, f"rollout(residual={residual:g}, normalize={normalize})", facts)
 
 
 def layer_transitions(
     maps: MixingMaps, residual: float | int | None, normalize: bool | None
 ) -> tuple[Float[np.ndarray, "layer token token"], float, bool]:
-    """`transitions` of maps, checked, with the defaults of their measure filled in: matrices, residual, normalize."""
+    """`transitions` of maps, checked, with the defaults of their measure filled in: matrices,
+    residual, normalize.
+    """
     require_whole_stack(maps)
     normalize = maps.rollout_normalized if normalize is None else normalize
-    shares = maps.rollout_residual is not None  # then scores and identity are on one scale, by the measure's own paper
+    shares = (
+        maps.rollout_residual is not None
+    )  # then scores and identity are on one scale, by the measure's own paper
     residual = float(maps.rollout_residual or 0.0 if residual is None else residual)
     signed_shares = maps.facts.signed and maps.facts.rows_sum_to_one
     if maps.facts.signed and normalize and not signed_shares:
         raise InvalidInput(
-            "these scores have both signs, so a row may sum to almost nothing and dividing by that sum means nothing. Take the "
-            "plain product with normalize=False, or sizes only with maps.normalized(absolute=True).rollout()."
+            "these scores have both signs, so a row may sum to almost nothing and dividing by that"
+            " sum means nothing. Take the plain product with normalize=False, or sizes only with"
+            " maps.normalized(absolute=True).rollout()."
         )
     scores = maps.scores
     if normalize and residual > 0 and not shares:
-        scores = row_normalized(scores)  # else the identity's share would depend on the unit of the scores
-    return transitions(scores, residual=residual, normalize=normalize and not signed_shares), residual, normalize
+        scores = row_normalized(
+            scores
+        )  # else the identity's share would depend on the unit of the scores
+    return (
+        transitions(scores, residual=residual, normalize=normalize and not signed_shares),
+        residual,
+        normalize,
+    )
 
 
 def require_whole_stack(maps: MixingMaps) -> None:
     """Layers can be joined only where each one's targets are the next one's sources."""
     if maps.per_head:
         raise InvalidInput(
-            "heads cannot be followed from layer to layer: merge them with maps.heads('mean'), or take one with maps.head(k)"
+            "heads cannot be followed from layer to layer: merge them with maps.heads('mean'), or"
+            " take one with maps.head(k)"
         )
-    done = [step for step in maps.provenance.get("steps", []) if step.startswith(("rollout", "flow", "mean"))]
+    done = [
+        step
+        for step in maps.provenance.get("steps", [])
+        if step.startswith(("rollout", "flow", "mean"))
+    ]
     if done:
-        raise InvalidInput(f"these maps already join layers ({done[0]}): start from the measure's own maps")
+        raise InvalidInput(
+            f"these maps already join layers ({done[0]}): start from the measure's own maps"
+        )
     if maps.provenance.get("reaches_input", False):
         raise InvalidInput(
-            f"each layer of {maps.provenance.get('measure')} already speaks of the input tokens: there is nothing to join"
+            f"each layer of {maps.provenance.get('measure')} already speaks of the input tokens:"
+            " there is nothing to join"
         )
-    if maps.provenance.get("kind", "self") != "self" or maps.target_row.labels != maps.source_row.labels:
+    if (
+        maps.provenance.get("kind", "self") != "self"
+        or maps.target_row.labels != maps.source_row.labels
+    ):
         raise InvalidInput(
-            "layers can be joined only where targets and sources are the same tokens (self-attention), which is not so here"
+            "layers can be joined only where targets and sources are the same tokens"
+            " (self-attention), which is not so here"
         )
     if list(maps.target_positions) != list(range(len(maps.target_row))):
         raise InvalidInput(
-            "these maps hold only some targets, and every token of a layer feeds the next one: measure without targets=…"
+            "these maps hold only some targets, and every token of a layer feeds the next one:"
+            " measure without targets=…"
         )
     if list(maps.layers) != list(range(len(maps.layers))):
         raise InvalidInput(
-            f"these maps hold the layers {', '.join(map(str, maps.layers))}, and joining them needs every layer from 0 on: "
-            "measure without layers=…, then take what you need with maps.at(layers=…)"
+            f"these maps hold the layers {', '.join(map(str, maps.layers))}, and joining them needs"
+            " every layer from 0 on: measure without layers=…, then take what you need with"
+            " maps.at(layers=…)"
         )

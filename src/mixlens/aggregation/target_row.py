@@ -1,4 +1,6 @@
-"""One row out of all layers: what a measure says about one target, as shares that add up to one in absolute value."""
+"""One row out of all layers: what a measure says about one target, as shares that add up to one in
+absolute value.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,25 @@ def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*row
 
 
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
-    """The target's row in each layer. A measure that explains an output has one row for the whole model (or one for each layer)."""
+    """The target's row in each layer.
+
+    A measure that explains an output has one row for the whole model (or one for each layer).
+    """
     return shares(maps.scores[:, 0] if spec.explains_output else maps.row(target).scores)
 
 
-def target_row(maps: MixingMaps, spec: Spec, target: int, aggregate: str | int = "rollout") -> Float[np.ndarray, " source"]:
+def target_row(
+    maps: MixingMaps, spec: Spec, target: int, aggregate: str | int = "rollout"
+) -> Float[np.ndarray, " source"]:
     """The layers as one row: "mean" of the layers' shares, "rollout", "last", or a layer's number.
 
-    Measures of the whole model (hidden token attribution and those that explain an output) have a single natural row and use that.
+    Measures of the whole model (hidden token attribution and those that explain an output) have a
+    single natural row and use that.
     """
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
-        raise InvalidInput(f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number")
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
     if spec.explains_output:
         return shares(maps.scores[0, 0])
     if maps.provenance.get("reaches_input") and aggregate in AGGREGATES:
@@ -43,9 +53,17 @@ def target_row(maps: MixingMaps, spec: Spec, target: int, aggregate: str | int =
     if aggregate == "rollout":
         return shares(rolled_out_absolute(maps).row(target).scores[-1])
     rows = layer_rows(maps, spec, target)
-    return shares(rows.mean(0) if aggregate == "mean" else rows[-1 if aggregate == "last" else int(aggregate)])
+    return shares(
+        rows.mean(0) if aggregate == "mean" else rows[-1 if aggregate == "last" else int(aggregate)]
+    )
 
 
-def rolled_out_absolute(maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None) -> MixingMaps:
-    """`maps.rollout`, by the measure's own rule where nothing else is said; of the sizes of scores that have both signs."""
-    return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout(residual, normalize)
+def rolled_out_absolute(
+    maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
+) -> MixingMaps:
+    """`maps.rollout`, by the measure's own rule where nothing else is said; of the sizes of scores
+    that have both signs.
+    """
+    return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout(
+        residual, normalize
+    )

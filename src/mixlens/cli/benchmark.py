@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    dataset_from,
+    lens_from,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,18 +30,37 @@ BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
 def benchmark(
     data: Annotated[
-        str | None, typer.Option(help="A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement sentences.")
+        str | None,
+        typer.Option(
+            help=(
+                "A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement"
+                " sentences."
+            )
+        ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option(help="Read the data as agreement, classification, tagged, alignment or text.")
+        str | None,
+        typer.Option(help="Read the data as agreement, classification, tagged, alignment or text."),
     ] = None,
     measures: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
-    evaluations: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
-    out: Annotated[Path | None, typer.Option(help="The folder for results and report. A run that stopped goes on there.")] = None,
-    sample: Annotated[int | None, typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1)] = None,
+    evaluations: Annotated[
+        str, typer.Option(help="Names with commas between them, or all.")
+    ] = "all",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for results and report. A run that stopped goes on there."),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")] = 0,
-    other_model: Annotated[str | None, typer.Option(help="A second model, for evaluations that compare two.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")] = False,
+    other_model: Annotated[
+        str | None, typer.Option(help="A second model, for evaluations that compare two.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
+    ] = False,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -41,14 +68,26 @@ def benchmark(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Rank every measure on a model by every evaluation that fits the data, with honest intervals."""
-    dataset = dataset_from(data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed)
+    dataset = dataset_from(
+        data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
+    )
     lens = lens_from(model, device, dtype, trust_remote_code)
-    other = None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
+    other = (
+        None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
+    )
     from mixlens import trust
 
     with _progress(out) as told:
         ranking = trust.benchmark(
-            lens, dataset, _names(measures), _names(evaluations), out, other=other, seed=seed, fresh=fresh, progress=told
+            lens,
+            dataset,
+            _names(measures),
+            _names(evaluations),
+            out,
+            other=other,
+            seed=seed,
+            fresh=fresh,
+            progress=told,
         )
     if as_json:
         print(json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False))
@@ -70,7 +109,14 @@ def _names(given: str) -> list[str] | None:
 def _progress(out: Path | None) -> Iterator[Progress]:
     """A bar on standard error with the time that is left; an interruption says how to go on."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     parts = (
         TextColumn("texts"),
@@ -97,7 +143,9 @@ def _progress(out: Path | None) -> Iterator[Progress]:
             bar.stop()
             said = f"interrupted after {counts['done']} of {counts['total']}"
             kept = (
-                f"; what was done is in {out}: the same command goes on from there" if out else "; with --out DIR a run can go on"
+                f"; what was done is in {out}: the same command goes on from there"
+                if out
+                else "; with --out DIR a run can go on"
             )
             print(said + kept, file=sys.stderr)
             raise typer.Exit(130) from None

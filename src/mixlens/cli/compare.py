@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    lens_from,
+)
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,17 +26,33 @@ if TYPE_CHECKING:
 def compare(
     text: Annotated[str, typer.Argument(help="The text to look at.")],
     target: Annotated[
-        str | None, typer.Option(help="The target: a token or its position. Default: the [MASK], else the last.")
+        str | None,
+        typer.Option(
+            help="The target: a token or its position. Default: the [MASK], else the last."
+        ),
     ] = None,
-    cue: Annotated[str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")] = None,
+    cue: Annotated[
+        str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")
+    ] = None,
     word: Annotated[
-        str | None, typer.Option(help="The output word that gradients and erasure explain. Default: the likeliest.")
+        str | None,
+        typer.Option(
+            help="The output word that gradients and erasure explain. Default: the likeliest."
+        ),
     ] = None,
-    foil: Annotated[str | None, typer.Option(help="The word that it is set against, such as is for are.")] = None,
-    layers: Annotated[str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")] = "mean",
+    foil: Annotated[
+        str | None, typer.Option(help="The word that it is set against, such as is for are.")
+    ] = None,
+    layers: Annotated[
+        str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")
+    ] = "mean",
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
-    site: Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")] = None,
-    target_text: Annotated[str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")] = None,
+    site: Annotated[
+        str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
+    ] = None,
+    target_text: Annotated[
+        str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -42,7 +65,12 @@ def compare(
     aggregate = _number(layers)
     given = text if target_text is None else (text, target_text)
     found = lens.compare(
-        given, _number(target), site=site, aggregate="mean" if aggregate is None else aggregate, words=words, explain=explain
+        given,
+        _number(target),
+        site=site,
+        aggregate="mean" if aggregate is None else aggregate,
+        words=words,
+        explain=explain,
     )
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
@@ -66,7 +94,9 @@ def show(found: Comparison, cue: str | None, console: Console | None = None) -> 
     place = cue_position(found, cue) if cue is not None else None
     label = terminal.printable(found.target_token)
     console.print(
-        f"What is inside {label} (token {found.target}): a column for each measure, shaded by its largest score", markup=False
+        f"What is inside {label} (token {found.target}): a column for each measure, shaded by its"
+        " largest score",
+        markup=False,
     )
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", style="dim")
@@ -93,10 +123,16 @@ def cue_position(found: Comparison, cue: str) -> int:
     plain = [source.lstrip("Ġ▁").lower() for source in found.sources]
     if isinstance(number, int):
         if not 0 <= number < len(found.sources):
-            raise InvalidInput(f"--cue {cue}: there are {len(found.sources)} sources, 0 to {len(found.sources) - 1}")
+            raise InvalidInput(
+                f"--cue {cue}: there are {len(found.sources)} sources, 0 to"
+                f" {len(found.sources) - 1}"
+            )
         return number
     if cue.lower() not in plain:
-        raise InvalidInput(f"--cue {cue}: no token of the text is written so; the tokens are: {' '.join(found.sources)}")
+        raise InvalidInput(
+            f"--cue {cue}: no token of the text is written so; the tokens are:"
+            f" {' '.join(found.sources)}"
+        )
     return plain.index(cue.lower())
 
 
@@ -107,7 +143,13 @@ def _show_ranks(console: Console, found: Comparison, names: list[str], place: in
     ranks = found.rank_of(place) if place is not None else {}
     count = len(found.sources) - 1
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("", "measure", "agrees most with", "least with", *(["rank of the cue"] if place is not None else [])):
+    for column in (
+        "",
+        "measure",
+        "agrees most with",
+        "least with",
+        *(["rank of the cue"] if place is not None else []),
+    ):
         table.add_column(column, no_wrap=True)
     letters = {name: chr(ord("a") + number) for number, name in enumerate(names)}
     for name in names:
@@ -121,4 +163,6 @@ def _show_ranks(console: Console, found: Comparison, names: list[str], place: in
         table.add_row(*row)
     console.print()
     console.print(table)
-    console.print("agreement: Spearman's rank correlation over all sources but the target itself", style="dim")
+    console.print(
+        "agreement: Spearman's rank correlation over all sources but the target itself", style="dim"
+    )

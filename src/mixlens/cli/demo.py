@@ -5,7 +5,8 @@ from __future__ import annotations
 from mixlens.cli.compare import show
 from mixlens.cli.loading import lens_from
 
-# Text, the word that the masked one must agree with, the right word, the wrong one. The first is shown in full.
+# Text, the word that the masked one must agree with, the right word, the wrong one. The first is
+# shown in full.
 SENTENCES = (
     ("The pictures of some hat [MASK] scaring Marcus.", "pictures", "are", "is"),
     ("The keys to the old cabinet [MASK] on the table.", "keys", "are", "is"),
@@ -19,7 +20,9 @@ SENTENCES = (
 
 
 def demo() -> None:
-    """Run the main job on the bundled model: which measures find the word that the verb must agree with?"""
+    """Run the main job on the bundled model: which measures find the word that the verb must agree
+    with?
+    """
     import numpy as np
     from rich.console import Console
     from rich.progress import track
@@ -30,10 +33,13 @@ def demo() -> None:
     text, cue, word, foil = SENTENCES[0]
     guesses = lens.predictions(text, top=5)
     console.print(f"\n{text}", markup=False, style="bold")
-    console.print("the model fills in: " + ", ".join(f"{guess} {share:.0%}" for guess, share in guesses))
     console.print(
-        f"The verb must agree with «{cue}»; «hat» stands nearer and is singular. Which measures find «{cue}»?\n"
-        f"Gradients and erasure explain «{word}» against «{foil}»; the others show what [MASK] takes in, mean of the layers.\n",
+        "the model fills in: " + ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
+    )
+    console.print(
+        f"The verb must agree with «{cue}»; «hat» stands nearer and is singular. Which measures"
+        f" find «{cue}»?\nGradients and erasure explain «{word}» against «{foil}»; the others show"
+        " what [MASK] takes in, mean of the layers.\n",
         markup=False,
     )
     found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
@@ -52,11 +58,19 @@ def demo() -> None:
     table = Table("measure", "mean rank", "ranks", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name, places in sorted(ranks.items(), key=lambda item: float(np.mean(item[1]))):
         mean = float(np.mean(places))
-        table.add_row(name, f"{mean:.1f}" + (" [green]finds it[/]" if mean < 2.5 else ""), " ".join(map(str, places)))
-    console.print(f"\nRank of the cue in {len(SENTENCES)} sentences of this kind (1 = largest; by chance {chance:.1f}):")
+        table.add_row(
+            name,
+            f"{mean:.1f}" + (" [green]finds it[/]" if mean < 2.5 else ""),
+            " ".join(map(str, places)),
+        )
+    console.print(
+        f"\nRank of the cue in {len(SENTENCES)} sentences of this kind (1 = largest; by chance"
+        f" {chance:.1f}):"
+    )
     console.print(table)
     console.print(
-        "\nTry your own: mixlens compare 'TEXT with a [MASK]' --model NAME, or mixlens map TEXT --measure value_zeroing --target '[MASK]'",
+        "\nTry your own: mixlens compare 'TEXT with a [MASK]' --model NAME, or mixlens map TEXT"
+        " --measure value_zeroing --target '[MASK]'",
         markup=False,
         style="dim",
     )

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    dataset_from,
+    lens_from,
+)
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,37 +34,77 @@ class Task(str, Enum):
 
 def finetune(
     task: Annotated[
-        Task, typer.Argument(help="prompt: target against foil in a masked place. classification: classes of texts.")
+        Task,
+        typer.Argument(
+            help="prompt: target against foil in a masked place. classification: classes of texts."
+        ),
     ],
-    out: Annotated[Path, typer.Option(help="A new folder for the model. After a kill, the same command goes on.")],
-    data: Annotated[str | None, typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set.")] = None,
-    held_out: Annotated[str | None, typer.Option(help="classification: what is judged by. Default: a tenth of --data.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the split, the new head, the order and dropout.")] = 0,
-    sample: Annotated[int | None, typer.Option(help="Take so many examples of --data only.")] = None,
+    out: Annotated[
+        Path,
+        typer.Option(help="A new folder for the model. After a kill, the same command goes on."),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set."),
+    ] = None,
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="classification: what is judged by. Default: a tenth of --data."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification."),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="Decides the split, the new head, the order and dropout.")
+    ] = 0,
+    sample: Annotated[
+        int | None, typer.Option(help="Take so many examples of --data only.")
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Fine-tune a model as the papers do, and save it: on half of an agreement set, or as a classifier of texts."""
-    lens = lens_from(model, device, "float64" if dtype == "float64" else "float32", trust_remote_code)
+    """Fine-tune a model as the papers do, and save it: on half of an agreement set, or as a
+    classifier of texts.
+    """
+    lens = lens_from(
+        model, device, "float64" if dtype == "float64" else "float32", trust_remote_code
+    )
     from mixlens.finetuning import classifier_finetuned, prompt_finetuned
     from mixlens.finetuning.classification import SETTINGS as CLASSIFICATION
     from mixlens.finetuning.prompt import SETTINGS as PROMPT
 
-    chosen = {"epochs": epochs, "rate": lr, "batch": batch, "patience": patience, "seed": seed, "dtype": dtype}
+    chosen = {
+        "epochs": epochs,
+        "rate": lr,
+        "batch": batch,
+        "patience": patience,
+        "seed": seed,
+        "dtype": dtype,
+    }
     examples = _read(task, data, sample, seed)
     if task is Task.prompt:
         if held_out is not None:
             raise InvalidInput(
-                "--held-out is for classification: prompt fine-tuning judges by the half that it does not learn from"
+                "--held-out is for classification: prompt fine-tuning judges by the half that it"
+                " does not learn from"
             )
-        found = prompt_finetuned(lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin)
+        found = prompt_finetuned(
+            lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
+        )
     else:
         judged = None if held_out is None else _read(task, held_out, None, seed)
         found = classifier_finetuned(
@@ -76,8 +124,12 @@ def finetune(
 
 def _read(task: Task, data: str | None, sample: int | None, seed: int) -> Dataset:
     if data is None and task is not Task.prompt:
-        raise InvalidInput("classification needs --data: a file with a text and a label in each row")
-    return dataset_from(data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed)
+        raise InvalidInput(
+            "classification needs --data: a file with a text and a label in each row"
+        )
+    return dataset_from(
+        data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed
+    )
 
 
 def _with(settings: Settings, chosen: dict[str, Any]) -> Settings:

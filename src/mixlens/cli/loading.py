@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     from mixlens.corpus import Dataset
     from mixlens.lens import Lens
 
-ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Hub name or folder. Default: the bundled masked LM.")]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="Hub name or folder. Default: the bundled masked LM."),
+]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps …")]
 DtypeOption = Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for piping.")]
-RemoteCodeOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")]
+RemoteCodeOption = Annotated[
+    bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")
+]
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -50,7 +55,10 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
         except (OSError, ValueError, KeyError, ImportError) as error:
             where = "folder" if os.path.exists(model) else "hub name or folder"
             reason = str(error).strip().splitlines()
-            raise InvalidInput(f"cannot load {model!r} as a {where}: {reason[0] if reason else type(error).__name__}") from error
+            raise InvalidInput(
+                f"cannot load {model!r} as a {where}:"
+                f" {reason[0] if reason else type(error).__name__}"
+            ) from error
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
@@ -58,8 +66,12 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
     return lens
 
 
-def dataset_from(data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0) -> Dataset:
-    """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are told, not lost in silence."""
+def dataset_from(
+    data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0
+) -> Dataset:
+    """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are
+    told, not lost in silence.
+    """
     from mixlens import corpus
 
     if data is None:

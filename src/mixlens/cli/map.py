@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, lens_from
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    lens_from,
+)
 from mixlens.cli.options import measure_options
 from mixlens.errors import InvalidInput
 
@@ -21,18 +28,36 @@ if TYPE_CHECKING:
 def map_command(
     text: Annotated[str, typer.Argument(help="The text to look at.")],
     measure: Annotated[str, typer.Option(help="See `mixlens measures`.")] = "value_zeroing",
-    target: Annotated[str | None, typer.Option(help="One target: a token such as '[MASK]', or its position.")] = None,
-    layer: Annotated[
-        int | None, typer.Option(help="One layer; negative counts from the last. Default: all, the last ranked.")
+    target: Annotated[
+        str | None, typer.Option(help="One target: a token such as '[MASK]', or its position.")
     ] = None,
-    head: Annotated[int | None, typer.Option(help="One head, where the measure is defined per head.")] = None,
-    rollout: Annotated[bool, typer.Option("--rollout", help="Cumulate over layers, as the measure's paper does.")] = False,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            help="One layer; negative counts from the last. Default: all, the last ranked."
+        ),
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(help="One head, where the measure is defined per head.")
+    ] = None,
+    rollout: Annotated[
+        bool, typer.Option("--rollout", help="Cumulate over layers, as the measure's paper does.")
+    ] = False,
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
-    site: Annotated[str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")] = None,
-    target_text: Annotated[str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")] = None,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="name=value, an option of the measure.")] = None,
+    site: Annotated[
+        str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
+    ] = None,
+    target_text: Annotated[
+        str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="name=value, an option of the measure."),
+    ] = None,
     top: Annotated[int, typer.Option(help="How many sources to rank.")] = 5,
-    save: Annotated[Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -44,15 +69,22 @@ def map_command(
 
     options = measure_options(measure, option or [])
     if save is not None and (not save.parent.is_dir() or save.is_dir()):
-        raise InvalidInput(f"--save {save}: " + ("that is a folder" if save.is_dir() else f"there is no folder {save.parent}"))
+        raise InvalidInput(
+            f"--save {save}: "
+            + ("that is a folder" if save.is_dir() else f"there is no folder {save.parent}")
+        )
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
     spec = measures().get(measure)
     explains = spec is not None and spec.explains_output
     if explains and target is not None:
-        options.setdefault("position", _position(lens, given, target))  # they explain what the model says there
-    maps = lens.measure(measure, given, site=site, per_head=head is not None, layers=chosen, **options)
+        options.setdefault(
+            "position", _position(lens, given, target)
+        )  # they explain what the model says there
+    maps = lens.measure(
+        measure, given, site=site, per_head=head is not None, layers=chosen, **options
+    )
     if head is not None:
         maps = maps.head(head)
     maps = maps.rollout() if rollout else maps
@@ -88,7 +120,10 @@ def _as_dict(maps: MixingMaps) -> dict[str, object]:
     return {
         "provenance": maps.provenance,
         "layers": list(maps.layers),
-        "targets": [{"position": p, "token": t} for p, t in zip(maps.target_positions, maps.tokens, strict=True)],
+        "targets": [
+            {"position": p, "token": t}
+            for p, t in zip(maps.target_positions, maps.tokens, strict=True)
+        ],
         "sources": list(maps.source_tokens),
         "scores": maps.scores.tolist(),
     }
@@ -103,7 +138,8 @@ def _show(maps: MixingMaps, top: int) -> None:
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
     if len(maps.target_positions) == 1:
         console.print(
-            f"What is inside {terminal.printable(maps.tokens[0])}: {steps}, layers across, each shaded by its largest score",
+            f"What is inside {terminal.printable(maps.tokens[0])}: {steps}, layers across, each"
+            " shaded by its largest score",
             markup=False,
         )
         console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
@@ -112,12 +148,25 @@ def _show(maps: MixingMaps, top: int) -> None:
         return
     if len(maps.source_tokens) > terminal.WIDEST:
         raise InvalidInput(
-            f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with --target, or use --json or --save"
+            f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
+            " --target, or use --json or --save"
         )
-    console.print(f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row", markup=False)
-    labels = [f"{terminal.printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)]
+    console.print(
+        f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row",
+        markup=False,
+    )
+    labels = [
+        f"{terminal.printable(t)} {p:>2}"
+        for p, t in zip(maps.target_positions, maps.tokens, strict=True)
+    ]
     console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
     if maps.source_tokens != maps.tokens:
-        legend = "  ".join(f"{number} {terminal.printable(token)}" for number, token in enumerate(maps.source_tokens))
+        legend = "  ".join(
+            f"{number} {terminal.printable(token)}"
+            for number, token in enumerate(maps.source_tokens)
+        )
         console.print(f"sources: {legend}", markup=False)
-    console.print(f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers", style="dim")
+    console.print(
+        f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers",
+        style="dim",
+    )

@@ -12,7 +12,8 @@ from mixlens.cli.loading import JsonOption
 
 
 def measures_command(
-    name: Annotated[str | None, typer.Argument(help="One measure. Default: all.")] = None, as_json: JsonOption = False
+    name: Annotated[str | None, typer.Argument(help="One measure. Default: all.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """List the measures with their citations and when to use which."""
     from mixlens.errors import InvalidInput
@@ -23,17 +24,28 @@ def measures_command(
         raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
     chosen = specs if name is None else {name: specs[name]}
     if as_json:
-        print(json.dumps({key: dataclasses.asdict(spec) for key, spec in chosen.items()}, indent=2, default=str))
+        print(
+            json.dumps(
+                {key: dataclasses.asdict(spec) for key, spec in chosen.items()},
+                indent=2,
+                default=str,
+            )
+        )
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     for key, spec in chosen.items():
-        scope = " and ".join(spec.sites) + "-attention" + (", per head too" if spec.per_head else "")
+        scope = (
+            " and ".join(spec.sites) + "-attention" + (", per head too" if spec.per_head else "")
+        )
         console.print(f"[bold]{key}[/bold]  {spec.summary}")
         console.print(f"    use it when  {spec.use_when}", markup=False)
         console.print(f"    cost         {spec.cost}", markup=False)
         console.print(f"    scope        {scope}", markup=False)
         if spec.options:
-            console.print("    options      " + ", ".join(f"{o.name}={o.default}" for o in spec.options), markup=False)
+            console.print(
+                "    options      " + ", ".join(f"{o.name}={o.default}" for o in spec.options),
+                markup=False,
+            )
         console.print(f"    {spec.citation}", markup=False, style="dim")

@@ -1,4 +1,6 @@
-"""`--option name=value`: a measure's own options on the command line, read by the type that its function declares."""
+"""`--option name=value`: a measure's own options on the command line, read by the type that its
+function declares.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise InvalidInput(f"--option {word}: write name=value")
         if key not in known:
-            raise InvalidInput(f"{name} has no option {key!r}; it has: {', '.join(known) or 'none'}")
+            raise InvalidInput(
+                f"{name} has no option {key!r}; it has: {', '.join(known) or 'none'}"
+            )
         found[key] = read_value(key, value, known[key].kind)
     return found
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, ModelOption, RemoteCodeOption, dataset_from, lens_from
+from mixlens.cli.loading import (
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+    dataset_from,
+    lens_from,
+)
 from mixlens.cli.options import read_value
 from mixlens.errors import InvalidInput, MixlensError
 
@@ -23,66 +31,133 @@ if TYPE_CHECKING:
 
 def reproduce_command(
     wanted: Annotated[
-        list[str] | None, typer.Argument(metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all."
+        ),
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="Show all experiments with their data and cost.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Run every experiment of the paper.")] = False,
+    show_list: Annotated[
+        bool, typer.Option("--list", help="Show all experiments with their data and cost.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Run every experiment of the paper.")
+    ] = False,
     model: ModelOption = None,
-    other_model: Annotated[str | None, typer.Option(help="A second model, for experiments that compare two.")] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="A data set, or a folder of data sets. Default: the agreement set of the package.")
+    other_model: Annotated[
+        str | None, typer.Option(help="A second model, for experiments that compare two.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where tables, figures and result.json go, a folder for each experiment.")] = Path(
-        "reproduced"
-    ),
-    sample: Annotated[int | None, typer.Option(help="So many texts at most, drawn by the seed.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="A data set, or a folder of data sets. Default: the agreement set of the package."
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help="Where tables, figures and result.json go, a folder for each experiment."
+        ),
+    ] = Path("reproduced"),
+    sample: Annotated[
+        int | None, typer.Option(help="So many texts at most, drawn by the seed.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Draws samples, splits and probes.")] = 0,
-    option: Annotated[list[str] | None, typer.Option("--option", "-o", help="An experiment's own option, name=value.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An experiment's own option, name=value."),
+    ] = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings hold on this model."""
+    """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings
+    hold on this model.
+    """
     from mixlens.experiments import experiments, names, papers, resolved
 
     if show_list:
         _list(experiments(), as_json)
         return
     if not wanted:
-        raise InvalidInput("name an experiment (mixlens reproduce --list shows them), or a paper with --all")
+        raise InvalidInput(
+            "name an experiment (mixlens reproduce --list shows them), or a paper with --all"
+        )
     chosen: list[str] = []
     for name in wanted:
         if name in papers() and not everything:
-            raise InvalidInput(f"{name} is a whole paper: add --all to run every experiment of it, or name one ({name}/…)")
-        chosen += [other for other in names() if other.startswith(f"{name}/")] if name in papers() else [resolved(name)]
+            raise InvalidInput(
+                f"{name} is a whole paper: add --all to run every experiment of it, or name one"
+                f" ({name}/…)"
+            )
+        chosen += (
+            [other for other in names() if other.startswith(f"{name}/")]
+            if name in papers()
+            else [resolved(name)]
+        )
     lens = lens_from(model, device, dtype, trust_remote_code)
-    other = lens_from(other_model, device, dtype, trust_remote_code) if other_model is not None else None
-    from mixlens.experiments._memory import Memory
+    other = (
+        lens_from(other_model, device, dtype, trust_remote_code)
+        if other_model is not None
+        else None
+    )
+    from mixlens.experiments.memory import Memory
 
-    memory, read = Memory(), cache(dataset_from)  # each data set once, however many experiments take it
+    memory, read = (
+        Memory(),
+        cache(dataset_from),
+    )  # each data set once, however many experiments take it
     results, failures = [], []
     for experiment in dict.fromkeys(chosen):
         try:
-            results.append(_one(experiment, lens, other, data, read, out, sample, seed, option or [], memory, quiet=as_json))
+            results.append(
+                _one(
+                    experiment,
+                    lens,
+                    other,
+                    data,
+                    read,
+                    out,
+                    sample,
+                    seed,
+                    option or [],
+                    memory,
+                    quiet=as_json,
+                )
+            )
         except (MixlensError, ImportError) as error:
             if len(chosen) == 1:
                 raise
             failures.append((experiment, str(error)))
             print(f"{experiment}: not run: {error}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"results": results, "not_run": dict(failures)}, indent=2, ensure_ascii=False))
+        print(
+            json.dumps(
+                {"results": results, "not_run": dict(failures)}, indent=2, ensure_ascii=False
+            )
+        )
     if not results:
-        raise InvalidInput("no experiment could be run on this model and data; the reasons stand above")
+        raise InvalidInput(
+            "no experiment could be run on this model and data; the reasons stand above"
+        )
 
 
 def _one(
-    name: str, lens: Any, other: Any, data: Path | None, read: Callable[[str | None], Dataset], out: Path,
-    sample: int | None, seed: int, option: list[str], memory: Any,
-    *, quiet: bool,
-) -> Any:  # fmt: skip
+    name: str,
+    lens: Any,
+    other: Any,
+    data: Path | None,
+    read: Callable[[str | None], Dataset],
+    out: Path,
+    sample: int | None,
+    seed: int,
+    option: list[str],
+    memory: Any,
+    *,
+    quiet: bool,
+) -> Any:
     from mixlens.experiments import module
-    from mixlens.experiments._reproduce import data_path, reproduce, require_model
+    from mixlens.experiments.reproduction import data_path, reproduce, require_model
 
     spec = module(name).SPEC
     require_model(spec, lens)
@@ -109,14 +184,27 @@ def _one(
 
 
 def _options(run: Any, given: list[str]) -> dict[str, Any]:
-    """The options of an experiment from `name=value` words, by the types that its function declares."""
-    known = {name: str(p.annotation) for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    """The options of an experiment from `name=value` words, by the types that its function
+    declares.
+    """
+    known = {
+        name: str(p.annotation)
+        for name, p in inspect.signature(run).parameters.items()
+        if p.kind is p.KEYWORD_ONLY
+    }
     found: dict[str, Any] = {}
     for word in given:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
-            raise InvalidInput(f"--option {word}: write name=value; this experiment has: {', '.join(known) or 'no options'}")
-        found[key] = tuple(value.split(",")) if known[key].startswith("Sequence") else read_value(key, value, known[key])
+            raise InvalidInput(
+                f"--option {word}: write name=value; this experiment has:"
+                f" {', '.join(known) or 'no options'}"
+            )
+        found[key] = (
+            tuple(value.split(","))
+            if known[key].startswith("Sequence")
+            else read_value(key, value, known[key])
+        )
     return found
 
 
@@ -130,11 +218,19 @@ def _tracked(items: Iterable[Any], label: str) -> Iterable[Any]:
 def _list(specs: dict[str, Spec], as_json: bool) -> None:
     if as_json:
         listed = {
-            name: {"title": spec.title, "finding": spec.finding, "data": spec.data, "kinds": spec.kinds, "needs": spec.needs,
-                   "models": spec.models, "cost": spec.cost, "also": spec.also,
-                   "published": {model: dict(numbers) for model, numbers in spec.published.items()}}
+            name: {
+                "title": spec.title,
+                "finding": spec.finding,
+                "data": spec.data,
+                "kinds": spec.kinds,
+                "needs": spec.needs,
+                "models": spec.models,
+                "cost": spec.cost,
+                "also": spec.also,
+                "published": {model: dict(numbers) for model, numbers in spec.published.items()},
+            }
             for name, spec in specs.items()
-        }  # fmt: skip
+        }
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return
     from rich.console import Console
@@ -155,27 +251,50 @@ def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: boo
 
     console = Console(highlight=False)
     settings = result["settings"]
-    about = settings["model"] + (f", {settings['texts']} texts of {settings['data']}" if settings["data"] else "")
+    about = settings["model"] + (
+        f", {settings['texts']} texts of {settings['data']}" if settings["data"] else ""
+    )
     console.print(f"\n[bold]{name}[/bold]  {spec.title}")
     console.print(about + (" (finished before)" if again else ""), markup=False, style="dim")
     if result["numbers"]:
         own = result["papers_own_model_and_data"]
-        table = Table("", "measured", *(["published"] if own else []), box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(
+            "",
+            "measured",
+            *(["published"] if own else []),
+            box=None,
+            pad_edge=False,
+            padding=(0, 2, 0, 0),
+        )
         for key, pair in result["numbers"].items():
-            shown = ["" if pair[side] is None else f"{pair[side]:.4g}" for side in ("measured", *(["published"] if own else []))]
+            shown = [
+                "" if pair[side] is None else f"{pair[side]:.4g}"
+                for side in ("measured", *(["published"] if own else []))
+            ]
             table.add_row(key, *shown)
         console.print(table)
         if not own:
             console.print(
-                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data: {spec.data}) and not set beside these",
+                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data:"
+                f" {spec.data}) and not set beside these",
                 style="dim",
                 markup=False,
             )
-    verdicts = {True: "[green]holds[/]", False: "[red]does not hold[/]", None: "[dim]cannot be told[/]"}
+    verdicts = {
+        True: "[green]holds[/]",
+        False: "[red]does not hold[/]",
+        None: "[dim]cannot be told[/]",
+    }
     for found in result["findings"]:
         console.print(f"{verdicts[found['holds']]}  ", end="")
-        console.print(found["statement"] + (f": {found['numbers']}" if found["numbers"] else ""), markup=False)
+        console.print(
+            found["statement"] + (f": {found['numbers']}" if found["numbers"] else ""), markup=False
+        )
     if result["skipped"]:
         first = result["skipped"][0]
-        console.print(f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}", markup=False, style="dim")
+        console.print(
+            f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}",
+            markup=False,
+            style="dim",
+        )
     console.print(f"kept in {folder}", markup=False, style="dim")

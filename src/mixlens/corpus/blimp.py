@@ -1,7 +1,8 @@
 """BLiMP (Warstadt et al. 2020): minimal pairs as JSONL, one file for each paradigm.
 
-A pair becomes an agreement example if its sentences differ in exactly one word; the group is the paradigm. Cues are marked for the paradigms
-that `cues` knows. Contractions with «not» are written out («hasn't» becomes «has not»), so that a verb is a word by itself.
+A pair becomes an agreement example if its sentences differ in exactly one word; the group is the
+paradigm. Cues are marked for the paradigms that `cues` knows. Contractions with «not» are written
+out («hasn't» becomes «has not»), so that a verb is a word by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
             raise InvalidInput(f"{key} must be a sentence")
     text, bad = _written_out(row["sentence_good"]), _written_out(row["sentence_bad"])
     good_words, bad_words = list(_WORD.finditer(text)), list(_WORD.finditer(bad))
-    different = [i for i, (one, other) in enumerate(zip(good_words, bad_words, strict=False)) if one[0] != other[0]]
+    different = [
+        i
+        for i, (one, other) in enumerate(zip(good_words, bad_words, strict=False))
+        if one[0] != other[0]
+    ]
     if len(good_words) != len(bad_words) or len(different) != 1:
         raise InvalidInput("the sentences do not differ in exactly one word")
     target = different[0]
@@ -43,7 +48,9 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
         group=paradigm,
         place=good_words[target].span(),
         foil=foil,
-        cues=((good_words[first].start(), good_words[last - 1].end()),) if found is not None else (),
+        cues=(
+            ((good_words[first].start(), good_words[last - 1].end()),) if found is not None else ()
+        ),
         label=label,
     )
 

@@ -1,4 +1,5 @@
-"""Classification examples: a text, where there is one its pair, and a label, by the names of the columns that GLUE and most others use.
+"""Classification examples: a text, where there is one its pair, and a label, by the names of the
+columns that GLUE and most others use.
 
 Test splits have no label: their examples are plain texts.
 """
@@ -12,9 +13,15 @@ from mixlens.corpus.examples import Example, Labelled
 from mixlens.errors import InvalidInput
 
 TEXTS = (
-    ("#1 string", "#2 string"), ("sentence1", "sentence2"), ("premise", "hypothesis"), ("question1", "question2"),
-    ("question", "sentence"), ("text", "pair"), ("sentence", None), ("text", None),
-)  # fmt: skip
+    ("#1 string", "#2 string"),
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text", "pair"),
+    ("sentence", None),
+    ("text", None),
+)
 LABELS = ("label", "gold_label", "quality", "is_duplicate", "class")
 
 
@@ -32,10 +39,18 @@ def from_fields(name: str, fields: Mapping[str, Any]) -> Example:
         raise InvalidInput(f"no text among the fields {', '.join(fields) or '(none)'}")
     label = next((key for key in LABELS if key in fields), None)
     pair = None if columns[1] is None else fields[columns[1]]
-    return example(name, fields[columns[0]], pair, None if label is None else fields[label], labelled=label is not None)
+    return example(
+        name,
+        fields[columns[0]],
+        pair,
+        None if label is None else fields[label],
+        labelled=label is not None,
+    )
 
 
-def example(name: str, text: Any, pair: Any, label: Any, *, labelled: bool = True, group: str | None = None) -> Example:
+def example(
+    name: str, text: Any, pair: Any, label: Any, *, labelled: bool = True, group: str | None = None
+) -> Example:
     """One row by its parts."""
     for part in (text,) if pair is None else (text, pair):
         if not isinstance(part, str) or not part.strip():

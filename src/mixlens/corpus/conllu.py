@@ -1,8 +1,9 @@
 """Universal Dependencies: CoNLL-U files, for the parts of speech (UPOS) of words.
 
-The text is that of `# text`; without it, the words with a space after each that does not say `SpaceAfter=No`. A multiword token (`2-3 don't`)
-is taken apart where its words make it up letter by letter (do, n't); where they do not (French «du» = de, le), it is one word with the tags
-joined by a plus sign (ADP+DET). Empty nodes (`8.1`) are left out.
+The text is that of `# text`; without it, the words with a space after each that does not say
+`SpaceAfter=No`. A multiword token (`2-3 don't`) is taken apart where its words make it up letter by
+letter (do, n't); where they do not (French «du» = de, le), it is one word with the tags joined by a
+plus sign (ADP+DET). Empty nodes (`8.1`) are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def tagged(name: str, lines: list[str]) -> Tagged:
     tokens = _tokens([line.split("\t") for line in lines if not line.startswith("#")])
     if not tokens:
         raise InvalidInput("a sentence without words")
-    given = next((match[1].strip() for line in lines if (match := _TEXT.fullmatch(line.strip()))), None)
+    given = next(
+        (match[1].strip() for line in lines if (match := _TEXT.fullmatch(line.strip()))), None
+    )
     text = given or "".join(form + " " * space for form, _, space in tokens).strip()
     spans, cursor = [], 0
     for form, _, _ in tokens:
@@ -46,7 +49,8 @@ def tagged(name: str, lines: list[str]) -> Tagged:
             cursor += 1
         if not text.startswith(form, cursor):
             raise InvalidInput(
-                f"the word {form!r} does not stand at character {cursor} of the text: {text[cursor : cursor + 20]!r}"
+                f"the word {form!r} does not stand at character {cursor} of the text:"
+                f" {text[cursor : cursor + 20]!r}"
             )
         spans.append((cursor, cursor + len(form)))
         cursor += len(form)
@@ -70,7 +74,9 @@ def _tokens(rows: list[list[str]]) -> list[Token]:
             tokens.append(_token(row))
             continue
         first, last = (int(number) for number in row[0].split("-"))
-        parts = [_token(part) for part in rows[place : place + last - first + 1] if len(part) == COLUMNS]
+        parts = [
+            _token(part) for part in rows[place : place + last - first + 1] if len(part) == COLUMNS
+        ]
         if len(parts) != last - first + 1:
             raise InvalidInput(f"the multiword token {row[0]} {row[1]} has {len(parts)} words")
         tokens += _multiword(row[1], parts, _space(row))
@@ -81,7 +87,9 @@ def _tokens(rows: list[list[str]]) -> list[Token]:
 def _multiword(form: str, parts: list[Token], space: bool) -> list[Token]:
     if "".join(part for part, _, _ in parts) != form:
         return [(form, "+".join(tag for _, tag, _ in parts), space)]
-    return [(part, tag, False) for part, tag, _ in parts[:-1]] + [(parts[-1][0], parts[-1][1], space)]
+    return [(part, tag, False) for part, tag, _ in parts[:-1]] + [
+        (parts[-1][0], parts[-1][1], space)
+    ]
 
 
 def _token(row: list[str]) -> Token:

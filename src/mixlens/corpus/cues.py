@@ -1,4 +1,5 @@
-"""Which word decides between the two sentences of a BLiMP pair, for the five paradigms of Mohebbi et al. (2023, §4.1).
+"""Which word decides between the two sentences of a BLiMP pair, for the five paradigms of Mohebbi
+et al. (2023, §4.1).
 
 | paradigm (UID) | target | cue |
 |---|---|---|
@@ -7,12 +8,15 @@
 | distractor_agreement_relational_noun | the verb | head of the subject, not the noun behind of or about |
 | regular_plural_subject_verb_agreement_1 | the verb | head of the subject |
 
-The paper took cues from a dependency parser and kept 4,276 pairs of 5,000; these are our own rules. A pair is kept if the sentences differ in
-exactly one word, and its number, read off target and foil, is not contradicted by the cue («Those drivers disgusts Dan» is left out).
+The paper took cues from a dependency parser and kept 4,276 pairs of 5,000; these are our own rules.
+A pair is kept if the sentences differ in exactly one word, and its number, read off target and
+foil, is not contradicted by the cue («Those drivers disgusts Dan» is left out).
 
-Where the rules can fail: they know BLiMP's simple noun phrases and nothing more. A subject with an adjective or a relative clause is refused
-or, where the adjective looks like a noun before a verb, its cue is wrong. In «a lot of ladies» the cue is «ladies», a parser's head is «lot».
-A name of several words is one cue. Determiners («these», «every») tell the number as well and are not marked, as in the paper.
+Where the rules can fail: they know BLiMP's simple noun phrases and nothing more. A subject with an
+adjective or a relative clause is refused or, where the adjective looks like a noun before a verb,
+its cue is wrong. In «a lot of ladies» the cue is «ladies», a parser's head is «lot». A name of
+several words is one cue. Determiners («these», «every») tell the number as well and are not marked,
+as in the paper.
 """
 
 from __future__ import annotations
@@ -25,13 +29,20 @@ from mixlens.errors import InvalidInput
 PAPER_TOTAL = 4276
 SINGULAR, PLURAL = "singular", "plural"
 NUMBERS = {
-    **dict.fromkeys(("this", "that", "is", "was", "has", "does", "himself", "herself", "itself"), SINGULAR),
+    **dict.fromkeys(
+        ("this", "that", "is", "was", "has", "does", "himself", "herself", "itself"), SINGULAR
+    ),
     **dict.fromkeys(("these", "those", "are", "were", "have", "do", "themselves"), PLURAL),
 }
 COMPOUNDS = {
-    "art": "galler", "college": "campus", "grocery": "store", "high": "school", "movie": "theater", "newspaper": "article",
+    "art": "galler",
+    "college": "campus",
+    "grocery": "store",
+    "high": "school",
+    "movie": "theater",
+    "newspaper": "article",
     "public": "park",
-}  # BLiMP's compound nouns: the first word, and how the second begins  # fmt: skip
+}  # BLiMP's compound nouns: the first word, and how the second begins
 
 
 def _set(words: str) -> frozenset[str]:
@@ -40,10 +51,13 @@ def _set(words: str) -> frozenset[str]:
 
 DETERMINERS = _set("the a an this that these those every each some all most many few several no")
 PREPOSITIONS = _set("of about")
-IRREGULAR_PLURALS = _set("men women people children mice geese teeth feet deer sheep fish oxen cacti alumni phenomena")
+IRREGULAR_PLURALS = _set(
+    "men women people children mice geese teeth feet deer sheep fish oxen cacti alumni phenomena"
+)
 AUXILIARIES = _set("is was has had does did can cannot could will would should might may must")
 IRREGULAR_PASTS = _set(
-    "hurt upset saw found fled thought forgot knew hid left met heard led brought bought built sold told wrote read"
+    "hurt upset saw found fled thought forgot knew hid left met heard led brought bought built sold"
+    " told wrote read"
 )
 
 Words = Sequence[str]
@@ -51,14 +65,20 @@ Slice = tuple[int, int]  # of words: first, after the last
 
 
 def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str] | None:
-    """The words of the cue and the number (singular or plural); None where the paradigm is not one of the five."""
+    """The words of the cue and the number (singular or plural); None where the paradigm is not one
+    of the five.
+    """
     if paradigm not in PARADIGMS:
         return None
     number = number_of(words[target], foil)
     first, last = PARADIGMS[paradigm](words, target)
     head = words[last - 1]
-    if (number == PLURAL) != looks_plural(head) and not (number == SINGULAR and _is_name(words, first, last)):
-        raise InvalidInput(f"the target {words[target]!r} is {number}, but its cue {head!r} does not look so")
+    if (number == PLURAL) != looks_plural(head) and not (
+        number == SINGULAR and _is_name(words, first, last)
+    ):
+        raise InvalidInput(
+            f"the target {words[target]!r} is {number}, but its cue {head!r} does not look so"
+        )
     return (first, last), number
 
 
@@ -68,7 +88,11 @@ def number_of(target: str, foil: str) -> str:
         numbers = NUMBERS[target.lower()], NUMBERS[foil.lower()]
     else:
         numbers = (SINGULAR, PLURAL) if len(target) > len(foil) else (PLURAL, SINGULAR)
-        if len(target) == len(foil) or not max(target, foil, key=len).endswith("s") or target[:2] != foil[:2]:
+        if (
+            len(target) == len(foil)
+            or not max(target, foil, key=len).endswith("s")
+            or target[:2] != foil[:2]
+        ):
             raise InvalidInput(f"the number of {target!r} against {foil!r} is not known")
     if numbers[0] == numbers[1]:
         raise InvalidInput(f"{target!r} and {foil!r} are both {numbers[0]}")
@@ -77,7 +101,9 @@ def number_of(target: str, foil: str) -> str:
 
 def looks_plural(noun: str) -> bool:
     lowered = noun.lower()
-    return lowered in IRREGULAR_PLURALS or (lowered.endswith("s") and not lowered.endswith(("ss", "us", "is", "'s")))
+    return lowered in IRREGULAR_PLURALS or (
+        lowered.endswith("s") and not lowered.endswith(("ss", "us", "is", "'s"))
+    )
 
 
 def of_noun(words: Words, target: int) -> Slice:
@@ -117,7 +143,9 @@ def _noun_phrase(words: Words) -> int:
 def _goes_on(word: str, following: str) -> bool:
     """Do the two make one noun, or one name?"""
     second = COMPOUNDS.get(word.lower())
-    return (second is not None and following.startswith(second)) or (word[:1].isupper() and following[:1].isupper())
+    return (second is not None and following.startswith(second)) or (
+        word[:1].isupper() and following[:1].isupper()
+    )
 
 
 def _head(words: Words, first: int, last: int) -> Slice:
@@ -143,4 +171,6 @@ def counts(found: Dataset) -> str:
     """How many examples with cues each paradigm yields, beside the paper's count."""
     sizes = {group: size for group, size in found.groups.items() if group in PARADIGMS}
     lines = [f"{group:<42}{size:>6,}" for group, size in sizes.items()]
-    return "\n".join([*lines, f"{'all':<42}{sum(sizes.values()):>6,}   (Mohebbi et al. 2023: {PAPER_TOTAL:,})"])
+    return "\n".join(
+        [*lines, f"{'all':<42}{sum(sizes.values()):>6,}   (Mohebbi et al. 2023: {PAPER_TOTAL:,})"]
+    )

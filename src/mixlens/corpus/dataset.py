@@ -13,7 +13,11 @@ from mixlens.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Dataset(Sequence[Example]):
-    """Examples of one kind. `errors` holds (name, reason) of each row that was left out; `origin` says where the data was read."""
+    """Examples of one kind.
+
+    `errors` holds (name, reason) of each row that was left out; `origin` says where the data was
+    read.
+    """
 
     name: str
     kind: str
@@ -45,7 +49,10 @@ class Dataset(Sequence[Example]):
         return counts
 
     def sample(self, count: int, seed: int = 0) -> Dataset:
-        """`count` examples, from each group in proportion to its size. The same ones whatever the order of the data."""
+        """`count` examples, from each group in proportion to its size.
+
+        The same ones whatever the order of the data.
+        """
         if count < 1:
             raise InvalidInput(f"a sample has at least one example, not {count}")
         if count >= len(self):
@@ -53,32 +60,47 @@ class Dataset(Sequence[Example]):
         chosen: set[int] = set()
         shares = _shares(self.groups, count, seed)
         for group, share in shares.items():
-            places = [place for place, example in enumerate(self.examples) if example.group == group]
-            chosen.update(sorted(places, key=lambda place: _lot(self.examples[place], seed))[:share])
+            places = [
+                place for place, example in enumerate(self.examples) if example.group == group
+            ]
+            chosen.update(
+                sorted(places, key=lambda place: _lot(self.examples[place], seed))[:share]
+            )
         return replace(self, examples=tuple(self.examples[place] for place in sorted(chosen)))
 
 
 def digest(examples: Iterable[Example]) -> str:
-    """Of everything that is known of the texts, in their order: another sample of as many is another one."""
+    """Of everything that is known of the texts, in their order: another sample of as many is
+    another one.
+    """
     found = hashlib.sha256()
     for example in examples:
-        fields = {key: sorted(value) if isinstance(value, frozenset) else value for key, value in vars(example).items()}
+        fields = {
+            key: sorted(value) if isinstance(value, frozenset) else value
+            for key, value in vars(example).items()
+        }
         found.update(repr((example.kind, sorted(fields.items()))).encode())
     return found.hexdigest()[:16]
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:
-    """How many of `count` each group gets: the whole part of its quota, then one more by the largest remainder."""
+    """How many of `count` each group gets: the whole part of its quota, then one more by the
+    largest remainder.
+    """
     total = sum(groups.values())
     shares = {group: count * size // total for group, size in groups.items()}
-    by_remainder = sorted(groups, key=lambda group: (-(count * groups[group] % total), _digest(seed, str(group))))
+    by_remainder = sorted(
+        groups, key=lambda group: (-(count * groups[group] % total), _digest(seed, str(group)))
+    )
     for group in by_remainder[: count - sum(shares.values())]:
         shares[group] += 1
     return shares
 
 
 def _lot(example: Example, seed: int) -> tuple[str, str]:
-    """Drawn by what the example says, so that another order of the rows changes nothing; names break ties of equal texts."""
+    """Drawn by what the example says, so that another order of the rows changes nothing; names
+    break ties of equal texts.
+    """
     return _digest(seed, example.text, example.pair or ""), example.name
 
 

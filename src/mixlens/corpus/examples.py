@@ -13,7 +13,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A text, or a pair of texts. `name` says where it stands (file:line), `group` to which part of the data it belongs."""
+    """A text, or a pair of texts.
+
+    `name` says where it stands (file:line), `group` to which part of the data it belongs.
+    """
 
     kind: ClassVar[str] = "text"
 
@@ -25,7 +28,9 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Example):
-    """A sentence with one word that must agree with others: the model is asked for that word against a foil."""
+    """A sentence with one word that must agree with others: the model is asked for that word
+    against a foil.
+    """
 
     kind: ClassVar[str] = "agreement"
 
@@ -60,7 +65,8 @@ class Tagged(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Aligned(Example):
-    """A sentence (`source`) and its translation (`target`) in words, and which words translate each other (source, target; from 0).
+    """A sentence (`source`) and its translation (`target`) in words, and which words translate each
+    other (source, target; from 0).
 
     Possible links include the sure ones.
     """

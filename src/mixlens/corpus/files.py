@@ -1,4 +1,6 @@
-"""Text files as their lines: UTF-8, plain or gzipped, with an error that says what is wrong with anything else."""
+"""Text files as their lines: UTF-8, plain or gzipped, with an error that says what is wrong with
+anything else.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def text_of(path: Path) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{path} is not UTF-8 text (byte {error.start}): if it is text, convert it, for example by iconv -t UTF-8"
+            f"{path} is not UTF-8 text (byte {error.start}): if it is text, convert it, for example"
+            " by iconv -t UTF-8"
         ) from error
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path} cannot be read: {error}") from error
@@ -53,7 +56,9 @@ def lines_of(path: Path) -> list[tuple[str, str]]:
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
-    """(name, object) of every line of a JSONL file; the object is a `Refused` where the line is no JSON object."""
+    """(name, object) of every line of a JSONL file; the object is a `Refused` where the line is no
+    JSON object.
+    """
     for name, line in lines_of(path):
         try:
             found = json.loads(line)
@@ -63,7 +68,10 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
-    """(name, cells) of every row. Commas with CSV quotes, or tabs without any quoting, as GLUE has them."""
+    """(name, cells) of every row.
+
+    Commas with CSV quotes, or tabs without any quoting, as GLUE has them.
+    """
     if not path.name.lower().removesuffix(".gz").endswith(".csv"):
         return [(name, line.split("\t")) for name, line in lines_of(path)]
     reader = csv.reader(io.StringIO(text_of(path), newline=""), strict=True)
@@ -81,7 +89,9 @@ def table_of(path: Path) -> list[tuple[str, list[str] | Refused]]:
                 rows.append((name, cells))
 
 
-def attempted(name: str, row: Row | Refused, parse: Callable[[str, Row], Example]) -> Example | Refused:
+def attempted(
+    name: str, row: Row | Refused, parse: Callable[[str, Row], Example]
+) -> Example | Refused:
     """What the parser makes of a row, or why it refused."""
     if isinstance(row, Refused):
         return row

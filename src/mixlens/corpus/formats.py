@@ -11,10 +11,27 @@ from mixlens.corpus.files import Refused, lines_of
 from mixlens.errors import InvalidInput
 
 Rows = Iterable[Example | Refused]
-LINKS = (".talp", ".gold", ".naacl", ".wpt", ".wa", ".pharaoh", ".align", ".alignment", ".nonullalign", ".src-tgt")
+LINKS = (
+    ".talp",
+    ".gold",
+    ".naacl",
+    ".wpt",
+    ".wa",
+    ".pharaoh",
+    ".align",
+    ".alignment",
+    ".nonullalign",
+    ".src-tgt",
+)
 TABLES = (".csv", ".tsv")
 NOT_TEXT = (".json", ".xml", ".htm", ".html", ".yaml", ".yml")
-SPLITS = ("dev", "dev_matched", "validation", "valid", "val")  # which file of a folder with several splits is read
+SPLITS = (
+    "dev",
+    "dev_matched",
+    "validation",
+    "valid",
+    "val",
+)  # which file of a folder with several splits is read
 
 
 def read(path: Path, kind: str | None = None) -> Rows:
@@ -30,19 +47,26 @@ def _file(path: Path, kind: str | None) -> Rows:
         return tables.read(path)
     if ending == ".conllu":
         return conllu.read(path)
-    if ending in (".text", ".gold") and all(path.with_suffix(each).exists() for each in (".text", ".gold")):
+    if ending in (".text", ".gold") and all(
+        path.with_suffix(each).exists() for each in (".text", ".gold")
+    ):
         return linzen.read(path.with_suffix(".text"))
     if ending in LINKS or kind == "alignment":
         return _aligned(path)
     if ending in NOT_TEXT and kind != "text":
-        raise InvalidInput(f"{path}: {ending} files are not read; write one JSON object a line (.jsonl), or a table (.csv, .tsv)")
+        raise InvalidInput(
+            f"{path}: {ending} files are not read; write one JSON object a line (.jsonl), or a"
+            " table (.csv, .tsv)"
+        )
     if kind is None and _is_table(path):
         return tables.read(path)
     return plain.read(path)
 
 
 def _folder(path: Path, kind: str | None) -> Rows:
-    files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+    files = sorted(
+        file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")
+    )
     for file in files:
         if file.suffix == ".text" and file.with_suffix(".gold").exists():
             return linzen.read(file)
@@ -53,7 +77,11 @@ def _folder(path: Path, kind: str | None) -> Rows:
         if chosen:
             return _all(chosen, kind)
     tables = [file for file in files if file.name.removesuffix(".gz").endswith(TABLES)]
-    texts = [file for file in files if file.name.removesuffix(".gz").endswith((".txt", ".raw", ".tokens"))]
+    texts = [
+        file
+        for file in files
+        if file.name.removesuffix(".gz").endswith((".txt", ".raw", ".tokens"))
+    ]
     return _file(_split(path, tables or texts or files), kind)
 
 
@@ -67,7 +95,10 @@ def _split(folder: Path, files: list[Path]) -> Path:
     splits = ([file for file in files if file.name.split(".")[0] == split] for split in SPLITS)
     chosen = files if len(files) == 1 else next(filter(None, splits), [])
     if len(chosen) != 1:
-        raise InvalidInput(f"{folder} holds {', '.join(file.name for file in files) or 'no file'}: name the one to read")
+        raise InvalidInput(
+            f"{folder} holds {', '.join(file.name for file in files) or 'no file'}: name the one to"
+            " read"
+        )
     return chosen[0]
 
 

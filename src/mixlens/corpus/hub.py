@@ -1,8 +1,9 @@
 """Data sets of the Hugging Face hub, by name, through the `datasets` library.
 
-`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it where another than the validation split is wanted: `hf:glue/sst2`,
-`hf:blimp/anaphor_number_agreement`, `hf:owner/name`, `hf:owner/name/config:test`. Of a name with one slash, the first part is the owner,
-unless it is one of the short names below. Rows are read by their fields, as in a JSONL file.
+`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it where another than the validation split is
+wanted: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`, `hf:owner/name`,
+`hf:owner/name/config:test`. Of a name with one slash, the first part is the owner, unless it is one
+of the short names below. Rows are read by their fields, as in a JSONL file.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from mixlens.corpus.objects import parser_of
 from mixlens.corpus.origins import advice
 from mixlens.errors import InvalidInput
 
-OWNERS = {"glue": "nyu-mll/glue", "blimp": "nyu-mll/blimp", "wikitext": "Salesforce/wikitext", "sst2": "stanfordnlp/sst2"}
+OWNERS = {
+    "glue": "nyu-mll/glue",
+    "blimp": "nyu-mll/blimp",
+    "wikitext": "Salesforce/wikitext",
+    "sst2": "stanfordnlp/sst2",
+}
 SPLITS = ("validation", "validation_matched", "dev", "test", "train")
 
 
@@ -30,7 +36,10 @@ def named(name: str) -> tuple[str, str | None, str | None]:
     elif rest:
         first, rest = f"{first}/{rest[0]}", rest[1:]
     if not first or len(rest) > 1:
-        raise InvalidInput(f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with :SPLIT behind it where wanted")
+        raise InvalidInput(
+            f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with :SPLIT behind"
+            " it where wanted"
+        )
     return first, rest[0] if rest else None, split or None
 
 
@@ -50,13 +59,20 @@ def read(name: str) -> Iterator[Example | Refused]:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         known = advice(name)
         raise InvalidInput(
-            f"{name} could not be loaded from the hub: {reason}" + (f". To get {known}" if known else "")
+            f"{name} could not be loaded from the hub: {reason}"
+            + (f". To get {known}" if known else "")
         ) from error
-    yield from _rows(table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1])
+    yield from _rows(
+        table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1]
+    )
 
 
 def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
-    names = {key: kind.int2str for key, kind in (table.features or {}).items() if hasattr(kind, "int2str")}
+    names = {
+        key: kind.int2str
+        for key, kind in (table.features or {}).items()
+        if hasattr(kind, "int2str")
+    }
     parse = None
     for number, row in enumerate(table, 1):
         fields = _fields(row, names)
@@ -78,6 +94,7 @@ def _split(name: str, splits: list[str]) -> str:
     found = next((split for split in SPLITS if split in splits), None)
     if found is None:
         raise InvalidInput(
-            f"{name} has the splits {', '.join(splits)}: name one, as in {name}:{splits[0] if splits else 'train'}"
+            f"{name} has the splits {', '.join(splits)}: name one, as in"
+            f" {name}:{splits[0] if splits else 'train'}"
         )
     return found

@@ -1,8 +1,11 @@
-"""Subject-verb agreement in sentences of Wikipedia (Linzen et al. 2016), in the form of Gulordava et al. (2018).
+"""Subject-verb agreement in sentences of Wikipedia (Linzen et al.
 
-Two files side by side: `NAME.text`, one tokenised sentence a line, and `NAME.gold`, with the place of the verb (word, from 0), its right and
-its wrong form, and the number of attractors, i.e. of nouns of the other number between subject and verb. That number is the group. The files
-do not say which word is the subject: the examples have no cues.
+2016), in the form of Gulordava et al. (2018).
+
+Two files side by side: `NAME.text`, one tokenised sentence a line, and `NAME.gold`, with the place
+of the verb (word, from 0), its right and its wrong form, and the number of attractors, i.e. of
+nouns of the other number between subject and verb. That number is the group. The files do not say
+which word is the subject: the examples have no cues.
 """
 
 from __future__ import annotations
@@ -19,9 +22,14 @@ from mixlens.errors import InvalidInput
 
 def read(path: Path) -> Iterator[Example | Refused]:
     """The examples of `NAME.text`, with the `NAME.gold` beside it."""
-    texts, golds = (text_of(file).rstrip("\n").split("\n") for file in (path, path.with_suffix(".gold")))
+    texts, golds = (
+        text_of(file).rstrip("\n").split("\n") for file in (path, path.with_suffix(".gold"))
+    )
     if len(texts) != len(golds):
-        raise InvalidInput(f"{path.name} has {len(texts)} lines and {path.stem}.gold {len(golds)}: they belong line to line")
+        raise InvalidInput(
+            f"{path.name} has {len(texts)} lines and {path.stem}.gold {len(golds)}: they belong"
+            " line to line"
+        )
     for number, row in enumerate(zip(texts, golds, strict=True), 1):
         yield attempted(f"{path.name}:{number}", row, agreement)
 
@@ -30,16 +38,28 @@ def agreement(name: str, row: tuple[str, str]) -> Agreement:
     words = [word for word in row[0].split() if word != "<eos>"]
     gold = row[1].split("\t")
     if len(gold) != 4 or not gold[0].isdecimal() or not gold[3].strip().isdecimal():
-        raise InvalidInput(f"not place, right form, wrong form and number of attractors, with tabs between: {row[1]!r}")
-    place, right, wrong, attractors = int(gold[0]), gold[1], gold[2], int(gold[3])
-    if place >= len(words) or words[place].lower() != right.lower():  # a few forms have a capital in one of the two files
         raise InvalidInput(
-            f"word {place} is {words[place]!r}, not {right!r}" if place < len(words) else f"there is no word {place}"
+            "not place, right form, wrong form and number of attractors, with tabs between:"
+            f" {row[1]!r}"
+        )
+    place, right, wrong, attractors = int(gold[0]), gold[1], gold[2], int(gold[3])
+    if (
+        place >= len(words) or words[place].lower() != right.lower()
+    ):  # a few forms have a capital in one of the two files
+        raise InvalidInput(
+            f"word {place} is {words[place]!r}, not {right!r}"
+            if place < len(words)
+            else f"there is no word {place}"
         )
     wrong = wrong.lower() if words[place].islower() else wrong
     text, spans = spelled(words)
     return Agreement(
-        name=name, text=text, group=f"{attractors} attractors", place=spans[place], foil=wrong, label=_number(right, wrong)
+        name=name,
+        text=text,
+        group=f"{attractors} attractors",
+        place=spans[place],
+        foil=wrong,
+        label=_number(right, wrong),
     )
 
 

@@ -15,7 +15,9 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 
 def parser_of(first: Mapping[str, Any], group: str) -> Parser:
-    """What reads rows with the fields of this one; `group` is what they are a group of where they do not say."""
+    """What reads rows with the fields of this one; `group` is what they are a group of where they
+    do not say.
+    """
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if blimp.recognises(first):
@@ -26,5 +28,7 @@ def parser_of(first: Mapping[str, Any], group: str) -> Parser:
 def read(path: Path) -> Iterator[Example | Refused]:
     """The examples of a JSONL file."""
     rows = list(objects_of(path))
-    parse = parser_of(next((row for _, row in rows if not isinstance(row, Refused)), {}), path.name.split(".")[0])
+    parse = parser_of(
+        next((row for _, row in rows if not isinstance(row, Refused)), {}), path.name.split(".")[0]
+    )
     return (attempted(name, row, parse) for name, row in rows)

@@ -16,7 +16,9 @@ class Origin:
 
 ORIGINS = (
     Origin(
-        ("blimp",), "BLiMP, minimal pairs (Warstadt et al. 2020)", "https://github.com/alexwarstadt/blimp (folder data), CC-BY"
+        ("blimp",),
+        "BLiMP, minimal pairs (Warstadt et al. 2020)",
+        "https://github.com/alexwarstadt/blimp (folder data), CC-BY",
     ),
     Origin(
         ("linzen", "subj_agr", "agreement"),
@@ -28,7 +30,8 @@ ORIGINS = (
     Origin(
         ("mrpc", "msr_paraphrase"),
         "MRPC of GLUE",
-        "https://gluebenchmark.com/tasks; the sentences come from https://www.microsoft.com/en-us/download/details.aspx?id=52398",
+        "https://gluebenchmark.com/tasks; the sentences come from"
+        " https://www.microsoft.com/en-us/download/details.aspx?id=52398",
     ),
     Origin(("mnli", "multinli"), "MNLI of GLUE", "https://gluebenchmark.com/tasks (MNLI.zip)"),
     Origin(("glue",), "GLUE, classification sets", "https://gluebenchmark.com/tasks"),
@@ -47,7 +50,11 @@ ORIGINS = (
         "English-French gold alignments (Hansards, Mihalcea and Pedersen 2003)",
         "https://web.eecs.umich.edu/~mihalcea/wpt/",
     ),
-    Origin(("multi30k", "flickr"), "Multi30k, captions in English, German, French", "https://github.com/multi30k/dataset"),
+    Origin(
+        ("multi30k", "flickr"),
+        "Multi30k, captions in English, German, French",
+        "https://github.com/multi30k/dataset",
+    ),
     Origin(("wikitext",), "WikiText-2", "https://huggingface.co/datasets/Salesforce/wikitext"),
 )
 

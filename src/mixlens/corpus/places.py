@@ -1,6 +1,7 @@
 """Where words stand in a text.
 
-A word is found only as a whole word, and must be there exactly once: a place that could be meant otherwise is an error, never a guess.
+A word is found only as a whole word, and must be there exactly once: a place that could be meant
+otherwise is an error, never a guess.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ def only_place(text: str, word: str, what: str, advice: str) -> Span:
     """The one place of the word."""
     found = whole_words(text, word)
     if len(found) != 1:
-        times = "does not stand in the text" if not found else f"stands {len(found)} times in the text: {advice}"
+        times = (
+            "does not stand in the text"
+            if not found
+            else f"stands {len(found)} times in the text: {advice}"
+        )
         raise InvalidInput(f"the {what} {word!r} {times}")
     return found[0]
 
@@ -33,17 +38,26 @@ def checked(text: str, span: Span, what: str) -> Span:
     """The span, if it holds whole words of the text."""
     first, last = span
     if not 0 <= first < last <= len(text):
-        raise InvalidInput(f"the {what} {first}:{last} lies outside of the text ({len(text)} characters)")
+        raise InvalidInput(
+            f"the {what} {first}:{last} lies outside of the text ({len(text)} characters)"
+        )
     if text[first:last] != text[first:last].strip():
-        raise InvalidInput(f"the {what} {first}:{last} begins or ends with a space: {text[first:last]!r}")
+        raise InvalidInput(
+            f"the {what} {first}:{last} begins or ends with a space: {text[first:last]!r}"
+        )
     if cuts_a_word(text, span):
         raise InvalidInput(f"the {what} {first}:{last} cuts a word in two: {text[first:last]!r}")
     return span
 
 
 def cuts_a_word(text: str, span: Span) -> bool:
-    """Does the span begin or end inside a word? Asked only of scripts that put spaces between words."""
-    return any(0 < edge < len(text) and _letter(text[edge - 1]) and _letter(text[edge]) for edge in span)
+    """Does the span begin or end inside a word?
+
+    Asked only of scripts that put spaces between words.
+    """
+    return any(
+        0 < edge < len(text) and _letter(text[edge - 1]) and _letter(text[edge]) for edge in span
+    )
 
 
 def _letter(character: str) -> bool:

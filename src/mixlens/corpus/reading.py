@@ -29,11 +29,14 @@ KINDS = ("agreement", "classification", "tagged", "alignment", "text")
 SHOWN = 3
 
 
-def read(path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0) -> Dataset:
-    """The data set in a file or a folder, or on the hub (`hf:glue/sst2`); with `sample`, that many of its examples.
+def read(
+    path: str | Path, kind: str | None = None, *, sample: int | None = None, seed: int = 0
+) -> Dataset:
+    """The data set in a file or a folder, or on the hub (`hf:glue/sst2`); with `sample`, that many
+    of its examples.
 
-    `kind` says what is wanted (agreement, classification, tagged, alignment, text); anything can be read as text. Rows that cannot be read
-    are in `errors`; where none can, `InvalidInput` says why.
+    `kind` says what is wanted (agreement, classification, tagged, alignment, text); anything can be
+    read as text. Rows that cannot be read are in `errors`; where none can, `InvalidInput` says why.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
@@ -43,16 +46,26 @@ def read(path: str | Path, kind: str | None = None, *, sample: int | None = None
         place = Path(path).expanduser()
         if not place.exists():
             known = advice(str(path))
-            raise InvalidInput(f"there is no file or folder {path}" + (f". To get {known}" if known else ""))
+            raise InvalidInput(
+                f"there is no file or folder {path}" + (f". To get {known}" if known else "")
+            )
         found = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
     return found if sample is None else found.sample(sample, seed)
 
 
 def bundled() -> Dataset:
-    """The agreement set that comes with the package: 200 sentences, written by `training/agreement_sentences.py`."""
+    """The agreement set that comes with the package: 200 sentences, written by
+    `training/agreement_sentences.py`.
+    """
     with resources.as_file(resources.files("mixlens") / "bundled" / "agreement.jsonl") as path:
         found = read(path)
-    return Dataset("bundled agreement", found.kind, found.examples, found.errors, "mixlens/bundled/agreement.jsonl")
+    return Dataset(
+        "bundled agreement",
+        found.kind,
+        found.examples,
+        found.errors,
+        "mixlens/bundled/agreement.jsonl",
+    )
 
 
 def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, origin: str) -> Dataset:
@@ -66,12 +79,18 @@ def dataset(name: str, rows: Iterable[Example | Refused], kind: str | None, orig
             examples.append(row)
     if not examples:
         reasons = "; ".join(f"{row}: {reason}" for row, reason in errors[:SHOWN])
-        raise InvalidInput(f"{origin}: no example could be read. {reasons or 'There is nothing in it.'}")
+        raise InvalidInput(
+            f"{origin}: no example could be read. {reasons or 'There is nothing in it.'}"
+        )
     if kind == "text":
-        examples = [Example(name=each.name, text=each.text, pair=each.pair, group=each.group) for each in examples]
+        examples = [
+            Example(name=each.name, text=each.text, pair=each.pair, group=each.group)
+            for each in examples
+        ]
     kinds = sorted({example.kind for example in examples})
     if len(kinds) > 1 or (kind is not None and kinds != [kind]):
         raise InvalidInput(
-            f"{origin} holds {' and '.join(kinds)} examples" + (f", not {kind}" if kind else ": read its files one by one")
+            f"{origin} holds {' and '.join(kinds)} examples"
+            + (f", not {kind}" if kind else ": read its files one by one")
         )
     return Dataset(name, kinds[0], tuple(examples), tuple(errors), origin)

@@ -1,6 +1,7 @@
 """Tokenised text in plain spelling: «role @-@ playing , is n't it ?» is «role-playing, isn't it?».
 
-Sub-word tokenizers know words by the space before them, so a model must see the spelling that it was trained on.
+Sub-word tokenizers know words by the space before them, so a model must see the spelling that it
+was trained on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,28 @@ from collections.abc import Sequence
 from mixlens.corpus.examples import Span
 
 NO_SPACE_BEFORE = frozenset(
-    [",", ".", ";", ":", "!", "?", "%", ")", "]", "}", "n't", "'s", "'re", "'ve", "'ll", "'d", "'m", "'", "''", "…"]
+    [
+        ",",
+        ".",
+        ";",
+        ":",
+        "!",
+        "?",
+        "%",
+        ")",
+        "]",
+        "}",
+        "n't",
+        "'s",
+        "'re",
+        "'ve",
+        "'ll",
+        "'d",
+        "'m",
+        "'",
+        "''",
+        "…",
+    ]
 )
 NO_SPACE_AFTER = frozenset(["(", "[", "{", "$", "£", "€", "``"])
 WRITTEN = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "@-@": "-", "@,@": ",", "@.@": "."}
@@ -20,7 +42,10 @@ def spelled(words: Sequence[str]) -> tuple[str, list[Span]]:
     """The text, and where each word stands in it."""
     text, spans, joined, quoted = "", [], True, False
     for word in words:
-        opens, closes = word in NO_SPACE_AFTER or word == "-LRB-", word in NO_SPACE_BEFORE or word == "-RRB-"
+        opens, closes = (
+            word in NO_SPACE_AFTER or word == "-LRB-",
+            word in NO_SPACE_BEFORE or word == "-RRB-",
+        )
         if word == '"':  # opening and closing look the same: they take turns
             opens, closes, quoted = not quoted, quoted, not quoted
         inside = word in ("@-@", "@,@", "@.@")

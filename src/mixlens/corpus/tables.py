@@ -2,7 +2,8 @@
 
 * With a header, the names of the columns say what the rows are; see `targets` and `classes`.
 * CoLA has no header: source, label, the author's star, sentence. The source is the group.
-* Other tables without a header: one column of labels (words without spaces, at most 20 different ones), the others are the text and its pair.
+* Other tables without a header: one column of labels (words without spaces, at most 20 different
+  ones), the others are the text and its pair.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ def read(path: Path) -> Iterator[Example | Refused]:
     parse: Callable[[str, Cells], Example]
     if has_text(header):
         named = parser_of(dict.fromkeys(header, ""), path.name.split(".")[0])
-        parse, rows = (lambda name, cells: named(name, _fields(header, cells))), [row for row in rows if row[1] is not whole[0]]
+        parse, rows = (
+            (lambda name, cells: named(name, _fields(header, cells))),
+            [row for row in rows if row[1] is not whole[0]],
+        )
     elif _is_cola(whole):
         parse = _cola
     else:
@@ -55,7 +59,9 @@ def _fields(header: Cells, cells: Cells) -> dict[str, str]:
 
 
 def _is_cola(rows: Sequence[Cells]) -> bool:
-    fitting = sum(len(cells) == 4 and cells[1] in ("0", "1") and _are_marks(cells[2]) for cells in rows)
+    fitting = sum(
+        len(cells) == 4 and cells[1] in ("0", "1") and _are_marks(cells[2]) for cells in rows
+    )
     return fitting >= MOSTLY * len(rows)
 
 
@@ -74,18 +80,23 @@ def _label_column(path: Path, rows: Sequence[Cells]) -> tuple[int, int]:
     widths = [len(cells) for cells in rows]
     width = max(sorted(set(widths)), key=widths.count)
     whole = [cells for cells in rows if len(cells) == width]
-    found = [column for column in range(width) if _are_labels([cells[column].strip() for cells in whole])]
+    found = [
+        column for column in range(width) if _are_labels([cells[column].strip() for cells in whole])
+    ]
     if width not in (2, 3) or len(found) != 1:
         raise InvalidInput(
-            f"{path}: the first row is no header that names a text (text, sentence, sentence1 …), and of its {width} columns "
-            f"{len(found)} look like labels: add a header, for example text and label"
+            f"{path}: the first row is no header that names a text (text, sentence, sentence1 …),"
+            f" and of its {width} columns {len(found)} look like labels: add a header, for example"
+            " text and label"
         )
     return found[0], width
 
 
 def _are_labels(cells: Cells) -> bool:
     single = [cell for cell in cells if cell and " " not in cell]
-    return len(single) >= MOSTLY * len(cells) and len(set(single)) <= min(MOST_LABELS, max(2, len(cells) // 2))
+    return len(single) >= MOSTLY * len(cells) and len(set(single)) <= min(
+        MOST_LABELS, max(2, len(cells) // 2)
+    )
 
 
 def _columns(name: str, cells: Cells, label: int, width: int) -> Example:

@@ -1,9 +1,12 @@
-"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, where known, `cue`.
+"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, where known,
+`cue`.
 
-* `text` holds [MASK] (or <mask>) where the target belongs, or the target itself. If the target stands there more than once, `position`
-  says which one is meant: the number of its first character, from 0, or a span.
-* `cue` is a word of the text, or a span of characters `first:after-last` (JSON: [first, after last]); several stand in a JSON list, or in a
-  table with semicolons between them. Spans count characters of `text` as it is written.
+* `text` holds [MASK] (or <mask>) where the target belongs, or the target itself. If the target
+  stands there more than once, `position` says which one is meant: the number of its first
+  character, from 0, or a span.
+* `cue` is a word of the text, or a span of characters `first:after-last` (JSON: [first, after
+  last]); several stand in a JSON list, or in a table with semicolons between them. Spans count
+  characters of `text` as it is written.
 * `label` (such as singular or plural) and `group` are free.
 """
 
@@ -39,7 +42,10 @@ def agreement(name: str, fields: Mapping[str, Any]) -> Agreement:
         group=_optional(fields, "group"),
         place=(written[0], written[0] + len(target)),
         foil=foil,
-        cues=tuple((first + longer, last + longer) if first >= written[1] else (first, last) for first, last in cues),
+        cues=tuple(
+            (first + longer, last + longer) if first >= written[1] else (first, last)
+            for first, last in cues
+        ),
         label=_optional(fields, "label"),
     )
 
@@ -50,14 +56,20 @@ def _target_place(text: str, target: str, position: Any) -> Span:
     if len(masks) > 1:
         raise InvalidInput(f"the text holds {len(masks)} masks: one word is asked for at a time")
     if position in (None, ""):
-        return masks[0] if masks else only_place(text, target, "target", "put [MASK] in its place, or give its position")
+        return (
+            masks[0]
+            if masks
+            else only_place(text, target, "target", "put [MASK] in its place, or give its position")
+        )
     span = _position(position, target)
     if masks:
         if span[0] != masks[0][0]:
             raise InvalidInput(f"the position is {span[0]}, but the mask stands at {masks[0][0]}")
         return masks[0]
     if text[slice(*span)] != target:
-        raise InvalidInput(f"at position {span[0]} stands {text[slice(*span)]!r}, not the target {target!r}")
+        raise InvalidInput(
+            f"at position {span[0]} stands {text[slice(*span)]!r}, not the target {target!r}"
+        )
     return checked(text, span, "target")
 
 
@@ -79,7 +91,8 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
         found = [place for place in whole_words(text, cue.strip()) if place != target]
         if len(found) != 1:
             raise InvalidInput(
-                f"the cue {cue.strip()!r} stands {len(found)} times in the text, not once: give its span, as first:after-last"
+                f"the cue {cue.strip()!r} stands {len(found)} times in the text, not once: give its"
+                " span, as first:after-last"
             )
         span = found[0]
     else:
@@ -104,7 +117,11 @@ def _span(value: Any) -> Span | None:
     """A span written as first:after-last or as a list of two numbers."""
     if isinstance(value, str) and (match := _SPAN.fullmatch(value.strip())):
         return int(match[1]), int(match[2])
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(number, int) for number in value):
+    if (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(number, int) for number in value)
+    ):
         return value[0], value[1]
     return None
 

@@ -1,7 +1,7 @@
 """Agreement sets whose sentences are lists of words, as Mohebbi et al. (2023, §4.1) use BLiMP.
 
-One JSON object a line: `sentence_good`, `sentence_bad` (lists of words), `target_index`, `cue_indices`, and where present `good_word`,
-`bad_word`, `labels`. The group is the file's name.
+One JSON object a line: `sentence_good`, `sentence_bad` (lists of words), `target_index`,
+`cue_indices`, and where present `good_word`, `bad_word`, `labels`. The group is the file's name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
         raise InvalidInput(f"the two sentences must differ in the target (word {target}) alone")
     for key, word in (("good_word", good[target]), ("bad_word", bad[target])):
         if row.get(key, word) != word:
-            raise InvalidInput(f"{key} is {row[key]!r}, but word {target} of the sentence is {word!r}")
+            raise InvalidInput(
+                f"{key} is {row[key]!r}, but word {target} of the sentence is {word!r}"
+            )
     cues = [_index(place, good) for place in row.get("cue_indices", ())]
     if target in cues:
         raise InvalidInput(f"the target (word {target}) is named as a cue")
@@ -45,12 +47,18 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
 
 def _words(row: Mapping[str, Any], key: str) -> list[str]:
     words = row.get(key)
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) and word.strip() for word in words):
+    if (
+        not isinstance(words, list)
+        or not words
+        or not all(isinstance(word, str) and word.strip() for word in words)
+    ):
         raise InvalidInput(f"{key} must be a list of words")
     return words
 
 
 def _index(place: Any, words: list[str]) -> int:
     if not isinstance(place, int) or isinstance(place, bool) or not 0 <= place < len(words):
-        raise InvalidInput(f"there is no word {place!r} in a sentence of {len(words)} words (counted from 0)")
+        raise InvalidInput(
+            f"there is no word {place!r} in a sentence of {len(words)} words (counted from 0)"
+        )
     return place

@@ -1,14 +1,19 @@
-"""Evaluations: a file in this folder is an evaluation. `evaluations()` lists them; each file's `evaluate(...)` gives a `Result`.
+"""Evaluations: a file in this folder is an evaluation.
+
+`evaluations()` lists them; each file's `evaluate(...)` gives a `Result`.
 
 An evaluation file holds
 
 * `SPEC`, a `Spec`: what it asks, its citation, which way is better, which examples it takes;
-* `observe(case, measure, **options)`, or `observe(case, **options)` where the model is judged: what one text says. A number, or a dict of
-  numbers and arrays; it depends on nothing but that text, so that a long run may stop and go on;
-* `conclude(observations, **options) -> Result`: what all texts say together. Where it is left out, their mean;
+* `observe(case, measure, **options)`, or `observe(case, **options)` where the model is judged: what
+  one text says. A number, or a dict of numbers and arrays; it depends on nothing but that text, so
+  that a long run may stop and go on;
+* `conclude(observations, **options) -> Result`: what all texts say together. Where it is left out,
+  their mean;
 * `evaluate(...) -> Result`: both in one call.
 
-A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it once. `cases(lens, examples)` makes them.
+A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it
+once. `cases(lens, examples)` makes them.
 """
 
 from __future__ import annotations
@@ -16,14 +21,14 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._case import Case, cases
-from mixlens.evaluations._interface import Result, Spec
+from mixlens.evaluations.case import Case, cases
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.registry import entries
 
 __all__ = ["Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"]
 
@@ -31,7 +36,7 @@ __all__ = ["Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"
 @functools.cache
 def names() -> tuple[str, ...]:
     """Names of all evaluations, without importing them."""
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")))
+    return entries(__path__)
 
 
 def module(name: str) -> ModuleType:
@@ -58,5 +63,7 @@ def concluded(name: str, observations: Iterable[Any], **options: Any) -> Result:
     if conclude is None:
         return Result.of(found.SPEC, list(observations))
     known = inspect.signature(conclude).parameters
-    result: Result = conclude(list(observations), **{key: value for key, value in options.items() if key in known})
+    result: Result = conclude(
+        list(observations), **{key: value for key, value in options.items() if key in known}
+    )
     return result

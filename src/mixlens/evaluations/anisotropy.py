@@ -1,9 +1,11 @@
-"""Anisotropy: how alike any two vectors are, of block outputs and of the transformed vectors that they are sums of, by layer.
+"""Anisotropy: how alike any two vectors are, of block outputs and of the transformed vectors that
+they are sums of, by layer.
 
-Ferrando et al. (2022), figure 3: the outputs of a block point into a narrow cone, where cosines tell little; the parts T_i(x_j) that each
-source adds do not. The figure's mean over random pairs is given as the mean over all pairs, which needs no drawing: with unit vectors u and
-their sum s, the mean cosine of two different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no direction and are left
-out (parts of sources that a target cannot see).
+Ferrando et al. (2022), figure 3: the outputs of a block point into a narrow cone, where cosines
+tell little; the parts T_i(x_j) that each source adds do not. The figure's mean over random pairs is
+given as the mean over all pairs, which needs no drawing: with unit vectors u and their sum s, the
+mean cosine of two different ones of N is (|s|^2 - N) / (N (N - 1)). Vectors of zero length have no
+direction and are left out (parts of sources that a target cannot see).
 """
 
 from __future__ import annotations
@@ -14,22 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._states import generator_of
-from mixlens.evaluations._statistics import known_mean
-from mixlens.measures._interface import Request
+from mixlens.contracts import Request
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.states import generator_of
+from mixlens.evaluations.statistics import known_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
     from mixlens.recording.site import Site
 
 KINDS = ("outputs", "transformed")
 
 SPEC = Spec(
     summary="mean cosine similarity of any two block outputs, and of any two transformed vectors",
-    citation='Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer", figure 3',
+    citation=(
+        'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
+        ' Transformer", figure 3'
+    ),
     direction="neither",
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
@@ -37,18 +42,28 @@ SPEC = Spec(
 )
 
 
-def observe(case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0) -> dict[str, np.ndarray]:
-    """For each kind the sum of its unit vectors, [layer, d_model], and `<kind>_count` [layer]: how many there are.
+def observe(
+    case: Case, *, site: str | None = None, targets: int = 64, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """For each kind the sum of its unit vectors, [layer, d_model], and `<kind>_count` [layer]: how
+    many there are.
 
-    Transformed vectors are those of at most `targets` targets, drawn at random, with all their sources.
+    Transformed vectors are those of at most `targets` targets, drawn at random, with all their
+    sources.
     """
     request = Request.resolved(case.recording, site=site, layers=None, targets=None, per_head=False)
     count = len(case.recording.target_tokens(request.site, 0))
     sources = len(case.recording.source_tokens(request.site, 0))
     chosen = np.sort(generator_of(case, seed).permutation(count)[:targets])
-    sums: dict[str, list[np.ndarray]] = {key: [] for kind in KINDS for key in (kind, f"{kind}_count")}
+    sums: dict[str, list[np.ndarray]] = {
+        key: [] for kind in KINDS for key in (kind, f"{kind}_count")
+    }
     for _, found in request.sites(case.recording):
-        for kind, vectors in zip(KINDS, ([found.block_output[0, :count]], _transformed(found, chosen, sources)), strict=True):
+        for kind, vectors in zip(
+            KINDS,
+            ([found.block_output[0, :count]], _transformed(found, chosen, sources)),
+            strict=True,
+        ):
             total, number = 0.0, 0
             for some in vectors:
                 unit, known = _unit(some)
@@ -59,11 +74,16 @@ def observe(case: Case, *, site: str | None = None, targets: int = 64, seed: int
 
 
 def _transformed(found: Site, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
-    """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to the target's own."""
+    """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to
+    the target's own.
+    """
     parts = found.parts()
     for target in targets.tolist():
         weights = found.weights[0, :, target, :sources]
-        vectors = torch.einsum("hs,hsd->sd", weights, parts.vectors[0, :, :sources]) * parts.scale[0, target]
+        vectors = (
+            torch.einsum("hs,hsd->sd", weights, parts.vectors[0, :, :sources])
+            * parts.scale[0, target]
+        )
         if found.structure.kind == "self":
             vectors[target] += parts.own[0, target]
         yield vectors
@@ -77,7 +97,9 @@ def _unit(vectors: Tensor) -> tuple[np.ndarray, int]:
 
 
 def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Of two different unit vectors out of `count` whose sum is `total` [..., d_model]; NaN for fewer than two."""
+    """Of two different unit vectors out of `count` whose sum is `total` [..., d_model]; NaN for
+    fewer than two.
+    """
     count = np.asarray(count, np.float64)
     pairs = np.where(count > 1, count * (count - 1), np.nan)
     found: np.ndarray = ((total**2).sum(-1) - count) / pairs
@@ -87,13 +109,16 @@ def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     """The mean over texts and layers of the cosine of two block outputs of one text.
 
-    `details`: `outputs` and `transformed` [layer]: mean cosine of two vectors drawn from all texts; `outputs_within` and `transformed_within`
-    [layer]: of two from the same text, mean over texts.
+    `details`: `outputs` and `transformed` [layer]: mean cosine of two vectors drawn from all texts;
+    `outputs_within` and `transformed_within` [layer]: of two from the same text, mean over texts.
     """
     details: dict[str, Any] = {}
     values: np.ndarray = np.empty(0)
     if len(observations):
-        stacked = {key: np.stack([np.asarray(seen[key], np.float64) for seen in observations]) for key in observations[0]}
+        stacked = {
+            key: np.stack([np.asarray(seen[key], np.float64) for seen in observations])
+            for key in observations[0]
+        }
         within = {kind: mean_cosine(stacked[kind], stacked[f"{kind}_count"]) for kind in KINDS}
         for kind in KINDS:
             details[kind] = mean_cosine(stacked[kind].sum(0), stacked[f"{kind}_count"].sum(0))
@@ -102,6 +127,8 @@ def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     return Result.of(SPEC, values, details=details)
 
 
-def evaluate(cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0) -> Result:
+def evaluate(
+    cases: Iterable[Case], *, site: str | None = None, targets: int = 64, seed: int = 0
+) -> Result:
     """See `conclude`."""
     return conclude([observe(case, site=site, targets=targets, seed=seed) for case in cases])

@@ -1,18 +1,23 @@
-"""Comprehensiveness and sufficiency: what becomes of the output when the most relevant tokens go, or when only they stay.
+"""Comprehensiveness and sufficiency: what becomes of the output when the most relevant tokens go,
+or when only they stay.
 
 DeYoung et al. (2020), "ERASER", section 4.2: with p the probability of the explained output,
 
-* comprehensiveness = p(text) - p(text without its top k %): high where the measure found what the model needs;
+* comprehensiveness = p(text) - p(text without its top k %): high where the measure found what the
+  model needs;
 * sufficiency = p(text) - p(the top k % alone): low where that is enough.
 
-Both are averaged over several k, the area over the perturbation curve (Samek et al. 2017, equation 12; Nguyen 2018 for text). The paper
-divides by the number of bins plus one (k = 0, where nothing changes); its program takes the mean over the bins, and so do we: the same but
-for a factor that all measures share.
+Both are averaged over several k, the area over the perturbation curve (Samek et al. 2017, equation
+12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0, where nothing
+changes); its program takes the mean over the bins, and so do we: the same but for a factor that all
+measures share.
 
-By default 1, 5, 10, 20 and 50 % of the tokens, rounded down but at least one; `unit="tokens"` counts them instead (`bins=(1, 2, 3)`), so
-that Samek's curve is `bins=range(1, n + 1)`. A text with fewer tokens loses all that it has. Removed tokens are replaced by [MASK] (else
-[UNK], else a zero embedding). The target and special tokens always stay. Sources go in the order of their scores, signs included: one that
-speaks against the output does not support it. Equal scores go in a random order, so that a measure that says nothing gets what chance gets.
+By default 1, 5, 10, 20 and 50 % of the tokens, rounded down but at least one; `unit="tokens"`
+counts them instead (`bins=(1, 2, 3)`), so that Samek's curve is `bins=range(1, n + 1)`. A text with
+fewer tokens loses all that it has. Removed tokens are replaced by [MASK] (else [UNK], else a zero
+embedding). The target and special tokens always stay. Sources go in the order of their scores,
+signs included: one that speaks against the output does not support it. Equal scores go in a random
+order, so that a measure that says nothing gets what chance gets.
 """
 
 from __future__ import annotations
@@ -25,19 +30,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._sources import counted, explained_options, measured_row
-from mixlens.evaluations._statistics import known_mean
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.sources import counted, explained_options, measured_row
+from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained
-from mixlens.kernels.zeroing import pieces
-from mixlens.measures._attribution import copies_at_once
-from mixlens.measures._interface import Request
+from mixlens.measures.attribution import copies_at_once
 from mixlens.measures.blank_out import replacement_id
-from mixlens.recording.intervention import ModelFrom, model_output, token_input
+from mixlens.replay.intervention import ModelFrom, model_output, token_input
+from mixlens.replay.zeroing import pieces
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
     from mixlens.recording.recording import Recording
 
 BINS = (1, 5, 10, 20, 50)
@@ -45,9 +50,15 @@ METRICS = ("comprehensiveness", "sufficiency")
 UNITS = ("percent", "tokens")
 
 SPEC = Spec(
-    summary="fall of the output's probability when the most relevant tokens are replaced, averaged over how many",
-    citation='DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", section 4.2; Samek et al. (2017), '
-    '"Evaluating the Visualization of What a Deep Neural Network Has Learned"; Nguyen (2018)',
+    summary=(
+        "fall of the output's probability when the most relevant tokens are replaced, averaged over"
+        " how many"
+    ),
+    citation=(
+        'DeYoung et al. (2020), "ERASER: A Benchmark to Evaluate Rationalized NLP Models", section'
+        ' 4.2; Samek et al. (2017), "Evaluating the Visualization of What a Deep Neural Network Has'
+        ' Learned"; Nguyen (2018)'
+    ),
     direction="higher",
     kinds=("agreement", "classification"),
     cost="the measure itself, and two forward passes for each bin, in one batch",
@@ -58,11 +69,19 @@ def bin_sizes(bins: Sequence[float], unit: str, count: int) -> list[int]:
     """How many of `count` tokens each bin holds: at least one, at most all."""
     if unit not in UNITS:
         raise InvalidInput(f"unit={unit!r}: choose one of {', '.join(UNITS)}")
-    if not len(bins) or any(not size > 0 for size in bins) or (unit == "percent" and max(bins) > 100):
-        raise InvalidInput(f"bins={tuple(bins)}: percentages above 0 up to 100, or numbers of tokens from 1 on")
+    if (
+        not len(bins)
+        or any(not size > 0 for size in bins)
+        or (unit == "percent" and max(bins) > 100)
+    ):
+        raise InvalidInput(
+            f"bins={tuple(bins)}: percentages above 0 up to 100, or numbers of tokens from 1 on"
+        )
     if unit == "tokens" and any(size != int(size) for size in bins):
         raise InvalidInput(f"bins={tuple(bins)}: tokens are counted in whole numbers")
-    wanted = [int(size) if unit == "tokens" else math.floor(count * size / 100 + 1e-9) for size in bins]
+    wanted = [
+        int(size) if unit == "tokens" else math.floor(count * size / 100 + 1e-9) for size in bins
+    ]
     return [min(count, max(1, size)) for size in wanted]
 
 
@@ -85,15 +104,21 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
 
 
 @torch.no_grad()
-def outputs(recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None) -> np.ndarray:
-    """The explained output of the recorded text with tokens replaced, one for each row of `removed`; equal rows are run once."""
+def outputs(
+    recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
+) -> np.ndarray:
+    """The explained output of the recorded text with tokens replaced, one for each row of
+    `removed`; equal rows are run once.
+    """
     output, token = explained(recording, **named), replacement_id(recording, replacement)
     distinct, where = np.unique(removed, axis=0, return_inverse=True)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
     model = ModelFrom(recording)
     gone = torch.as_tensor(distinct, device=model.hidden(0).device)
     found = []
-    for numbers in pieces(torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)):
+    for numbers in pieces(
+        torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
+    ):
         rows, part = torch.zeros_like(numbers), gone[numbers]
         if token is None:
             said = model(0, model.hidden(0)[rows].masked_fill(part[..., None], 0), rows)
@@ -116,7 +141,10 @@ def observe(
     against: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """`value`: the mean over the bins; `comprehensiveness` and `sufficiency`: of each bin. NaN where no token may go."""
+    """`value`: the mean over the bins; `comprehensiveness` and `sufficiency`: of each bin.
+
+    NaN where no token may go.
+    """
     if metric not in METRICS:
         raise InvalidInput(f"there is no metric {metric!r}; choose one of: {', '.join(METRICS)}")
     named = explained_options(case, against)
@@ -127,21 +155,38 @@ def observe(
         return {"value": math.nan, "comprehensiveness": nothing, "sufficiency": nothing}
     order = removal_order(measured_row(case, measure, aggregate, named), removable, seed)
     first, rest = removals(order, sizes, len(case.row))
-    chosen = replacement if replacement is not None else case.options.get("blank_out", {}).get("replacement")
+    chosen = (
+        replacement
+        if replacement is not None
+        else case.options.get("blank_out", {}).get("replacement")
+    )
     whole = np.zeros((1, len(case.row)), bool)
     values = outputs(case.recording, np.concatenate([whole, first, rest]), named, chosen)
     drops = values[0] - values[1:].reshape(2, len(sizes))
     found = dict(zip(METRICS, drops, strict=True))
-    return {"value": float(found[metric].mean()), **{name: [float(drop) for drop in part] for name, part in found.items()}}
+    return {
+        "value": float(found[metric].mean()),
+        **{name: [float(drop) for drop in part] for name, part in found.items()},
+    }
 
 
-def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "comprehensiveness") -> Result:
+def conclude(
+    observations: Sequence[dict[str, Any]], *, metric: str = "comprehensiveness"
+) -> Result:
     """The mean; `details` has both metrics by bin."""
     spec = SPEC if metric == "comprehensiveness" else replace(SPEC, direction="lower")
-    details = {name: known_mean([seen[name] for seen in observations]) for name in METRICS} if len(observations) else {}
+    details = (
+        {name: known_mean([seen[name] for seen in observations]) for name in METRICS}
+        if len(observations)
+        else {}
+    )
     return Result.of(spec, [seen["value"] for seen in observations], details=details)
 
 
-def evaluate(cases: Iterable[Case], measure: str, *, metric: str = "comprehensiveness", **options: Any) -> Result:
+def evaluate(
+    cases: Iterable[Case], measure: str, *, metric: str = "comprehensiveness", **options: Any
+) -> Result:
     """The mean over cases; options as in `observe`."""
-    return conclude([observe(case, measure, metric=metric, **options) for case in cases], metric=metric)
+    return conclude(
+        [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
+    )

@@ -1,10 +1,13 @@
-"""Context contribution: how much of each hidden token comes from its own input token, and from where in the context the rest comes.
+"""Context contribution: how much of each hidden token comes from its own input token, and from
+where in the context the rest comes.
 
-Brunner et al. (2020), section 5 and appendix C, on Hidden Token Attribution. By layer: a token's own share, how many tokens are not their own
-largest contributor (figure 3), shares by distance and by signed offset (figure 4), contributions to [CLS] around [CLS] and around the first
-[SEP] (figure 18), own shares by part of speech (figures 26-37; pieces of a word have its tag).
+Brunner et al. (2020), section 5 and appendix C, on Hidden Token Attribution. By layer: a token's
+own share, how many tokens are not their own largest contributor (figure 3), shares by distance and
+by signed offset (figure 4), contributions to [CLS] around [CLS] and around the first [SEP] (figure
+18), own shares by part of speech (figures 26-37; pieces of a word have its tag).
 
-The attribution is estimated with 32 random probes for each source token, about 3 % off; `probes=None` is exact, as in the paper.
+The attribution is estimated with 32 random probes for each source token, about 3 % off;
+`probes=None` is exact, as in the paper.
 """
 
 from __future__ import annotations
@@ -16,18 +19,23 @@ import numpy as np
 
 from mixlens.corpus.examples import Tagged
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._states import CATEGORIES, categories
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.states import CATEGORIES, categories
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, None))
 QUARTILES = (0.25, 0.5, 0.75)
 
 SPEC = Spec(
-    summary="share of each hidden token that comes from its own input token, and from where the rest comes",
-    citation='Brunner et al. (2020), "On Identifiability in Transformers", section 5 and appendix C',
+    summary=(
+        "share of each hidden token that comes from its own input token, and from where the rest"
+        " comes"
+    ),
+    citation=(
+        'Brunner et al. (2020), "On Identifiability in Transformers", section 5 and appendix C'
+    ),
     direction="neither",
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
@@ -35,25 +43,35 @@ SPEC = Spec(
 )
 
 
-def observe(case: Case, *, probes: int | None = 32, wrt: str = "embedding", seed: int = 0) -> dict[str, np.ndarray]:
-    """`own` [layer, token]; `largest` [layer, token]: is no other source larger; `offsets` [layer, 2 n - 1]: sums over targets by source less
-    target, from -(n - 1); `to_cls` [layer, token] (no tokens where there is no [CLS]); `separator`: the first [SEP], or -1; `category` and
-    `tag` [token].
+def observe(
+    case: Case, *, probes: int | None = 32, wrt: str = "embedding", seed: int = 0
+) -> dict[str, np.ndarray]:
+    """`own` [layer, token]; `largest` [layer, token]: is no other source larger; `offsets` [layer,
+    2 n - 1]: sums over targets by source less target, from -(n - 1); `to_cls` [layer, token] (no
+    tokens where there is no [CLS]); `separator`: the first [SEP], or -1; `category` and `tag`
+    [token].
     """
     options = {} if probes is None else {"seed": seed}
     maps = case.maps("hidden_token_attribution", probes=probes, wrt=wrt, **options)
     kinds, scores = categories(case), maps.scores.astype(np.float64)
     count = scores.shape[-1]
     if scores.shape[-2] != count or len(kinds) != count:
-        raise InvalidInput("context contributions are of self-attention, where the sources are the targets")
+        raise InvalidInput(
+            "context contributions are of self-attention, where the sources are the targets"
+        )
     own = np.diagonal(scores, axis1=1, axis2=2)
     first, last = (np.flatnonzero(kinds == CATEGORIES.index(name)) for name in ("cls", "sep"))
     return {
-        "own": own, "largest": own >= scores.max(-1), "category": kinds, "tag": _tags(case, count),
-        "offsets": np.stack([np.trace(scores, offset, 1, 2) for offset in range(1 - count, count)], 1),
+        "own": own,
+        "largest": own >= scores.max(-1),
+        "category": kinds,
+        "tag": _tags(case, count),
+        "offsets": np.stack(
+            [np.trace(scores, offset, 1, 2) for offset in range(1 - count, count)], 1
+        ),
         "to_cls": scores[:, first[0]] if len(first) and first[0] == 0 else scores[:, 0, :0],
         "separator": np.array(last[0] if len(last) else -1),
-    }  # fmt: skip
+    }
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
@@ -61,56 +79,86 @@ def _tags(case: Case, count: int) -> np.ndarray:
     found = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
-            raise InvalidInput(f"{len(case.example.words)} words have {len(case.example.tags)} tags")
+            raise InvalidInput(
+                f"{len(case.example.words)} words have {len(case.example.tags)} tags"
+            )
         for word, tag in zip(case.example.words, case.example.tags, strict=True):
             for token in case.tokens_of(word):
                 found[token] = tag
     return np.array(found)
 
 
-# --------------------------------------------------------------------------------------------------- conclusions
+# -------------------------------------------------------------------------------------- conclusions
 
 
-def conclude(observations: Sequence[dict[str, Any]], *, special: bool = True, reach: int = 10) -> Result:
+def conclude(
+    observations: Sequence[dict[str, Any]], *, special: bool = True, reach: int = 10
+) -> Result:
     """The share of a token's own input in the last layer, mean over its text, then over texts.
 
     `special=False` leaves [CLS] and [SEP] out of it and of `own`, `own_mean` and `not_largest`.
 
-    `details`, all by layer: `own` [layer, 3]: lower quartile, median, upper quartile over all tokens, and `own_mean` [layer]; `not_largest`
-    [layer]: share of tokens that have a larger contributor than themselves; `tags`: tag -> own shares of its tokens [layer, token];
-    `by_distance` [layer, 6]: mean over targets of what comes from each of `distances` (with `own_mean` of all tokens it adds up to one);
-    `by_offset` [layer, 2 reach + 1]: mean over the targets that have a source there, `by_offset_total`: over all targets; `offsets`: from
-    -reach (before the target) to reach; `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: mean contribution to [CLS] at these
-    offsets from [CLS] and from the first [SEP], NaN where no text has a token.
+    `details`, all by layer: `own` [layer, 3]: lower quartile, median, upper quartile over all
+    tokens, and `own_mean` [layer]; `not_largest` [layer]: share of tokens that have a larger
+    contributor than themselves; `tags`: tag -> own shares of its tokens [layer, token];
+    `by_distance` [layer, 6]: mean over targets of what comes from each of `distances` (with
+    `own_mean` of all tokens it adds up to one); `by_offset` [layer, 2 reach + 1]: mean over the
+    targets that have a source there, `by_offset_total`: over all targets; `offsets`: from -reach
+    (before the target) to reach; `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: mean
+    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN where no text
+    has a token.
     """
     if not len(observations):
         return Result.of(SPEC, [])
     chosen = [_chosen(seen, special) for seen in observations]
-    own = np.concatenate([seen["own"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1)
-    largest = np.concatenate([seen["largest"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1)
+    own = np.concatenate(
+        [seen["own"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1
+    )
+    largest = np.concatenate(
+        [seen["largest"][:, keep] for seen, keep in zip(observations, chosen, strict=True)], 1
+    )
     details = {
-        "own": np.quantile(own, QUARTILES, axis=1).T, "own_mean": own.mean(1), "not_largest": 1 - largest.mean(1),
-        "tags": _by_tag(observations), "distances": DISTANCES, **_by_place(observations, reach),
-        "cls_around_cls": _around(observations, reach, "cls"), "cls_around_sep": _around(observations, reach, "sep"),
-    }  # fmt: skip
-    values = [seen["own"][-1, keep].mean() if keep.any() else np.nan for seen, keep in zip(observations, chosen, strict=True)]
+        "own": np.quantile(own, QUARTILES, axis=1).T,
+        "own_mean": own.mean(1),
+        "not_largest": 1 - largest.mean(1),
+        "tags": _by_tag(observations),
+        "distances": DISTANCES,
+        **_by_place(observations, reach),
+        "cls_around_cls": _around(observations, reach, "cls"),
+        "cls_around_sep": _around(observations, reach, "sep"),
+    }
+    values = [
+        seen["own"][-1, keep].mean() if keep.any() else np.nan
+        for seen, keep in zip(observations, chosen, strict=True)
+    ]
     return Result.of(SPEC, values, details=details)
 
 
 def _chosen(seen: dict[str, Any], special: bool) -> np.ndarray:
     kinds = np.asarray(seen["category"])
-    return np.ones(len(kinds), bool) if special else ~np.isin(kinds, [CATEGORIES.index(name) for name in ("cls", "sep")])
+    return (
+        np.ones(len(kinds), bool)
+        if special
+        else ~np.isin(kinds, [CATEGORIES.index(name) for name in ("cls", "sep")])
+    )
 
 
 def _by_tag(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
     names = sorted({str(tag) for seen in observations for tag in seen["tag"]} - {""})
-    return {name: np.concatenate([seen["own"][:, seen["tag"] == name] for seen in observations], 1) for name in names}
+    return {
+        name: np.concatenate([seen["own"][:, seen["tag"] == name] for seen in observations], 1)
+        for name in names
+    }
 
 
 def _by_place(observations: Sequence[dict[str, Any]], reach: int) -> dict[str, np.ndarray]:
     targets = sum(len(seen["category"]) for seen in observations)
     layers = len(observations[0]["own"])
-    groups, near, pairs = np.zeros((layers, len(DISTANCES))), np.zeros((layers, 2 * reach + 1)), np.zeros(2 * reach + 1)
+    groups, near, pairs = (
+        np.zeros((layers, len(DISTANCES))),
+        np.zeros((layers, 2 * reach + 1)),
+        np.zeros(2 * reach + 1),
+    )
     for seen in observations:
         count = len(seen["category"])
         offsets = np.arange(1 - count, count)
@@ -121,9 +169,11 @@ def _by_place(observations: Sequence[dict[str, Any]], reach: int) -> dict[str, n
         near[:, offsets[shown] + reach] += seen["offsets"][:, shown]
         pairs[offsets[shown] + reach] += count - np.abs(offsets[shown])
     return {
-        "by_distance": groups / targets, "by_offset": near / np.where(pairs > 0, pairs, np.nan), "by_offset_total": near / targets,
+        "by_distance": groups / targets,
+        "by_offset": near / np.where(pairs > 0, pairs, np.nan),
+        "by_offset_total": near / targets,
         "offsets": np.arange(-reach, reach + 1),
-    }  # fmt: skip
+    }
 
 
 def _around(observations: Sequence[dict[str, Any]], reach: int, centre: str) -> np.ndarray:
@@ -148,4 +198,8 @@ def evaluate(
     seed: int = 0,
 ) -> Result:
     """See `conclude`; `probes` and `wrt` as in `hidden_token_attribution`."""
-    return conclude([observe(case, probes=probes, wrt=wrt, seed=seed) for case in cases], special=special, reach=reach)
+    return conclude(
+        [observe(case, probes=probes, wrt=wrt, seed=seed) for case in cases],
+        special=special,
+        reach=reach,
+    )

@@ -1,12 +1,14 @@
 """Cross-model consistency: does a measure say the same of two models that decide the same?
 
-Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation of the attributions of two models, over texts for which both
-predict the same. Where they do not, a text has no number (NaN). Which word or class that is: for an agreement example the preferred one of
-target and foil, else the class, or the word, that each finds most probable.
+Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation of the attributions of
+two models, over texts for which both predict the same. Where they do not, a text has no number
+(NaN). Which word or class that is: for an agreement example the preferred one of target and foil,
+else the class, or the word, that each finds most probable.
 
-Special tokens and the target are not counted unless `special=True`, `own=True`. Where the two models cut the text into other tokens, the
-scores of a word's pieces are added up and words are compared; then special tokens cannot be. High agreement is no proof of being right: a
-measure that looks at positions alone agrees with itself on every model.
+Special tokens and the target are not counted unless `special=True`, `own=True`. Where the two
+models cut the text into other tokens, the scores of a word's pieces are added up and words are
+compared; then special tokens cannot be. High agreement is no proof of being right: a measure that
+looks at positions alone agrees with itself on every model.
 """
 
 from __future__ import annotations
@@ -19,19 +21,24 @@ import numpy as np
 
 from mixlens.corpus.examples import Agreement
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._sources import counted, mean_and_spread
-from mixlens.evaluations._statistics import spearman
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.sources import counted, mean_and_spread
+from mixlens.evaluations.statistics import spearman
 from mixlens.explained import explained
 from mixlens.words import words
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
     from mixlens.lens import Lens
 
 SPEC = Spec(
-    summary="rank correlation of a measure's rows for two models, on texts where both predict the same",
-    citation='Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer", section 5, figure 7',
+    summary=(
+        "rank correlation of a measure's rows for two models, on texts where both predict the same"
+    ),
+    citation=(
+        'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
+        ' Transformer", section 5, figure 7'
+    ),
     direction="higher",
     kinds=("classification", "agreement"),
     chance=0.0,
@@ -49,20 +56,30 @@ def predicted(case: Case) -> str:
 
 
 def _same_answer(one: Case, other: Case) -> bool:
-    """By the names of classes; where two classifiers name as many classes differently (LABEL_1, POSITIVE), by their numbers."""
+    """By the names of classes; where two classifiers name as many classes differently (LABEL_1,
+    POSITIVE), by their numbers.
+    """
     known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
     if (
         not isinstance(one.example, Agreement)
         and len(known[0]) == len(known[1])
         and set(known[0].values()) != set(known[1].values())
     ):
-        numbers = [int(explained(case.recording, **case.explain).chosen[0]) for case in (one, other)]
+        numbers = [
+            int(explained(case.recording, **case.explain).chosen[0]) for case in (one, other)
+        ]
         return numbers[0] == numbers[1]
     return predicted(one) == predicted(other)
 
 
 def observe(
-    case: Case, measure: str, *, other: Lens, aggregate: str | int = "rollout", special: bool = False, own: bool = False
+    case: Case,
+    measure: str,
+    *,
+    other: Lens,
+    aggregate: str | int = "rollout",
+    special: bool = False,
+    own: bool = False,
 ) -> float:
     """The rank correlation for one text; NaN where the two models do not predict the same."""
     pair = (case, case.under(other))
@@ -78,13 +95,17 @@ def observe(
         return spearman(rows[0][counting[0]], rows[1][counting[1]])
     if special:
         raise InvalidInput(
-            "the two models have other tokens for this text, so special tokens cannot be compared: use special=False"
+            "the two models have other tokens for this text, so special tokens cannot be compared:"
+            " use special=False"
         )
     merged = [_words(*parts) for parts in zip(pair, rows, counting, strict=True)]
     if merged[0][0] != merged[1][0]:
-        first = next((a, b) for a, b in zip(merged[0][0] + [""], merged[1][0] + [""], strict=False) if a != b)
+        first = next(
+            (a, b) for a, b in zip(merged[0][0] + [""], merged[1][0] + [""], strict=False) if a != b
+        )
         raise InvalidInput(
-            f"the two models read other words in this text, first {first[0]!r} against {first[1]!r}: nothing to compare"
+            f"the two models read other words in this text, first {first[0]!r} against"
+            f" {first[1]!r}: nothing to compare"
         )
     return spearman(merged[0][1], merged[1][1])
 
@@ -93,7 +114,9 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
     """The words all of whose tokens count, and the sum of the scores of each."""
     ranges, named = words(case.row)
     kept = [number for number, (start, stop) in enumerate(ranges) if counting[start:stop].all()]
-    return [named.labels[number] for number in kept], np.array([row[slice(*ranges[number])].sum() for number in kept])
+    return [named.labels[number] for number in kept], np.array(
+        [row[slice(*ranges[number])].sum() for number in kept]
+    )
 
 
 def conclude(observations: Sequence[float]) -> Result:
@@ -101,5 +124,7 @@ def conclude(observations: Sequence[float]) -> Result:
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, other: Lens, **options: Any) -> Result:
-    """The mean over the cases on which the lens `other` predicts the same; `details["examples"]` says how many those are."""
+    """The mean over the cases on which the lens `other` predicts the same; `details["examples"]`
+    says how many those are.
+    """
     return conclude([observe(case, measure, other=other, **options) for case in cases])

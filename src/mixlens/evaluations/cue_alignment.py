@@ -1,14 +1,18 @@
-"""Cue alignment: how much of a measure's row for the target lies on the words that decide the answer.
+"""Cue alignment: how much of a measure's row for the target lies on the words that decide the
+answer.
 
-Mohebbi et al. (2023), section 5 and appendix A.2: the target is masked, the cue words are known from grammar, and a measure is good in so far
-as the row of the mask points at them. Three metrics:
+Mohebbi et al. (2023), section 5 and appendix A.2: the target is masked, the cue words are known
+from grammar, and a measure is good in so far as the row of the mask points at them. Three metrics:
 
-* `dot`: the share of the row that lies on cue tokens (the row's dot product with the cue's indicator);
-* `average_precision`: of the sources in the order of their scores, with the cue tokens as the right ones; ties as scikit-learn has them;
-* `probes_needed`: how many other tokens stand before the last cue token in that order (ties count as before).
+* `dot`: the share of the row that lies on cue tokens (the row's dot product with the cue's
+  indicator);
+* `average_precision`: of the sources in the order of their scores, with the cue tokens as the right
+  ones; ties as scikit-learn has them;
+* `probes_needed`: how many other tokens stand before the last cue token in that order (ties count
+  as before).
 
-By layer, or with the layers joined (`aggregate`). Sizes are compared where scores have signs. The paper's program takes the first sub-word of
-a cue only: `cue_tokens="first"`.
+By layer, or with the layers joined (`aggregate`). Sizes are compared where scores have signs. The
+paper's program takes the first sub-word of a cue only: `cue_tokens="first"`.
 """
 
 from __future__ import annotations
@@ -21,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.evaluations._interface import Result, Spec
+from mixlens.evaluations.contracts import Result, Spec
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 METRICS = ("dot", "average_precision", "probes_needed")
 
@@ -71,7 +75,9 @@ def observe(
     """`value`: with the layers joined; `layers`: of each. `options` are the measure's own."""
     if cue_tokens not in ("all", "first"):
         raise InvalidInput(f"cue_tokens={cue_tokens!r}: choose all or first")
-    cues = [token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])]
+    cues = [
+        token for tokens in case.cues for token in (tokens if cue_tokens == "all" else tokens[:1])
+    ]
     joined = alignment(case.target_row(measure, aggregate, **(options or {})), cues, metric)
     rows = case.layer_rows(measure, **(options or {}))
     return {"value": joined, "layers": [alignment(row, cues, metric) for row in rows]}
@@ -81,9 +87,15 @@ def conclude(observations: Sequence[dict[str, Any]], *, metric: str = "dot") -> 
     """The mean; `details["layers"]` is the same by layer."""
     spec = SPEC if metric != "probes_needed" else replace(SPEC, direction="lower")
     layers = np.array([seen["layers"] for seen in observations], np.float64)
-    return Result.of(spec, [seen["value"] for seen in observations], details={"layers": layers.mean(0)} if len(layers) else {})
+    return Result.of(
+        spec,
+        [seen["value"] for seen in observations],
+        details={"layers": layers.mean(0)} if len(layers) else {},
+    )
 
 
 def evaluate(cases: Iterable[Case], measure: str, *, metric: str = "dot", **options: Any) -> Result:
     """The mean over cases of agreement examples; options as in `observe`."""
-    return conclude([observe(case, measure, metric=metric, **options) for case in cases], metric=metric)
+    return conclude(
+        [observe(case, measure, metric=metric, **options) for case in cases], metric=metric
+    )

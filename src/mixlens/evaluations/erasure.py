@@ -1,18 +1,24 @@
 """Erasure: do a measure's scores rank the tokens as erasing them does?
 
-Spearman's rank correlation, text by text, between the measure's row for the target and blank-out: the change of the explained output when
-each token is replaced (`mixlens.measures.blank_out`). Mohebbi et al. (2023), section 7 and table 3; Ferrando et al. (2022), section 4 and
-table 2 (the column of subject-verb agreement).
+Spearman's rank correlation, text by text, between the measure's row for the target and blank-out:
+the change of the explained output when each token is replaced (`mixlens.measures.blank_out`).
+Mohebbi et al. (2023), section 7 and table 3; Ferrando et al. (2022), section 4 and table 2 (the
+column of subject-verb agreement).
 
-By default: the layers joined by the measure's own rollout; a token becomes [MASK] (else [UNK], else a zero embedding); the target against
-its foil where the example has one; sizes of the changes; special tokens and the target itself are not counted, because without its [CLS] a
-model is outside of all that it has learnt, and replacing a mask by a mask says nothing. `variant` sets all of this as a paper has it:
+By default: the layers joined by the measure's own rollout; a token becomes [MASK] (else [UNK], else
+a zero embedding); the target against its foil where the example has one; sizes of the changes;
+special tokens and the target itself are not counted, because without its [CLS] a model is outside
+of all that it has learnt, and replacing a mask by a mask says nothing. `variant` sets all of this
+as a paper has it:
 
-* `"mohebbi2023"`: [UNK], softmax over {target, foil}, changes with their signs, rollout of normalised rows without a residual part. (The
-  authors' program for this table is not public; which tokens it counts is not known, so that stays as above.)
-* `"ferrando2022"`: [MASK], absolute changes of the probability among all words, special tokens and the target included.
+* `"mohebbi2023"`: [UNK], softmax over {target, foil}, changes with their signs, rollout of
+  normalised rows without a residual part. (The authors' program for this table is not public; which
+  tokens it counts is not known, so that stays as above.)
+* `"ferrando2022"`: [MASK], absolute changes of the probability among all words, special tokens and
+  the target included.
 
-An option that is named as well has the last word. Erasure is itself a measure with blind spots: tokens that stand in for each other.
+An option that is named as well has the last word. Erasure is itself a measure with blind spots:
+tokens that stand in for each other.
 """
 
 from __future__ import annotations
@@ -25,17 +31,29 @@ import numpy as np
 
 from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._sources import counted, explained_options, mean_and_spread, measured_row, rank_agreement
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.sources import (
+    counted,
+    explained_options,
+    mean_and_spread,
+    measured_row,
+    rank_agreement,
+)
 from mixlens.measures import measures
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 SPEC = Spec(
-    summary="rank correlation of a measure's row with the change of the output when each token is replaced",
-    citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 7; Ferrando et al. (2022), "Measuring the '
-    'Mixing of Contextual Information in the Transformer", section 4',
+    summary=(
+        "rank correlation of a measure's row with the change of the output when each token is"
+        " replaced"
+    ),
+    citation=(
+        'Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 7; Ferrando'
+        ' et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer",'
+        " section 4"
+    ),
     direction="higher",
     kinds=("agreement", "classification"),
     chance=0.0,
@@ -52,7 +70,9 @@ class Protocol:
     signed: bool = False
     special: bool = False
     own: bool = False
-    residual: bool = True  # does the rollout mix in the residual share that the measure's authors do?
+    residual: bool = (
+        True  # does the rollout mix in the residual share that the measure's authors do?
+    )
 
 
 VARIANTS = {
@@ -69,8 +89,12 @@ def protocol(variant: str = "default", **chosen: Any) -> Protocol:
     known = {field.name for field in fields(Protocol)}
     unknown = sorted(set(chosen) - known)
     if unknown:
-        raise InvalidInput(f"erasure has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}")
-    return replace(VARIANTS[variant], **{key: value for key, value in chosen.items() if value is not None})
+        raise InvalidInput(
+            f"erasure has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}"
+        )
+    return replace(
+        VARIANTS[variant], **{key: value for key, value in chosen.items() if value is not None}
+    )
 
 
 def observe(
@@ -86,10 +110,14 @@ def observe(
     own: bool | None = None,
 ) -> float:
     """The rank correlation of one text; NaN where all scores, or all changes, are the same."""
-    how = protocol(variant, replacement=replacement, against=against, signed=signed, special=special, own=own)
+    how = protocol(
+        variant, replacement=replacement, against=against, signed=signed, special=special, own=own
+    )
     explained = explained_options(case, how.against)
     chosen = {} if how.replacement is None else {"replacement": how.replacement}
-    reference = shares(case.maps("blank_out", **explained, **chosen, signed=how.signed).scores[0, 0])
+    reference = shares(
+        case.maps("blank_out", **explained, **chosen, signed=how.signed).scores[0, 0]
+    )
     counting = counted(case, special_tokens=how.special, own=how.own)
     if how.residual:
         row = measured_row(case, measure, aggregate, explained)
@@ -98,13 +126,21 @@ def observe(
     return rank_agreement(row, reference, counting, signed=how.signed)
 
 
-def plain_row(case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]) -> np.ndarray:
-    """The row with the layers joined by the bare product of normalised maps, where the measure has layers to join."""
+def plain_row(
+    case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
+) -> np.ndarray:
+    """The row with the layers joined by the bare product of normalised maps, where the measure has
+    layers to join.
+    """
     specs = measures()
     whole = measure not in specs or specs[measure].explains_output or specs[measure].reaches_input
     if whole or aggregate != "rollout":
         return measured_row(case, measure, aggregate, explained)
-    return shares(rolled_out_absolute(case.maps(measure), residual=0, normalize=True).row(case.target).scores[-1])
+    return shares(
+        rolled_out_absolute(case.maps(measure), residual=0, normalize=True)
+        .row(case.target)
+        .scores[-1]
+    )
 
 
 def conclude(observations: Sequence[float]) -> Result:

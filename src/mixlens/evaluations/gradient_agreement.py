@@ -1,12 +1,13 @@
 """Gradient agreement: do a measure's scores rank the tokens as the gradient of the prediction does?
 
-Spearman's rank correlation, text by text, between the measure's row for the target and the lengths of the gradient of the explained output
-with respect to each token's embedding. Ferrando et al. (2022), section 4.1 and table 2 (the columns of SST-2): a classifier's row of [CLS]
-in the rollout, special tokens included, the gradient of the softmax probability of the predicted class, l2 norms. These are the defaults
-here.
+Spearman's rank correlation, text by text, between the measure's row for the target and the lengths
+of the gradient of the explained output with respect to each token's embedding. Ferrando et al.
+(2022), section 4.1 and table 2 (the columns of SST-2): a classifier's row of [CLS] in the rollout,
+special tokens included, the gradient of the softmax probability of the predicted class, l2 norms.
+These are the defaults here.
 
-`special=False` and `own=False` leave out the special tokens and the target. Whether the gradient itself is a good reference is open: it is
-a local sensitivity, and saturated outputs have none.
+`special=False` and `own=False` leave out the special tokens and the target. Whether the gradient
+itself is a good reference is open: it is a local sensitivity, and saturated outputs have none.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mixlens.aggregation.target_row import shares
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._sources import counted, explained_options, mean_and_spread, measured_row, rank_agreement
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.sources import (
+    counted,
+    explained_options,
+    mean_and_spread,
+    measured_row,
+    rank_agreement,
+)
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 SPEC = Spec(
     summary="rank correlation of a measure's row with the length of the gradient for each token",
-    citation='Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer", section 4.1, table 2',
+    citation=(
+        'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
+        ' Transformer", section 4.1, table 2'
+    ),
     direction="higher",
     kinds=("classification", "agreement"),
     chance=0.0,
@@ -44,7 +54,9 @@ def observe(
 ) -> float:
     """The rank correlation of one text; NaN where all scores, or all gradients, are the same."""
     explained = explained_options(case, against)
-    reference = shares(case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0])
+    reference = shares(
+        case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]
+    )
     row = measured_row(case, measure, aggregate, explained)
     return rank_agreement(row, reference, counted(case, special_tokens=special, own=own))
 

@@ -1,15 +1,19 @@
-"""Norm statistics: how far attention weights and the vectors that they weigh tell different stories about the same tokens.
+"""Norm statistics: how far attention weights and the vectors that they weigh tell different stories
+about the same tokens.
 
-Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output projection, x what attention reads (after
-the input norm, where a layer has one). Four questions:
+Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output
+projection, x what attention reads (after the input norm, where a layer has one). Four questions:
 
-* how much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Coefficients of variation, per head;
-* how much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop, and other tokens (figure 3)? As in
-  the authors' program: summed over the sources of a category, mean over targets, then over texts;
-* do weight and |f(x)| cancel (table 2)? Spearman's correlation over pairs of all heads and layers, by category of the source, on a uniform
-  sample of bounded size;
-* do frequent tokens get less (figure 6)? Correlation of frequency rank (1: most frequent) with weight and |f(x)|, means over heads, layers
-  and targets, over all occurrences. Tokens without a rank come last.
+* how much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Coefficients of variation, per
+  head;
+* how much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
+  and other tokens (figure 3)? As in the authors' program: summed over the sources of a category,
+  mean over targets, then over texts;
+* do weight and |f(x)| cancel (table 2)? Spearman's correlation over pairs of all heads and layers,
+  by category of the source, on a uniform sample of bounded size;
+* do frequent tokens get less (figure 6)? Correlation of frequency rank (1: most frequent) with
+  weight and |f(x)|, means over heads, layers and targets, over all occurrences. Tokens without a
+  rank come last.
 
 Pairs whose source the target cannot see do not count. `singular_values` has figure 9.
 """
@@ -24,21 +28,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from mixlens.contracts import Request
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._pair_sample import lowest, together
-from mixlens.evaluations._states import CATEGORIES, categories, generator_of
-from mixlens.evaluations._statistics import interval_of, spearman
-from mixlens.evaluations._value_maps import read_by, singular_values_of
-from mixlens.measures._interface import Request
-from mixlens.recording.intervention import token_input
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.pair_sample import lowest, together
+from mixlens.evaluations.states import CATEGORIES, categories, generator_of
+from mixlens.evaluations.statistics import interval_of, spearman
+from mixlens.evaluations.value_maps import read_by, singular_values_of
+from mixlens.replay.intervention import token_input
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="spread of the norms of transformed vectors, and how they go with attention weights, token categories and frequency",
+    summary=(
+        "spread of the norms of transformed vectors, and how they go with attention weights, token"
+        " categories and frequency"
+    ),
     citation='Kobayashi et al. (2020), "Attention is Not Only a Weight", section 4 and appendix A',
     direction="neither",
     kinds=("text", "agreement", "classification", "tagged"),
@@ -49,13 +56,17 @@ SPEC = Spec(
 MOMENTS = ("count", "sum", "squares", "max", "min")
 
 
-def observe(case: Case, *, site: str | None = None, sample: int = 1000, seed: int = 0) -> dict[str, np.ndarray]:
-    """Sums over one text; `sample` bounds the pairs kept of each category for the rank correlations.
+def observe(
+    case: Case, *, site: str | None = None, sample: int = 1000, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Sums over one text; `sample` bounds the pairs kept of each category for the rank
+    correlations.
 
-    `f` [layer, head, 5] and `x` [layer, 5]: `MOMENTS` of the norms; `weights` and `norms` [layer, head, category]: mean over targets of what
-    goes to a category; `sources` [category]: how many pairs of a target and a source one head has; `token`, `category`, `token_weight`,
-    `token_norm` [token]; `pairs` [pair, 5]: category, layer, head, weight, |f(x)|, with the `priority` [pair] and `threshold` [category] of
-    the sample.
+    `f` [layer, head, 5] and `x` [layer, 5]: `MOMENTS` of the norms; `weights` and `norms` [layer,
+    head, category]: mean over targets of what goes to a category; `sources` [category]: how many
+    pairs of a target and a source one head has; `token`, `category`, `token_weight`, `token_norm`
+    [token]; `pairs` [pair, 5]: category, layer, head, weight, |f(x)|, with the `priority` [pair]
+    and `threshold` [category] of the sample.
     """
     request = _request(case.recording, site)
     kinds = categories(case, request.site)
@@ -65,7 +76,9 @@ def observe(case: Case, *, site: str | None = None, sample: int = 1000, seed: in
         visible = np.tril(visible)
     heads = layers[0].structure.sites[0].heads
     drawn = _Drawn.of((len(layers), heads), visible, kinds, sample, generator_of(case, seed))
-    seen: dict[str, list[np.ndarray]] = {key: [] for key in ("f", "x", "weights", "norms", "token_weight", "token_norm")}
+    seen: dict[str, list[np.ndarray]] = {
+        key: [] for key in ("f", "x", "weights", "norms", "token_weight", "token_norm")
+    }
     for number, (layer, found) in enumerate(request.sites(case.recording)):
         weights = found.weights[0, :, :count, :count].detach().double().cpu().numpy()
         sizes = found.transformed()[0, :, :count].detach().double().norm(dim=-1).cpu().numpy()
@@ -74,16 +87,28 @@ def observe(case: Case, *, site: str | None = None, sample: int = 1000, seed: in
         seen["f"].append(_moments(sizes))
         seen["x"].append(_moments(read))
         for key, scores in (("weights", weights), ("norms", weights * sizes[:, None])):
-            seen[key].append(np.stack([scores[..., kinds == kind].sum(-1).mean(-1) for kind in range(len(CATEGORIES))], -1))
+            seen[key].append(
+                np.stack(
+                    [
+                        scores[..., kinds == kind].sum(-1).mean(-1)
+                        for kind in range(len(CATEGORIES))
+                    ],
+                    -1,
+                )
+            )
         seen["token_weight"].append(weights.sum(1).mean(0) / visible.sum(0))
         seen["token_norm"].append(sizes.mean(0))
     found_tokens = {key: np.mean(seen.pop(key), 0) for key in ("token_weight", "token_norm")}
     return {
-        **{key: np.stack(values) for key, values in seen.items()}, **found_tokens, "category": kinds,
+        **{key: np.stack(values) for key, values in seen.items()},
+        **found_tokens,
+        "category": kinds,
         "token": token_input(case.recording, request.site)[1][0, :count].cpu().numpy(),
         "sources": np.array([visible[:, kinds == kind].sum() for kind in range(len(CATEGORIES))]),
-        "pairs": drawn.pairs, "priority": drawn.priority, "threshold": drawn.threshold,
-    }  # fmt: skip
+        "pairs": drawn.pairs,
+        "priority": drawn.priority,
+        "threshold": drawn.threshold,
+    }
 
 
 def _request(recording: Recording, site: str | None) -> Request:
@@ -92,19 +117,24 @@ def _request(recording: Recording, site: str | None) -> Request:
         raise InvalidInput("norm statistics are of self-attention; name another site than cross")
     if len({layer.structure.sites[0].heads for layer in recording.layers(request.site)}) > 1:
         raise UnsupportedModel(
-            "norm statistics are tables of layers and heads, and this model's layers differ in their number of heads"
+            "norm statistics are tables of layers and heads, and this model's layers differ in"
+            " their number of heads"
         )
     return request
 
 
 def _moments(values: np.ndarray) -> np.ndarray:
     count = np.full(values.shape[:-1], values.shape[-1], np.float64)
-    return np.stack([count, values.sum(-1), (values**2).sum(-1), values.max(-1), values.min(-1)], -1)
+    return np.stack(
+        [count, values.sum(-1), (values**2).sum(-1), values.max(-1), values.min(-1)], -1
+    )
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """The pairs of one text that are kept for rank correlations, drawn before their numbers are known."""
+    """The pairs of one text that are kept for rank correlations, drawn before their numbers are
+    known.
+    """
 
     pairs: np.ndarray  # [pair, 5]: category, layer, head, weight, |f(x)|
     places: np.ndarray  # [pair, 2]: target, source
@@ -113,7 +143,12 @@ class _Drawn:
 
     @classmethod
     def of(
-        cls, shape: tuple[int, int], visible: np.ndarray, kinds: np.ndarray, keep: int, generator: np.random.Generator
+        cls,
+        shape: tuple[int, int],
+        visible: np.ndarray,
+        kinds: np.ndarray,
+        keep: int,
+        generator: np.random.Generator,
     ) -> _Drawn:
         pairs, places, priorities, thresholds = [], [], [], []
         for kind in range(len(CATEGORIES)):
@@ -125,7 +160,12 @@ class _Drawn:
             places.append(at[pair])
             priorities.append(priority)
             thresholds.append(threshold)
-        return cls(np.concatenate(pairs), np.concatenate(places), np.concatenate(priorities), np.array(thresholds))
+        return cls(
+            np.concatenate(pairs),
+            np.concatenate(places),
+            np.concatenate(priorities),
+            np.array(thresholds),
+        )
 
     def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
         own = self.pairs[:, 1] == layer
@@ -133,21 +173,28 @@ class _Drawn:
         self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
 
 
-# --------------------------------------------------------------------------------------------------- conclusions
+# -------------------------------------------------------------------------------------- conclusions
 
 
 def conclude(
-    observations: Sequence[dict[str, Any]], *, ranks: Mapping[int, int] | None = None, most: int = 20_000, seed: int = 0
+    observations: Sequence[dict[str, Any]],
+    *,
+    ranks: Mapping[int, int] | None = None,
+    most: int = 20_000,
+    seed: int = 0,
 ) -> Result:
     """The coefficient of variation of |f(x)|, mean over heads; per example within the text.
 
-    `ranks`: token id -> frequency rank; counted over these texts where it is not given. `most`: pairs of each category in the sample.
+    `ranks`: token id -> frequency rank; counted over these texts where it is not given. `most`:
+    pairs of each category in the sample.
 
-    `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer]; `categories`: their names;
-    `category_weight` and `category_norm` [layer, head, category] (figure 3; NaN-free: a category that is absent gets nothing);
-    `category_weight_per_pair` and `category_norm_per_pair`: for one source of the category (NaN where there is none); `correlation`: category
-    -> Spearman's rho of weight and |f(x)|; `pairs`: dict of arrays `category`, `layer`, `head`, `weight`, `norm`, the sample behind it;
-    `frequency`: see `frequencies`.
+    `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer];
+    `categories`: their names; `category_weight` and `category_norm` [layer, head, category] (figure
+    3; NaN-free: a category that is absent gets nothing); `category_weight_per_pair` and
+    `category_norm_per_pair`: for one source of the category (NaN where there is none);
+    `correlation`: category -> Spearman's rho of weight and |f(x)|; `pairs`: dict of arrays
+    `category`, `layer`, `head`, `weight`, `norm`, the sample behind it; `frequency`: see
+    `frequencies`.
     """
     if not len(observations):
         return Result.of(SPEC, [])
@@ -156,17 +203,26 @@ def conclude(
     cv = _statistics(moments)["cv"]
     pairs = _joined_pairs(observations, most)
     details = {
-        "f": _statistics(moments), "x": _statistics(np.stack([seen["x"] for seen in observations])), "categories": CATEGORIES,
-        **_by_category(observations), "pairs": pairs, "frequency": frequencies(observations, ranks),
+        "f": _statistics(moments),
+        "x": _statistics(np.stack([seen["x"] for seen in observations])),
+        "categories": CATEGORIES,
+        **_by_category(observations),
+        "pairs": pairs,
+        "frequency": frequencies(observations, ranks),
         "correlation": {
-            name: spearman(pairs["weight"][pairs["category"] == kind], pairs["norm"][pairs["category"] == kind])
+            name: spearman(
+                pairs["weight"][pairs["category"] == kind], pairs["norm"][pairs["category"] == kind]
+            )
             for kind, name in enumerate(CATEGORIES)
         },
-    }  # fmt: skip
+    }
     return Result.of(
-        SPEC, [float(_statistics(own[None])["cv"].mean()) for own in moments], value=float(cv.mean()), details=details,
+        SPEC,
+        [float(_statistics(own[None])["cv"].mean()) for own in moments],
+        value=float(cv.mean()),
+        details=details,
         interval=interval_of(flat, lambda some: _variation(some.sum(0)).mean(), seed=seed),
-    )  # fmt: skip
+    )
 
 
 def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
@@ -174,11 +230,19 @@ def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
     sums = moments[..., :3].sum(0)
     mean = sums[..., 1] / sums[..., 0]
     cv = _variation(sums)
-    return {"mean": mean, "std": cv * mean, "cv": cv, "max": moments[..., 3].max(0), "min": moments[..., 4].min(0)}
+    return {
+        "mean": mean,
+        "std": cv * mean,
+        "cv": cv,
+        "max": moments[..., 3].max(0),
+        "min": moments[..., 4].min(0),
+    }
 
 
 def _variation(sums: np.ndarray) -> np.ndarray:
-    """Standard deviation over mean from count, sum and sum of squares; NaN where all norms are zero."""
+    """Standard deviation over mean from count, sum and sum of squares; NaN where all norms are
+    zero.
+    """
     mean = np.where(sums[..., 1] > 0, sums[..., 1] / sums[..., 0], np.nan)
     found: np.ndarray = np.sqrt(np.clip(sums[..., 2] / sums[..., 0] - mean**2, 0, None)) / mean
     return found
@@ -192,7 +256,9 @@ def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray
         totals = np.stack([seen[key] for seen in observations])
         found[name] = totals.mean(0)
         pairs = sources.sum(0)
-        found[f"{name}_per_pair"] = np.einsum("t,tlhc->lhc", targets, totals) / np.where(pairs > 0, pairs, np.nan)
+        found[f"{name}_per_pair"] = np.einsum("t,tlhc->lhc", targets, totals) / np.where(
+            pairs > 0, pairs, np.nan
+        )
     return found
 
 
@@ -205,25 +271,36 @@ def _joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str
             [float(seen["threshold"][kind]) for seen in observations],
             most,
         )
-        kept += [seen["pairs"][mine][some] for seen, mine, some in zip(observations, own, chosen, strict=True)]
+        kept += [
+            seen["pairs"][mine][some]
+            for seen, mine, some in zip(observations, own, chosen, strict=True)
+        ]
     columns = np.concatenate(kept).T
     return {
         name: column.astype(int) if name in ("category", "layer", "head") else column
-        for name, column in zip(("category", "layer", "head", "weight", "norm"), columns, strict=True)
+        for name, column in zip(
+            ("category", "layer", "head", "weight", "norm"), columns, strict=True
+        )
     }
 
 
-def frequencies(observations: Sequence[dict[str, Any]], ranks: Mapping[int, int] | None = None) -> dict[str, Any]:
-    """`weight` and `norm`: Spearman's rho with the rank, over all occurrences; `other_weight` and `other_norm`: of the category other only.
+def frequencies(
+    observations: Sequence[dict[str, Any]], ranks: Mapping[int, int] | None = None
+) -> dict[str, Any]:
+    """`weight` and `norm`: Spearman's rho with the rank, over all occurrences; `other_weight` and
+    `other_norm`: of the category other only.
 
     Beside them the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
     """
     joined = {
-        key: np.concatenate([seen[key] for seen in observations]) for key in ("token", "category", "token_weight", "token_norm")
+        key: np.concatenate([seen[key] for seen in observations])
+        for key in ("token", "category", "token_weight", "token_norm")
     }
     if ranks is None:
         tokens, counts = np.unique(joined["token"], return_counts=True)
-        higher = [int((counts > own).sum()) + 1 for own in counts]  # tokens that are equally frequent share a rank
+        higher = [
+            int((counts > own).sum()) + 1 for own in counts
+        ]  # tokens that are equally frequent share a rank
         ranks = dict(zip(tokens.tolist(), higher, strict=True))
     last = max(ranks.values(), default=0) + 1
     rank = np.array([ranks.get(int(token), last) for token in joined["token"]])
@@ -236,10 +313,17 @@ def frequencies(observations: Sequence[dict[str, Any]], ranks: Mapping[int, int]
 
 
 def singular_values(recording: Recording, site: str | None = None) -> np.ndarray:
-    """[layer, head, d_head]: singular values of the affine map x -> f(x), its bias as one more row (Kobayashi et al. 2020, figure 9)."""
+    """[layer, head, d_head]: singular values of the affine map x -> f(x), its bias as one more row
+    (Kobayashi et al. 2020, figure 9).
+    """
     request = _request(recording, site)
     with torch.no_grad():
-        return np.stack([singular_values_of(layer, found).cpu().numpy() for layer, found in request.sites(recording)])
+        return np.stack(
+            [
+                singular_values_of(layer, found).cpu().numpy()
+                for layer, found in request.sites(recording)
+            ]
+        )
 
 
 def evaluate(
@@ -252,4 +336,9 @@ def evaluate(
     seed: int = 0,
 ) -> Result:
     """See `conclude`; `sample`: pairs of each category that are kept of one text."""
-    return conclude([observe(case, site=site, sample=sample, seed=seed) for case in cases], ranks=ranks, most=most, seed=seed)
+    return conclude(
+        [observe(case, site=site, sample=sample, seed=seed) for case in cases],
+        ranks=ranks,
+        most=most,
+        seed=seed,
+    )

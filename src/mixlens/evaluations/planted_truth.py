@@ -1,16 +1,20 @@
 """Planted truth: does a measure find the source that was put there by hand?
 
-No paper's experiment: small transformers with weights set by hand (`_planted_models`, `_planted_cases`), ordinary models of transformers
-that go through the same recording and the same checks as any other. In each it is known exactly which tokens are in the target's final
-state: those for which putting another word (or another mark) in their place changes it, which a test does.
+No paper's experiment: small transformers with weights set by hand (`_planted_models`,
+`_planted_cases`), ordinary models of transformers that go through the same recording and the same
+checks as any other. In each it is known exactly which tokens are in the target's final state: those
+for which putting another word (or another mark) in their place changes it, which a test does.
 
-A measure's row for the target, with the layers joined by its own rollout, is right where every true source stands above every other token;
-sizes are compared, ties are wrong, and the target itself is left aside (it is in its own state by the residual stream). Where nothing but
-the target is in it, a row is right if the target stands first, or if it names no token at all. The value is the share of the cases that are
-right; `details["shares"]` says how much of each row lies on true sources. A case on which a measure is not defined has no number.
+A measure's row for the target, with the layers joined by its own rollout, is right where every true
+source stands above every other token; sizes are compared, ties are wrong, and the target itself is
+left aside (it is in its own state by the residual stream). Where nothing but the target is in it, a
+row is right if the target stands first, or if it names no token at all. The value is the share of
+the cases that are right; `details["shares"]` says how much of each row lies on true sources. A case
+on which a measure is not defined has no number.
 
-Gradients and erasure explain the class that a classifier reads off the target; erasure puts a mark in a token's place. These cases are few
-and clean. They show which mistakes a measure can make, not how often it makes them.
+Gradients and erasure explain the class that a classifier reads off the target; erasure puts a mark
+in a token's place. These cases are few and clean. They show which mistakes a measure can make, not
+how often it makes them.
 
 `python -m mixlens.evaluations.planted_truth` writes the table into docs/planted_truth.md.
 """
@@ -28,9 +32,9 @@ import numpy as np
 
 from mixlens.aggregation.target_row import target_row
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._planted_cases import Planted, planted_cases
-from mixlens.evaluations._planted_models import MARKS
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.planted_cases import Planted, planted_cases
+from mixlens.evaluations.planted_models import MARKS
 from mixlens.measures import measure as measured
 from mixlens.measures import measures, names
 
@@ -48,7 +52,9 @@ START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
 def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
-    """Whether every true source stands above every other token, and the share of the row on true sources (NaN where it is empty)."""
+    """Whether every true source stands above every other token, and the share of the row on true
+    sources (NaN where it is empty).
+    """
     sizes, true = np.abs(np.asarray(row, np.float64)), np.zeros(len(row), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
     true[list(sources)] = True
@@ -78,7 +84,9 @@ def row_of(case: Planted, measure: str) -> np.ndarray:
 
 
 def observe(case: Planted, measure: str) -> dict[str, Any]:
-    """`value`: 1 where it is right, 0 where wrong, NaN where the measure is not defined; `share`: on true sources."""
+    """`value`: 1 where it is right, 0 where wrong, NaN where the measure is not defined; `share`:
+    on true sources.
+    """
     try:
         row = row_of(case, measure)
     except UnsupportedModel as error:
@@ -90,7 +98,8 @@ def observe(case: Planted, measure: str) -> dict[str, Any]:
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:
     """The share of the cases that are right."""
     details = {
-        key: {seen["case"]: seen[name] for seen in observations} for key, name in (("right", "value"), ("shares", "share"))
+        key: {seen["case"]: seen[name] for seen in observations}
+        for key, name in (("right", "value"), ("shares", "share"))
     }
     details["refused"] = {seen["case"]: seen["reason"] for seen in observations if seen["reason"]}
     return Result.of(SPEC, [seen["value"] for seen in observations], details=details)
@@ -103,44 +112,88 @@ def cases() -> tuple[Planted, ...]:
 
 
 def evaluate(measure: str) -> Result:
-    """One measure on all cases; `details` names them. The interval is over cases, which are no random sample: read it with care."""
+    """One measure on all cases; `details` names them.
+
+    The interval is over cases, which are no random sample: read it with care.
+    """
     return conclude([observe(case, measure) for case in cases()])
 
 
-# ----------------------------------------------------------------------------------------------------- the page
+# ----------------------------------------------------------------------------------------- the page
 
 WHY = {
-    "alti": "counts what reaches the output of the attention block, and cannot see that the feed-forward network erases it",
-    "attention": "knows where a head looks, not what it brings; half of the identity ties a go-between with the source",
-    "attention_norm": "sees empty and cancelled values, but not what norms and the feed-forward network do; each of two values that cancel "
-    "is a source to it; without the residual stream, a go-between has nothing of its own",
+    "alti": (
+        "counts what reaches the output of the attention block, and cannot see that the"
+        " feed-forward network erases it"
+    ),
+    "attention": (
+        "knows where a head looks, not what it brings; half of the identity ties a go-between with"
+        " the source"
+    ),
+    "attention_norm": (
+        "sees empty and cancelled values, but not what norms and the feed-forward network do; each"
+        " of two values that cancel is a source to it; without the residual stream, a go-between"
+        " has nothing of its own"
+    ),
     "attention_norm_res": "as attention_norm, with the residual stream",
-    "attention_norm_res_ln": "sees what the layer norm takes away, but not the feed-forward network, nor that two sources cancel",
-    "blank_out": "right wherever one token decides; blind where another stands in for the one that is removed",
-    "deep_lift": "follows the difference from an empty text through every step of the model up to the output",
-    "effective_attention": "drops the weights that a head's own values make void (empty values, null space); heads that cancel each other, "
-    "and all that comes after a head, are beyond it; it has no residual stream",
-    "globenc": "sees both norms, but not the feed-forward network between them, nor that two sources cancel",
-    "gradient_norm": "asks what a change would do, not what is there: in the place of the mark a word would bring something, and a longer "
-    "go-between would make less of what it took",
-    "gradient_x_input": "in a pre-norm model the length of an embedding changes nothing, so that the gradient has no part along it; behind "
-    "any norm, what a go-between took and what it had weigh the same, with opposite signs",
-    "hidden_token_attribution": "as gradient_norm; and it counts what depends on positions alone, whatever word stands there",
-    "integrated_gradients": "in a pre-norm model the length of an embedding changes nothing, so that the path from zero to it is flat; "
-    "norms give what a go-between does not pass on a negative part",
+    "attention_norm_res_ln": (
+        "sees what the layer norm takes away, but not the feed-forward network, nor that two"
+        " sources cancel"
+    ),
+    "blank_out": (
+        "right wherever one token decides; blind where another stands in for the one that is"
+        " removed"
+    ),
+    "deep_lift": (
+        "follows the difference from an empty text through every step of the model up to the output"
+    ),
+    "effective_attention": (
+        "drops the weights that a head's own values make void (empty values, null space); heads"
+        " that cancel each other, and all that comes after a head, are beyond it; it has no"
+        " residual stream"
+    ),
+    "globenc": (
+        "sees both norms, but not the feed-forward network between them, nor that two sources"
+        " cancel"
+    ),
+    "gradient_norm": (
+        "asks what a change would do, not what is there: in the place of the mark a word would"
+        " bring something, and a longer go-between would make less of what it took"
+    ),
+    "gradient_x_input": (
+        "in a pre-norm model the length of an embedding changes nothing, so that the gradient has"
+        " no part along it; behind any norm, what a go-between took and what it had weigh the same,"
+        " with opposite signs"
+    ),
+    "hidden_token_attribution": (
+        "as gradient_norm; and it counts what depends on positions alone, whatever word stands"
+        " there"
+    ),
+    "integrated_gradients": (
+        "in a pre-norm model the length of an embedding changes nothing, so that the path from zero"
+        " to it is flat; norms give what a go-between does not pass on a negative part"
+    ),
     "random": "right by chance only",
-    "value_zeroing": "takes one value away at a time, through the whole layer: two values that cancel each other look important; it has no "
-    "residual stream",
+    "value_zeroing": (
+        "takes one value away at a time, through the whole layer: two values that cancel each other"
+        " look important; it has no residual stream"
+    ),
 }
 
 
 def table() -> str:
     """What every measure gets right and wrong, why, and what was planted, as Markdown."""
     held = cases()
-    lines = ["| measure | right | " + " | ".join(case.name for case in held) + " |", "|---|---|" + "---|" * len(held)]
+    lines = [
+        "| measure | right | " + " | ".join(case.name for case in held) + " |",
+        "|---|---|" + "---|" * len(held),
+    ]
     for name in names():
         result = evaluate(name)
-        cells = [_cell(result.details["right"][case.name], result.details["shares"][case.name]) for case in held]
+        cells = [
+            _cell(result.details["right"][case.name], result.details["shares"][case.name])
+            for case in held
+        ]
         known = result.per_example[~np.isnan(result.per_example)]
         lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
     why = [f"* `{name}` {reason}." for name, reason in WHY.items()]

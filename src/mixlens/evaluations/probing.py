@@ -1,11 +1,14 @@
-"""Probing: how few bits tell the label (singular or plural ...) to someone who has the hidden state of the target, by layer.
+"""Probing: how few bits tell the label (singular or plural ...) to someone who has the hidden state
+of the target, by layer.
 
-Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an online code with a linear probe; see
-`_online_code` for the code and where it departs. Compression is 1.0 where states say nothing about labels, whatever the number of examples.
-`variant="mohebbi2023"` repeats the released program, whose compression starts at 1.44; see `_released_probe`.
+Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an
+online code with a linear probe; see `_online_code` for the code and where it departs. Compression
+is 1.0 where states say nothing about labels, whatever the number of examples.
+`variant="mohebbi2023"` repeats the released program, whose compression starts at 1.44; see
+`_released_probe`.
 
-The model is judged here. A measure is judged by `agreement_with`: where the label can be read off the target, the cue should just have been
-mixed in (their table 2).
+The model is judged here. A measure is judged by `agreement_with`: where the label can be read off
+the target, the cue should just have been mixed in (their table 2).
 """
 
 from __future__ import annotations
@@ -19,20 +22,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._online_code import bits, block_ends, blockwise, label_bits, logistic, mixed_bits
-from mixlens.evaluations._released_probe import FRACTIONS, released_costs, released_fit
-from mixlens.evaluations._states import hidden_states, shuffled
-from mixlens.evaluations._statistics import interval_of, spearman
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.online_code import (
+    bits,
+    block_ends,
+    blockwise,
+    label_bits,
+    logistic,
+    mixed_bits,
+)
+from mixlens.evaluations.released_probe import FRACTIONS, released_costs, released_fit
+from mixlens.evaluations.states import hidden_states, shuffled
+from mixlens.evaluations.statistics import interval_of, spearman
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 VARIANTS = ("paper", "mohebbi2023")
 
 SPEC = Spec(
     summary="how far the hidden state of the target compresses the label, by an online code",
-    citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 6; Voita & Titov (2020)',
+    citation=(
+        'Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 6; Voita &'
+        " Titov (2020)"
+    ),
     direction="higher",
     kinds=("agreement", "classification"),
     of="model",
@@ -42,72 +55,122 @@ SPEC = Spec(
 
 
 def observe(case: Case, *, of: str = "target") -> dict[str, np.ndarray]:
-    """`states` [layer + 1, d_model] of the target, or with `of="cue"` the mean over the cue's tokens, and the `label`."""
+    """`states` [layer + 1, d_model] of the target, or with `of="cue"` the mean over the cue's
+    tokens, and the `label`.
+    """
     label = getattr(case.example, "label", None)
     if label is None:
         raise InvalidInput("the example has no label to probe for")
     if of not in ("target", "cue"):
         raise InvalidInput(f"of={of!r}: choose target or cue")
-    places = [case.target] if of == "target" else [token for tokens in case.cues for token in tokens]
+    places = (
+        [case.target] if of == "target" else [token for tokens in case.cues for token in tokens]
+    )
     site = case.recording.structure.stacks[-1].name
     return {"states": hidden_states(case, site)[:, places].mean(1), "label": np.array(str(label))}
 
 
-def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "paper", seed: int = 0) -> Result:
+def conclude(
+    observations: Sequence[dict[str, Any]], *, variant: str = "paper", seed: int = 0
+) -> Result:
     """The mean compression over the layers; per example the bits saved of log2(classes), likewise.
 
-    `details`: `layers` [layer + 1] compression (0: the input of the first layer), `bits` [layer + 1] code lengths (in the variant: bits
-    and nats together, as its program has them), `uniform_bits`, `blocks` (where each ends, in examples), `classes` and their `counts`,
-    `labels_only`: the compression of a code that counts labels and sees no state (above 1 where classes are unequal), `variant`.
+    `details`: `layers` [layer + 1] compression (0: the input of the first layer), `bits` [layer +
+    1] code lengths (in the variant: bits and nats together, as its program has them),
+    `uniform_bits`, `blocks` (where each ends, in examples), `classes` and their `counts`,
+    `labels_only`: the compression of a code that counts labels and sees no state (above 1 where
+    classes are unequal), `variant`.
     """
     if variant not in VARIANTS:
         raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
     names, labels = np.unique([str(seen["label"]) for seen in observations], return_inverse=True)
     if len(names) < 2:
-        raise InvalidInput(f"a probe needs at least two labels, and there are {len(names)}: {', '.join(names)}")
+        raise InvalidInput(
+            f"a probe needs at least two labels, and there are {len(names)}: {', '.join(names)}"
+        )
     order = shuffled(
-        [str(seen["label"]).encode() + np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
+        [
+            str(seen["label"]).encode() + np.ascontiguousarray(seen["states"]).tobytes()
+            for seen in observations
+        ],
+        seed,
     )
-    states, sent = np.stack([observations[i]["states"] for i in order]).astype(np.float64), labels[order]
+    states, sent = (
+        np.stack([observations[i]["states"] for i in order]).astype(np.float64),
+        labels[order],
+    )
     ends = block_ends(len(sent)) if variant == "paper" else block_ends(len(sent), FRACTIONS)
-    costs = np.stack([_costs(states[:, layer], sent, len(names), ends, variant, seed) for layer in range(states.shape[1])], 1)
+    costs = np.stack(
+        [
+            _costs(states[:, layer], sent, len(names), ends, variant, seed)
+            for layer in range(states.shape[1])
+        ],
+        1,
+    )
     uniform = math.log2(len(names))
     per_example = np.empty(len(order))
     per_example[order] = uniform - costs[:, 1:].mean(1)
     layers = uniform / costs.mean(0)
     return Result.of(
-        SPEC if variant == "paper" else replace(SPEC, chance=uniform / math.log(len(names))), per_example, value=float(layers[1:].mean()),
+        SPEC if variant == "paper" else replace(SPEC, chance=uniform / math.log(len(names))),
+        per_example,
+        value=float(layers[1:].mean()),
         interval=interval_of(costs[:, 1:], lambda some: (uniform / some.mean(0)).mean(), seed=seed),
         details={
-            "layers": layers, "bits": costs.sum(0), "uniform_bits": uniform * len(sent), "blocks": ends, "classes": names.tolist(),
-            "counts": np.bincount(labels), "labels_only": uniform * len(sent) / label_bits(sent, len(names)), "variant": variant,
+            "layers": layers,
+            "bits": costs.sum(0),
+            "uniform_bits": uniform * len(sent),
+            "blocks": ends,
+            "classes": names.tolist(),
+            "counts": np.bincount(labels),
+            "labels_only": uniform * len(sent) / label_bits(sent, len(names)),
+            "variant": variant,
         },
-    )  # fmt: skip
+    )
 
 
-def _costs(states: np.ndarray, labels: np.ndarray, classes: int, ends: tuple[int, ...], variant: str, seed: int) -> np.ndarray:
+def _costs(
+    states: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    ends: tuple[int, ...],
+    variant: str,
+    seed: int,
+) -> np.ndarray:
     """[example]: what each label costs, for the states of one layer."""
     if variant == "mohebbi2023":
-        return released_costs(blockwise(states, labels, classes, ends, partial(released_fit, seed=seed))[0], labels, ends[0])
+        return released_costs(
+            blockwise(states, labels, classes, ends, partial(released_fit, seed=seed))[0],
+            labels,
+            ends[0],
+        )
     made = bits(blockwise(states, labels, classes, ends, logistic), labels)
     return mixed_bits(np.concatenate([made, np.full((1, len(labels)), math.log2(classes))]))
 
 
-def evaluate(cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0) -> Result:
+def evaluate(
+    cases: Iterable[Case], *, of: str = "target", variant: str = "paper", seed: int = 0
+) -> Result:
     """See `conclude`; `of`: the state of the target, or of its cue."""
     return conclude([observe(case, of=of) for case in cases], variant=variant, seed=seed)
 
 
 def agreement_with(
-    layers_of_compression: Sequence[float] | np.ndarray, layers_of_cue_alignment: Sequence[float] | np.ndarray
+    layers_of_compression: Sequence[float] | np.ndarray,
+    layers_of_cue_alignment: Sequence[float] | np.ndarray,
 ) -> float:
-    """Spearman's correlation across layers of compression and a measure's cue alignment (Mohebbi et al. 2023, table 2).
+    """Spearman's correlation across layers of compression and a measure's cue alignment (Mohebbi et
+    al. 2023, table 2).
 
     Where compression has one entry more, its first, of the input of the first layer, is left out.
     """
-    compression, alignment = (np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment))
+    compression, alignment = (
+        np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment)
+    )
     if len(compression) == len(alignment) + 1:
         compression = compression[1:]
     if len(compression) != len(alignment):
-        raise InvalidInput(f"{len(compression)} layers of compression beside {len(alignment)} of cue alignment")
+        raise InvalidInput(
+            f"{len(compression)} layers of compression beside {len(alignment)} of cue alignment"
+        )
     return spearman(compression, alignment)

@@ -1,13 +1,15 @@
 """Special-token rank: how relevant a measure holds the special tokens and punctuation to be.
 
-Ferrando et al. (2022), section 5 and figure 6: the sources of a text are put in the order of their relevance, and the places of [CLS],
-[SEP], comma and period are averaged. Here a place is (r - 1) / (n - 1), with r = 1 for the least relevant of n sources: 0 is least, 1 is
-most relevant, one half is chance for every length. Equal scores share their places. Special tokens are those of the tokenizer (whatever
-their names), except masks and unknown words.
+Ferrando et al. (2022), section 5 and figure 6: the sources of a text are put in the order of their
+relevance, and the places of [CLS], [SEP], comma and period are averaged. Here a place is (r - 1) /
+(n - 1), with r = 1 for the least relevant of n sources: 0 is least, 1 is most relevant, one half is
+chance for every length. Equal scores share their places. Special tokens are those of the tokenizer
+(whatever their names), except masks and unknown words.
 
-The value describes, it does not judge: the authors hold that these tokens say little, and that a measure which ranks them high is misled by
-attention that does nothing; but a model may well keep something in them. Their program (`variant="ferrando2022"`) divides r by n, takes the
-first token of each kind, and averages over tokens, not texts.
+The value describes, it does not judge: the authors hold that these tokens say little, and that a
+measure which ranks them high is misled by attention that does nothing; but a model may well keep
+something in them. Their program (`variant="ferrando2022"`) divides r by n, takes the first token of
+each kind, and averages over tokens, not texts.
 """
 
 from __future__ import annotations
@@ -19,19 +21,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._sources import special
-from mixlens.evaluations._statistics import interval_of, tied_ranks
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.sources import special
+from mixlens.evaluations.statistics import interval_of, tied_ranks
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 PUNCTUATION = (",", ".")
 VARIANTS = ("default", "ferrando2022")
 
 SPEC = Spec(
-    summary="place of special tokens, commas and periods in the order of relevance (0 least, 1 most relevant)",
-    citation='Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the Transformer", section 5, figure 6',
+    summary=(
+        "place of special tokens, commas and periods in the order of relevance (0 least, 1 most"
+        " relevant)"
+    ),
+    citation=(
+        'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
+        ' Transformer", section 5, figure 6'
+    ),
     direction="neither",
     kinds=("classification", "agreement", "text", "tagged"),
     chance=0.5,
@@ -61,12 +69,18 @@ def places_by_token(
     return found
 
 
-def observe(case: Case, measure: str, *, aggregate: str | int = "rollout", variant: str = "default") -> dict[str, Any]:
+def observe(
+    case: Case, measure: str, *, aggregate: str | int = "rollout", variant: str = "default"
+) -> dict[str, Any]:
     """`value`: the mean place in this text; `places`: by token."""
     labels = [_bare(label) for label in case.row.labels]
     mask = getattr(case.lens.tokenizer, "mask_token", None)
-    own = [label for label, mark in zip(labels, special(case), strict=True) if mark and label != mask]
-    places = places_by_token(case.target_row(measure, aggregate), labels, [*own, *PUNCTUATION], variant)
+    own = [
+        label for label, mark in zip(labels, special(case), strict=True) if mark and label != mask
+    ]
+    places = places_by_token(
+        case.target_row(measure, aggregate), labels, [*own, *PUNCTUATION], variant
+    )
     flat = [place for found in places.values() for place in found]
     return {"value": float(np.mean(flat)) if flat else math.nan, "places": places}
 
@@ -89,12 +103,29 @@ def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default"
     values = [seen["value"] for seen in observations]
     if variant != "ferrando2022" or not pooled:
         return Result.of(SPEC, values, details=details)
-    flat = [[place for places in seen["places"].values() for place in places] for seen in observations]
+    flat = [
+        [place for places in seen["places"].values() for place in places] for seen in observations
+    ]
     sums = np.array([[sum(places), len(places)] for places in flat], np.float64)
     interval = interval_of(sums, lambda drawn: drawn[:, 0].sum() / drawn[:, 1].sum())
-    return Result.of(SPEC, values, value=float(sums[:, 0].sum() / sums[:, 1].sum()), interval=interval, details=details)
+    return Result.of(
+        SPEC,
+        values,
+        value=float(sums[:, 0].sum() / sums[:, 1].sum()),
+        interval=interval,
+        details=details,
+    )
 
 
-def evaluate(cases: Iterable[Case], measure: str, *, aggregate: str | int = "rollout", variant: str = "default") -> Result:
+def evaluate(
+    cases: Iterable[Case],
+    measure: str,
+    *,
+    aggregate: str | int = "rollout",
+    variant: str = "default",
+) -> Result:
     """The mean over cases, and by token in the details."""
-    return conclude([observe(case, measure, aggregate=aggregate, variant=variant) for case in cases], variant=variant)
+    return conclude(
+        [observe(case, measure, aggregate=aggregate, variant=variant) for case in cases],
+        variant=variant,
+    )

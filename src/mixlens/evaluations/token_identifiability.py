@@ -1,14 +1,16 @@
 """Token identifiability: from how many hidden states can the input token be told again, by layer?
 
-Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those of `mixlens.identifiability.tokens`;
-the default is the `ridge` probe, a closed form that is not in the paper, for quick answers. Beside the rate by layer:
+Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those
+of `mixlens.identifiability.tokens`; the default is the `ridge` probe, a closed form that is not in
+the paper, for quick answers. Beside the rate by layer:
 
 * `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
 * `offset=k`: it is the token k places further on that is to be told (figures 14-17);
 * `single`: from the output of each layer back to its own input (figures 11-13).
 
-Sentences are split, never tokens: 70 / 15 / 15 % for training, for stopping and for the test with `folds=1`; with more folds every sentence
-is tested once, and 15 of 85 parts of the others are kept apart for stopping.
+Sentences are split, never tokens: 70 / 15 / 15 % for training, for stopping and for the test with
+`folds=1`; with more folds every sentence is tested once, and 15 of 85 parts of the others are kept
+apart for stopping.
 """
 
 from __future__ import annotations
@@ -20,17 +22,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._states import hidden_states, shuffled
-from mixlens.evaluations._statistics import interval_of
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.states import hidden_states, shuffled
+from mixlens.evaluations.statistics import interval_of
 from mixlens.identifiability.tokens import Pairs, Probe, Training, fitted, identified
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 SPEC = Spec(
     summary="share of tokens whose input can be told from their last hidden state",
-    citation='Brunner et al. (2020), "On Identifiability in Transformers", section 4 and appendix B',
+    citation=(
+        'Brunner et al. (2020), "On Identifiability in Transformers", section 4 and appendix B'
+    ),
     direction="neither",
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
@@ -41,8 +45,12 @@ Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of the sentences for training, for stopping, for the test."""
 
 
-def observe(case: Case, *, site: str | None = None, layers: Sequence[int] | None = None) -> dict[str, np.ndarray]:
-    """`states` [layer + 1, token, d_model], 0 being the input; `layers` keeps some (0 is always among them), and `layer` tells which."""
+def observe(
+    case: Case, *, site: str | None = None, layers: Sequence[int] | None = None
+) -> dict[str, np.ndarray]:
+    """`states` [layer + 1, token, d_model], 0 being the input; `layers` keeps some (0 is always
+    among them), and `layer` tells which.
+    """
     kept = None if layers is None else sorted({0, *layers})
     states = hidden_states(case, site, kept)
     return {"states": states, "layer": np.arange(len(states)) if kept is None else np.array(kept)}
@@ -51,18 +59,23 @@ def observe(case: Case, *, site: str | None = None, layers: Sequence[int] | None
 def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
     """How `count` shuffled sentences are parted; `share` of the training sentences are used."""
     if folds < 1 or not 0 < share <= 1:
-        raise InvalidInput(f"folds={folds}, share={share}: at least one fold and a share in (0, 1] are needed")
+        raise InvalidInput(
+            f"folds={folds}, share={share}: at least one fold and a share in (0, 1] are needed"
+        )
     every, found = np.arange(count), []
     tests = [every[-max(1, round(0.15 * count)) :]] if folds == 1 else np.array_split(every, folds)
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
-            f"{count} texts cannot be split for {folds} folds: each fold needs one to train on, one to stop by and one to test"
+            f"{count} texts cannot be split for {folds} folds: each fold needs one to train on, one"
+            " to stop by and one to test"
         )
     for test in tests:
         others = np.setdiff1d(every, test)
         apart = max(1, round(len(others) * 15 / 85))
         train = others[: len(others) - apart]
-        found.append((train[: max(1, round(share * len(train)))], others[len(others) - apart :], test))
+        found.append(
+            (train[: max(1, round(share * len(train)))], others[len(others) - apart :], test)
+        )
     return found
 
 
@@ -86,7 +99,9 @@ class _Task:
     def places(self, sentence: np.ndarray) -> np.ndarray:
         """The tokens that have one at the offset."""
         count = sentence.shape[1]
-        return np.arange(max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset)))
+        return np.arange(
+            max(0, -self.offset), max(0, -self.offset, min(count, count - self.offset))
+        )
 
     @property
     def counts(self) -> np.ndarray:
@@ -96,7 +111,9 @@ class _Task:
     def pairs(self, numbers: np.ndarray, layer: int) -> Pairs:
         chosen = [(self.sentences[i], self.places(self.sentences[i])) for i in numbers]
         states = np.concatenate([sentence[layer, places] for sentence, places in chosen])
-        inputs = np.concatenate([self.candidates(sentence, layer)[places + self.offset] for sentence, places in chosen])
+        inputs = np.concatenate(
+            [self.candidates(sentence, layer)[places + self.offset] for sentence, places in chosen]
+        )
         return Pairs(states, inputs)
 
     def hits(self, number: int, layer: int, probe: Probe) -> float:
@@ -105,7 +122,11 @@ class _Task:
         places, candidates = self.places(sentence), self.candidates(sentence, layer)
         if not len(places):
             return 0.0
-        return float(identified(probe(sentence[layer, places]), candidates, places + self.offset, self.metric).sum())
+        return float(
+            identified(
+                probe(sentence[layer, places]), candidates, places + self.offset, self.metric
+            ).sum()
+        )
 
 
 @dataclass(frozen=True)
@@ -118,20 +139,31 @@ class _Found:
     passes: np.ndarray  # [fold, layer]
 
 
-def _measured(task: _Task, parts: Sequence[Split], probe: str, training: Training, across: bool) -> _Found:
+def _measured(
+    task: _Task, parts: Sequence[Split], probe: str, training: Training, across: bool
+) -> _Found:
     layers, counts = list(task.layers), task.counts
     test = np.full((len(layers), len(counts)), np.nan)
     train, cross = np.zeros((len(layers), 2)), np.zeros((len(layers), len(layers)))
     passes = np.zeros((len(parts), len(layers)))
     for fold, (known, apart, asked) in enumerate(parts):
         if probe != "naive" and not (counts[known].any() and counts[apart].any()):
-            raise InvalidInput(f"no text to train on has a token with another at offset {task.offset}")
+            raise InvalidInput(
+                f"no text to train on has a token with another at offset {task.offset}"
+            )
         for row, layer in enumerate(layers):
-            made, passes[fold, row] = fitted(probe, task.pairs(known, layer), task.pairs(apart, layer), task.metric, training)
+            made, passes[fold, row] = fitted(
+                probe, task.pairs(known, layer), task.pairs(apart, layer), task.metric, training
+            )
             test[row, asked] = [task.hits(number, layer, made) for number in asked]
-            train[row] += sum(task.hits(number, layer, made) for number in known), counts[known].sum()
+            train[row] += (
+                sum(task.hits(number, layer, made) for number in known),
+                counts[known].sum(),
+            )
             if across:
-                cross[row] += [sum(task.hits(number, other, made) for number in asked) for other in layers]
+                cross[row] += [
+                    sum(task.hits(number, other, made) for number in asked) for other in layers
+                ]
     return _Found(test, train[:, 0] / np.where(train[:, 1] > 0, train[:, 1], np.nan), cross, passes)
 
 
@@ -148,27 +180,45 @@ def conclude(
     seed: int = 0,
     training: Training | None = None,
 ) -> Result:
-    """The share of tokens that are told in the last layer; per example that of each text (NaN where it was not tested).
+    """The share of tokens that are told in the last layer; per example that of each text (NaN where
+    it was not tested).
 
-    `probe`: ridge, naive, linear or mlp; `metric`: cosine or l2; `share` of the training sentences is used (figure 7); `training`: how
-    linear and mlp are trained, and on which device. `details`: `layers` [layer] rates, `layer` their numbers (0: the input itself),
-    `train_layers` [layer] rates on the training sentences, `cross` [layer of training, layer of test] with `across`, `chance` (mean of one
-    over the tokens of a sentence), `tokens` tested, `passes` [layer] over the data (mean over folds; trained probes), `probe`, `metric`,
-    `offset`, `folds`.
+    `probe`: ridge, naive, linear or mlp; `metric`: cosine or l2; `share` of the training sentences
+    is used (figure 7); `training`: how linear and mlp are trained, and on which device. `details`:
+    `layers` [layer] rates, `layer` their numbers (0: the input itself), `train_layers` [layer]
+    rates on the training sentences, `cross` [layer of training, layer of test] with `across`,
+    `chance` (mean of one over the tokens of a sentence), `tokens` tested, `passes` [layer] over the
+    data (mean over folds; trained probes), `probe`, `metric`, `offset`, `folds`.
     """
     _require_contents(observations, single, across)
-    order = shuffled([np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed)
+    order = shuffled(
+        [np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
+    )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)
-    found = _measured(task, splits(len(order), folds, share), probe, training or Training(seed=seed), across)
-    hits, counts, sizes = found.test, task.counts, np.array([sentence.shape[1] for sentence in task.sentences])
+    found = _measured(
+        task, splits(len(order), folds, share), probe, training or Training(seed=seed), across
+    )
+    hits, counts, sizes = (
+        found.test,
+        task.counts,
+        np.array([sentence.shape[1] for sentence in task.sentences]),
+    )
     tested = ~np.isnan(hits[-1])
     total = counts[tested].sum() or np.nan
     layers = hits[:, tested].sum(1) / total
     details = {
-        "layers": layers, "layer": np.asarray(observations[0]["layer"])[list(task.layers)], "train_layers": found.train,
-        "chance": float((counts / sizes)[tested].sum() / total), "tokens": int(counts[tested].sum()), "passes": found.passes.mean(0),
-        "probe": probe, "metric": metric, "offset": offset, "folds": folds, **({"cross": found.cross / total} if across else {}),
-    }  # fmt: skip
+        "layers": layers,
+        "layer": np.asarray(observations[0]["layer"])[list(task.layers)],
+        "train_layers": found.train,
+        "chance": float((counts / sizes)[tested].sum() / total),
+        "tokens": int(counts[tested].sum()),
+        "passes": found.passes.mean(0),
+        "probe": probe,
+        "metric": metric,
+        "offset": offset,
+        "folds": folds,
+        **({"cross": found.cross / total} if across else {}),
+    }
     per_example = np.empty(len(order))
     per_example[order] = hits[-1] / np.where(counts > 0, counts, np.nan)
     pairs = np.stack([hits[-1], counts], 1)[tested & (counts > 0)]
@@ -180,11 +230,23 @@ def _require_contents(observations: Sequence[dict[str, Any]], single: bool, acro
     if not len(observations):
         raise InvalidInput("there is no text to identify tokens in")
     if single and across:
-        raise InvalidInput("single layers have inputs of their own: choose single or across, not both")
-    if single and not np.array_equal(observations[0]["layer"], np.arange(len(observations[0]["layer"]))):
-        raise InvalidInput("from each layer to its input needs all layers: observe without `layers`")
+        raise InvalidInput(
+            "single layers have inputs of their own: choose single or across, not both"
+        )
+    if single and not np.array_equal(
+        observations[0]["layer"], np.arange(len(observations[0]["layer"]))
+    ):
+        raise InvalidInput(
+            "from each layer to its input needs all layers: observe without `layers`"
+        )
 
 
-def evaluate(cases: Iterable[Case], *, site: str | None = None, layers: Sequence[int] | None = None, **options: Any) -> Result:
+def evaluate(
+    cases: Iterable[Case],
+    *,
+    site: str | None = None,
+    layers: Sequence[int] | None = None,
+    **options: Any,
+) -> Result:
     """See `observe` and `conclude`, whose options are taken."""
     return conclude([observe(case, site=site, layers=layers) for case in cases], **options)

@@ -1,20 +1,27 @@
-"""Word alignment: do a measure's cross-attention maps point from each word of a translation to the word that it translates?
+"""Word alignment: do a measure's cross-attention maps point from each word of a translation to the
+word that it translates?
 
-Kobayashi et al. (2020), section 5. The model is fed the gold translation. Scores of a source word are the sum over its pieces, of a target
-word the mean over its pieces; every target word is linked to the source word with the largest score, and the links are compared with those
-that people made, by the alignment error rate over the whole corpus (Och & Ney 2003):
+Kobayashi et al. (2020), section 5. The model is fed the gold translation. Scores of a source word
+are the sum over its pieces, of a target word the mean over its pieces; every target word is linked
+to the source word with the largest score, and the links are compared with those that people made,
+by the alignment error rate over the whole corpus (Och & Ney 2003):
 
-    AER = 1 - (|A and S| + |A and P|) / (|A| + |S|),    A the links found, S the sure and P the possible gold links (S among them).
+    AER = 1 - (|A and S| + |A and P|) / (|A| + |S|),    A the links found, S the sure and P the
+    possible gold links (S among them).
 
-* `setting`: "AWI" reads the row of the step that consumes the target word (alignment with input), "AWO" of the step that produces it
-  (alignment with output).
-* `eos`: the end mark of the source (like any special token there) often takes the largest score. "drop" leaves such a target word without
-  a link, as the paper does; "exclude" keeps special tokens out of the choice.
-* `layer`: a number counted from 0, or "best", the layer with the lowest AER on these very sentences. That choice flatters, and the interval
-  does not account for it. `details["held_out_aer"]` does without: each half of the sentences is read in the layer that is best on the other.
+* `setting`: "AWI" reads the row of the step that consumes the target word (alignment with input),
+  "AWO" of the step that produces it (alignment with output).
+* `eos`: the end mark of the source (like any special token there) often takes the largest score.
+  "drop" leaves such a target word without a link, as the paper does; "exclude" keeps special tokens
+  out of the choice.
+* `layer`: a number counted from 0, or "best", the layer with the lowest AER on these very
+  sentences. That choice flatters, and the interval does not account for it.
+  `details["held_out_aer"]` does without: each half of the sentences is read in the layer that is
+  best on the other.
 
-Sizes are compared where scores have signs. A row without any score (ALTI has such) gives no link. A measure that explains outputs (gradients,
-erasure) is asked for every piece of the translation in turn and has a single layer.
+Sizes are compared where scores have signs. A row without any score (ALTI has such) gives no link. A
+measure that explains outputs (gradients, erasure) is asked for every piece of the translation in
+turn and has a single layer.
 """
 
 from __future__ import annotations
@@ -28,13 +35,13 @@ import numpy as np
 
 from mixlens.corpus.examples import Aligned
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._interface import Result, Spec
-from mixlens.evaluations._parallel import Range, WordInputs, word_inputs
-from mixlens.evaluations._statistics import interval_of
+from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.parallel import Range, WordInputs, word_inputs
+from mixlens.evaluations.statistics import interval_of
 from mixlens.measures import measures
 
 if TYPE_CHECKING:
-    from mixlens.evaluations._case import Case
+    from mixlens.evaluations.case import Case
 
 SETTINGS = ("AWI", "AWO")
 EOS = ("drop", "exclude")
@@ -43,21 +50,34 @@ COUNTS = ("links", "in_sure", "in_possible", "sure")
 
 Link = tuple[int, int]
 
-_INPUTS: WeakKeyDictionary[Case, WordInputs] = WeakKeyDictionary()  # a case is read in several settings
+_INPUTS: WeakKeyDictionary[Case, WordInputs] = (
+    WeakKeyDictionary()
+)  # a case is read in several settings
 
 SPEC = Spec(
-    summary="how far the words that a measure links across languages differ from gold alignments (alignment error rate)",
-    citation='Kobayashi et al. (2020), "Attention is Not Only a Weight", section 5; Och & Ney (2003) for the error rate',
+    summary=(
+        "how far the words that a measure links across languages differ from gold alignments"
+        " (alignment error rate)"
+    ),
+    citation=(
+        'Kobayashi et al. (2020), "Attention is Not Only a Weight", section 5; Och & Ney (2003) for'
+        " the error rate"
+    ),
     direction="lower",
     kinds=("alignment",),
 )
 
 
-# ----------------------------------------------------------------------------------------------------- metrics
+# ------------------------------------------------------------------------------------------ metrics
 
 
-def link_counts(links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]) -> tuple[int, int, int, int]:
-    """What the error rate is made of, in the order of `COUNTS`. Possible links include the sure ones, said or not."""
+def link_counts(
+    links: frozenset[Link], sure: frozenset[Link], possible: frozenset[Link]
+) -> tuple[int, int, int, int]:
+    """What the error rate is made of, in the order of `COUNTS`.
+
+    Possible links include the sure ones, said or not.
+    """
     return len(links), len(links & sure), len(links & (possible | sure)), len(sure)
 
 
@@ -83,11 +103,15 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     return found
 
 
-# -------------------------------------------------------------------------------------------------- alignments
+# --------------------------------------------------------------------------------------- alignments
 
 
-def soft_alignment(case: Case, measure: str, *, setting: str = "AWI") -> tuple[np.ndarray, np.ndarray]:
-    """Scores between words: [layer, target word, source word], and those of special tokens [layer, target word, special token]."""
+def soft_alignment(
+    case: Case, measure: str, *, setting: str = "AWI"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores between words: [layer, target word, source word], and those of special tokens [layer,
+    target word, special token].
+    """
     if setting not in SETTINGS:
         raise InvalidInput(f"setting={setting!r}: choose AWI or AWO")
     if case not in _INPUTS:
@@ -103,8 +127,12 @@ def soft_alignment(case: Case, measure: str, *, setting: str = "AWI") -> tuple[n
     return by_word @ columns.T, by_word[..., columns.sum(0) == 0]
 
 
-def hard_alignments(words: np.ndarray, special: np.ndarray, *, eos: str = "drop") -> list[frozenset[Link]]:
-    """For each layer the links (source, target): every target word to its largest source word; no link by the rules above."""
+def hard_alignments(
+    words: np.ndarray, special: np.ndarray, *, eos: str = "drop"
+) -> list[frozenset[Link]]:
+    """For each layer the links (source, target): every target word to its largest source word; no
+    link by the rules above.
+    """
     if eos not in EOS:
         raise InvalidInput(f"eos={eos!r}: choose drop or exclude")
     best, size = words.argmax(-1), words.max(-1)
@@ -119,7 +147,9 @@ def hard_alignments(words: np.ndarray, special: np.ndarray, *, eos: str = "drop"
 
 def _aligned(case: Case) -> Aligned:
     if not isinstance(case.example, Aligned):
-        raise InvalidInput(f"word alignment needs pairs with gold alignments, not {case.example.kind} examples")
+        raise InvalidInput(
+            f"word alignment needs pairs with gold alignments, not {case.example.kind} examples"
+        )
     return case.example
 
 
@@ -128,7 +158,10 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
     if measure not in _explaining():
         return case.maps(measure).scores
     encoder = case.recording.structure.stacks[0].name
-    rows = [case.maps(measure, site=encoder, position=row, word=token).scores[:, 0] for row, token in enumerate(inputs.produced)]
+    rows = [
+        case.maps(measure, site=encoder, position=row, word=token).scores[:, 0]
+        for row, token in enumerate(inputs.produced)
+    ]
     return np.stack(rows, 1)
 
 
@@ -143,7 +176,7 @@ def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:
     return np.array([(first <= tokens) & (tokens < stop) for first, stop in ranges], np.float64)
 
 
-# -------------------------------------------------------------------------------------------------- evaluation
+# --------------------------------------------------------------------------------------- evaluation
 
 
 def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop") -> dict[str, Any]:
@@ -154,7 +187,9 @@ def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop"
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:
-    """AER in one layer; `details` has AER, precision and recall of each, their mean, the best layer and what it gives held out."""
+    """AER in one layer; `details` has AER, precision and recall of each, their mean, the best layer
+    and what it gives held out.
+    """
     if not observations:
         raise InvalidInput("there is no sentence pair")
     counts = np.array([seen["counts"] for seen in observations], np.float64)  # sentence, layer, 4
@@ -162,10 +197,15 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
     rates = error_rate(total)
     chosen = _layer(rates, layer)
     details = {
-        "layer": chosen, "layer_chosen": "on the same sentences" if layer == "best" else "given",
-        "aer": rates, "precision": precision(total), "recall": recall(total),
-        "best_layer": _layer(rates, "best"), "mean_aer": float(rates.mean()), "held_out_aer": _held_out(counts),
-    }  # fmt: skip
+        "layer": chosen,
+        "layer_chosen": "on the same sentences" if layer == "best" else "given",
+        "aer": rates,
+        "precision": precision(total),
+        "recall": recall(total),
+        "best_layer": _layer(rates, "best"),
+        "mean_aer": float(rates.mean()),
+        "held_out_aer": _held_out(counts),
+    }
     return Result.of(
         SPEC,
         error_rate(counts[:, chosen]),
@@ -195,7 +235,17 @@ def _held_out(counts: np.ndarray) -> float:
 
 
 def evaluate(
-    cases: Iterable[Case], measure: str, *, setting: str = "AWI", eos: str = "drop", layer: int | str = "best"
+    cases: Iterable[Case],
+    measure: str,
+    *,
+    setting: str = "AWI",
+    eos: str = "drop",
+    layer: int | str = "best",
 ) -> Result:
-    """The alignment error rate of a corpus; `details` has it by layer. The interval is a bootstrap over sentences of the ratio of sums."""
-    return conclude([observe(case, measure, setting=setting, eos=eos) for case in cases], layer=layer)
+    """The alignment error rate of a corpus; `details` has it by layer.
+
+    The interval is a bootstrap over sentences of the ratio of sums.
+    """
+    return conclude(
+        [observe(case, measure, setting=setting, eos=eos) for case in cases], layer=layer
+    )

@@ -1,36 +1,49 @@
-"""Experiments: a file in this folder is a figure or table of a paper. `experiments()` lists them, `reproduce(...)` runs one.
+"""Experiments: a file in this folder is a figure or table of a paper.
 
-An experiment file is named `paper_id.py` (`brunner2020_fig3a.py` is `brunner2020/fig3a`) and holds nothing but the protocol:
+`experiments()` lists them, `reproduce(...)` runs one.
+
+An experiment file (`brunner2020/fig3a.py`) holds nothing but the protocol:
 
 * `SPEC`, a `Spec`: what it shows, what the paper found, the paper's data, models and numbers;
-* `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and which of its statements hold here.
+* `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and
+  which of its statements hold here.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 import re
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.experiments._interface import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.registry import entries
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
-    from mixlens.experiments._reproduce import Reproduced
+    from mixlens.experiments.reproduction import Reproduced
     from mixlens.lens import Lens
 
-__all__ = ["Finding", "Outcome", "Setting", "Spec", "experiments", "module", "names", "papers", "reproduce", "resolved"]
+__all__ = [
+    "Finding",
+    "Outcome",
+    "Setting",
+    "Spec",
+    "experiments",
+    "module",
+    "names",
+    "papers",
+    "reproduce",
+    "resolved",
+]
 
 
 @functools.cache
 def names() -> tuple[str, ...]:
     """Names of all experiments, without importing them: paper/id."""
-    files = (info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    return tuple(sorted((name.replace("_", "/", 1) for name in files), key=_order))
+    return tuple(sorted(entries(__path__), key=_order))
 
 
 def _order(name: str) -> tuple[object, ...]:
@@ -39,7 +52,10 @@ def _order(name: str) -> tuple[object, ...]:
     return (
         paper,
         part.startswith("app"),
-        tuple((not piece.isdigit(), int(piece) if piece.isdigit() else piece) for piece in re.split(r"(\d+)", part)),
+        tuple(
+            (not piece.isdigit(), int(piece) if piece.isdigit() else piece)
+            for piece in re.split(r"(\d+)", part)
+        ),
     )
 
 
@@ -48,7 +64,7 @@ def papers() -> tuple[str, ...]:
 
 
 def module(name: str) -> ModuleType:
-    return importlib.import_module(f"{__name__}.{resolved(name).replace('/', '_', 1)}")
+    return importlib.import_module(f"{__name__}.{resolved(name).replace('/', '.', 1)}")
 
 
 def experiments() -> dict[str, Spec]:
@@ -57,7 +73,9 @@ def experiments() -> dict[str, Spec]:
 
 
 def resolved(name: str) -> str:
-    """The experiment that gives a figure or table: `brunner2020/fig8` is part of `brunner2020/fig2b`."""
+    """The experiment that gives a figure or table: `brunner2020/fig8` is part of
+    `brunner2020/fig2b`.
+    """
     if name in names():
         return name
     paper, _, part = name.partition("/")
@@ -68,12 +86,15 @@ def resolved(name: str) -> str:
             return other
     known = [other.split("/")[1] for other in names() if other.startswith(f"{paper}/")]
     raise InvalidInput(
-        f"{paper} has no experiment {part!r}; choose one of: {', '.join(known)} (mixlens reproduce --list shows all)"
+        f"{paper} has no experiment {part!r}; choose one of: {', '.join(known)} (mixlens reproduce"
+        " --list shows all)"
     )
 
 
 def reproduce(name: str, lens: Lens, dataset: Dataset | None = None, **options: Any) -> Reproduced:
-    """Runs one experiment (`paper/id`); see `mixlens.experiments._reproduce.reproduce` for the options."""
-    from mixlens.experiments._reproduce import reproduce as run
+    """Runs one experiment (`paper/id`); see `mixlens.experiments.reproduction.reproduce` for the
+    options.
+    """
+    from mixlens.experiments.reproduction import reproduce as run
 
     return run(name, lens, dataset, **options)

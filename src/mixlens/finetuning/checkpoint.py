@@ -1,4 +1,5 @@
-"""The state after an epoch in one file: weights and optimizer as safetensors, the rest as JSON in its header. Nothing in it is executed.
+"""The state after an epoch in one file: weights and optimizer as safetensors, the rest as JSON in
+its header. Nothing in it is executed.
 
 The file is replaced in one step, so that a kill leaves the last whole one.
 """
@@ -43,7 +44,8 @@ def resume(training: Training, folder: Path, run: str) -> bool:
     arrays, content = storage.read(folder / NAME, _KIND)
     if content["run"] != run:
         raise InvalidInput(
-            f"{folder} holds the checkpoint of another run (other data, model or settings): give another folder, or remove {NAME}"
+            f"{folder} holds the checkpoint of another run (other data, model or settings): give"
+            f" another folder, or remove {NAME}"
         )
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "best": {}}
     for name, array in arrays.items():
@@ -51,18 +53,32 @@ def resume(training: Training, folder: Path, run: str) -> bool:
         parts[part][rest] = torch.from_numpy(array)
     training.model.load_state_dict(parts["model"])
     for name, parameter in training.model.named_parameters():
-        found = {key.removeprefix(f"{name}/"): value for key, value in parts["optimizer"].items() if key.startswith(f"{name}/")}
+        found = {
+            key.removeprefix(f"{name}/"): value
+            for key, value in parts["optimizer"].items()
+            if key.startswith(f"{name}/")
+        }
         if found:  # the step count stays on the CPU, the moments go where the weights are
-            training.optimizer.state[parameter] = {k: v if v.dim() == 0 else v.to(parameter.device) for k, v in found.items()}
+            training.optimizer.state[parameter] = {
+                k: v if v.dim() == 0 else v.to(parameter.device) for k, v in found.items()
+            }
     training.best = parts["best"] or None
     training.history = content["history"]
     return True
 
 
-def fingerprint(model: Any, items: Sequence[Item], held_out: Sequence[Item], settings: Settings) -> str:
+def fingerprint(
+    model: Any, items: Sequence[Item], held_out: Sequence[Item], settings: Settings
+) -> str:
     """The same for two runs exactly where their model, examples and settings are."""
     weights = 0
     for name, value in sorted(model.state_dict().items()):
-        weights = zlib.crc32(value.detach().cpu().numpy().tobytes(), zlib.crc32(name.encode(), weights))
-    about = [asdict(settings), weights, [[asdict(item) for item in part] for part in (items, held_out)]]
+        weights = zlib.crc32(
+            value.detach().cpu().numpy().tobytes(), zlib.crc32(name.encode(), weights)
+        )
+    about = [
+        asdict(settings),
+        weights,
+        [[asdict(item) for item in part] for part in (items, held_out)],
+    ]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()

@@ -1,11 +1,15 @@
-"""Classification of texts and pairs of texts (SST-2, CoLA, MRPC …): a new head on a pretrained model, all weights trained.
+"""Classification of texts and pairs of texts (SST-2, CoLA, MRPC …): a new head on a pretrained
+model, all weights trained.
 
-Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3: batch 32, learning rate 2e-5 (of 5e-5,
-3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay 0.01, linear warm-up over a tenth of the steps, linear decay and gradients
-clipped at norm 1 are those of its program. The rates are for models of BERT's size; small ones need a higher rate or more epochs.
+Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3:
+batch 32, learning rate 2e-5 (of 5e-5, 3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay
+0.01, linear warm-up over a tenth of the steps, linear decay and gradients clipped at norm 1 are
+those of its program. The rates are for models of BERT's size; small ones need a higher rate or more
+epochs.
 
-The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture has one can be given, also as a masked or
-causal language model or without a head. What the new model shares with the given one is taken over, the rest is drawn by seed.
+The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture
+has one can be given, also as a masked or causal language model or without a head. What the new
+model shares with the given one is taken over, the rest is drawn by seed.
 """
 
 from __future__ import annotations
@@ -41,10 +45,12 @@ def classifier_finetuned(
     held_out_source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """A classifier trained on labelled examples, with accuracy and Matthews correlation on `held_out` (default: a tenth of each class).
+    """A classifier trained on labelled examples, with accuracy and Matthews correlation on
+    `held_out` (default: a tenth of each class).
 
-    With `out`, the model is saved there, and a run that was killed goes on from its last epoch. The sources are noted in the report. The
-    given model is not changed; `in_place` trains a given classifier itself, where its classes are those of the data.
+    With `out`, the model is saved there, and a run that was killed goes on from its last epoch. The
+    sources are noted in the report. The given model is not changed; `in_place` trains a given
+    classifier itself, where its classes are those of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -59,7 +65,10 @@ def classifier_finetuned(
     tokenizer = _padding_tokenizer(lens.tokenizer, model)
     longest = min(settings.longest, most_tokens(model, tokenizer))
     cut: list[str] = []
-    items, judged = ([_item(model, tokenizer, example, labels, longest, cut) for example in part] for part in (first, second))
+    items, judged = (
+        [_item(model, tokenizer, example, labels, longest, cut) for example in part]
+        for part in (first, second)
+    )
     about = {
         "source": source,
         "held_out_source": held_out_source,
@@ -70,7 +79,17 @@ def classifier_finetuned(
         "new_parts": fresh,
     }
     task = Task(lambda logits, _: logits, tokenizer.pad_token_id)
-    return finetuned("classification", model, tokenizer, (items, judged), task, settings, correlations, about, out)
+    return finetuned(
+        "classification",
+        model,
+        tokenizer,
+        (items, judged),
+        task,
+        settings,
+        correlations,
+        about,
+        out,
+    )
 
 
 def labelled(examples: Sequence[Example]) -> list[Labelled]:
@@ -79,14 +98,21 @@ def labelled(examples: Sequence[Example]) -> list[Labelled]:
         raise InvalidInput("there is no example to learn from")
     for example in examples:
         if not isinstance(example, Labelled):
-            raise InvalidInput(f"classification learns from texts with a class, and {example.name} is of the kind {example.kind}")
+            raise InvalidInput(
+                f"classification learns from texts with a class, and {example.name} is of the kind"
+                f" {example.kind}"
+            )
     return [example for example in examples if isinstance(example, Labelled)]
 
 
 def label_order(examples: Sequence[Labelled]) -> list[str]:
-    """The classes: numbers by size, then words by alphabet; the order of the examples does not matter."""
+    """The classes: numbers by size, then words by alphabet; the order of the examples does not
+    matter.
+    """
     labels = {example.label for example in examples}
-    found = sorted(labels, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
+    found = sorted(
+        labels, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label)
+    )
     if len(found) < 2:
         raise InvalidInput(f"two classes at least are needed, and every example is {found[0]!r}")
     return found
@@ -96,7 +122,8 @@ def _require_known(labels: Sequence[str], held_out: Sequence[Labelled]) -> None:
     for example in held_out:
         if example.label not in labels:
             raise InvalidInput(
-                f"{example.name} has the class {example.label!r}, which is not learned; there are: {', '.join(labels)}"
+                f"{example.name} has the class {example.label!r}, which is not learned; there are:"
+                f" {', '.join(labels)}"
             )
 
 
@@ -104,23 +131,31 @@ def _shared_texts(first: Sequence[Labelled], second: Sequence[Labelled]) -> int:
     seen = {(example.text, example.pair) for example in first}
     count = sum((example.text, example.pair) in seen for example in second)
     if count:
-        log(f"{count} of the {len(second)} held-out texts are also trained on: the scores below flatter the model")
+        log(
+            f"{count} of the {len(second)} held-out texts are also trained on: the scores below"
+            " flatter the model"
+        )
     return count
 
 
-# -------------------------------------------------------------------------------------------------- the model
+# ---------------------------------------------------------------------------------------- the model
 
 
-def classifier(lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False) -> tuple[Any, list[str]]:
+def classifier(
+    lens: Lens, labels: Sequence[str], settings: Settings, in_place: bool = False
+) -> tuple[Any, list[str]]:
     """The model with a head for these classes, and the names of its parts that are new."""
     given: Any = lens.model
     names = dict(enumerate(labels))
-    same = "ForSequenceClassification" in type(given).__name__ and dict(given.config.id2label) == names
+    same = (
+        "ForSequenceClassification" in type(given).__name__ and dict(given.config.id2label) == names
+    )
     if same:
         return working_copy(given, settings, in_place), []
     if in_place:
         raise InvalidInput(
-            "in_place=True needs a classifier with these classes; this model gets a new head, which is a new model"
+            "in_place=True needs a classifier with these classes; this model gets a new head, which"
+            " is a new model"
         )
     config = copy.deepcopy(given.config)
     config.id2label, config.label2id = names, {label: number for number, label in names.items()}
@@ -131,7 +166,9 @@ def classifier(lens: Lens, labels: Sequence[str], settings: Settings, in_place: 
         try:
             model = head.from_config(config, dtype=torch.float32)
         except ValueError as error:
-            raise InvalidInput(f"transformers has no text classifier of the kind {config.model_type!r}") from error
+            raise InvalidInput(
+                f"transformers has no text classifier of the kind {config.model_type!r}"
+            ) from error
     fresh = _take_over(model, given)
     return working_copy(model.to(given.device), settings, True), fresh
 
@@ -143,14 +180,19 @@ def _take_over(model: Any, given: Any) -> list[str]:
     numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
     if numbered or different:
         raise InvalidInput(
-            f"the layers of {type(given).__name__} are not those of {type(model).__name__}: {', '.join((numbered + different)[:3])} …"
+            f"the layers of {type(given).__name__} are not those of {type(model).__name__}:"
+            f" {', '.join((numbered + different)[:3])} …"
         )
     own = {f"{model.base_model_prefix}.{name}" for name in theirs}
-    return sorted({name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in own})
+    return sorted(
+        {name.rpartition(".")[0] for name, _ in model.named_parameters() if name not in own}
+    )
 
 
 def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
-    """A tokenizer that pads, in agreement with the model, which reads the class off the last token that is not padding."""
+    """A tokenizer that pads, in agreement with the model, which reads the class off the last token
+    that is not padding.
+    """
     if tokenizer is None:
         raise MissingTokenizer("fine-tuning reads texts: use Lens(model, tokenizer)")
     if tokenizer.pad_token_id is None:
@@ -162,7 +204,14 @@ def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
     return tokenizer
 
 
-def _item(model: Any, tokenizer: Any, example: Labelled, labels: Sequence[str], longest: int, cut: list[str]) -> Item:
+def _item(
+    model: Any,
+    tokenizer: Any,
+    example: Labelled,
+    labels: Sequence[str],
+    longest: int,
+    cut: list[str],
+) -> Item:
     text = example.text if example.pair is None else (example.text, example.pair)
     inputs = token_inputs(model, tokenizer, text)
     if len(inputs["input_ids"]) > longest:
@@ -171,17 +220,23 @@ def _item(model: Any, tokenizer: Any, example: Labelled, labels: Sequence[str], 
     return Item(example.name, inputs, labels.index(example.label), example.group)
 
 
-# ------------------------------------------------------------------------------------------------------ scores
+# ------------------------------------------------------------------------------------------- scores
 
 
 def correlations(items: Sequence[Item], scores: Scores) -> dict[str, Any]:
     """Accuracy and Matthews correlation."""
     answers = [item.answer for item in items]
-    return {"accuracy": scores.accuracy(items), "matthews": matthews(answers, scores.chosen), "loss": scores.loss}
+    return {
+        "accuracy": scores.accuracy(items),
+        "matthews": matthews(answers, scores.chosen),
+        "loss": scores.loss,
+    }
 
 
 def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
-    """Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two K-category assignments"); 0 where undefined."""
+    """Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two K-category
+    assignments"); 0 where undefined.
+    """
     size = max(*answers, *chosen) + 1
     table = np.zeros((size, size))
     np.add.at(table, (np.asarray(answers), np.asarray(chosen)), 1)

@@ -1,7 +1,9 @@
-"""The training loop that every kind of fine-tuning shares: AdamW with linear warm-up and decay on the cross-entropy of a choice.
+"""The training loop that every kind of fine-tuning shares: AdamW with linear warm-up and decay on
+the cross-entropy of a choice.
 
-Everything random in an epoch (the order of the examples, dropout) follows from the seed and the epoch's number alone. On a CPU the same seed
-therefore gives the same weights, and a run that was killed goes on from its last whole epoch as if nothing had happened.
+Everything random in an epoch (the order of the examples, dropout) follows from the seed and the
+epoch's number alone. On a CPU the same seed therefore gives the same weights, and a run that was
+killed goes on from its last whole epoch as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -28,9 +30,13 @@ _POOL = 16  # batches whose examples are put together by length
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train. `patience`: stop after so many epochs without a lower held-out loss, and keep the weights of the best epoch.
+    """How to train.
 
-    Texts of more than `longest` tokens are cut or left out. With dtype bfloat16 the products are taken in bfloat16, weights stay float32.
+    `patience`: stop after so many epochs without a lower held-out loss, and keep the weights of the
+    best epoch.
+
+    Texts of more than `longest` tokens are cut or left out. With dtype bfloat16 the products are
+    taken in bfloat16, weights stay float32.
     """
 
     epochs: int
@@ -50,16 +56,23 @@ class Settings:
             if value is not None and value < 1:
                 raise InvalidInput(f"{name}={value}: one at least is needed")
         if not 0 < self.rate < 1:
-            raise InvalidInput(f"rate={self.rate}: a learning rate lies between 0 and 1, such as 2e-5")
+            raise InvalidInput(
+                f"rate={self.rate}: a learning rate lies between 0 and 1, such as 2e-5"
+            )
         if not 0 <= self.warmup < 1:
-            raise InvalidInput(f"warmup={self.warmup}: a share of the steps is needed, from 0 to below 1")
+            raise InvalidInput(
+                f"warmup={self.warmup}: a share of the steps is needed, from 0 to below 1"
+            )
         if self.dtype not in DTYPES:
             raise InvalidInput(f"dtype={self.dtype!r}: fine-tuning takes {', '.join(DTYPES)}")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One example as the model takes it. The model chooses among classes; `answer` is the right one."""
+    """One example as the model takes it.
+
+    The model chooses among classes; `answer` is the right one.
+    """
 
     name: str
     inputs: dict[str, list[int]]  # token ids, and segments where the model takes them
@@ -85,7 +98,9 @@ class Scores:
     chosen: tuple[int, ...]
 
     def accuracy(self, items: Sequence[Item]) -> float:
-        return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(items)
+        return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
+            items
+        )
 
 
 def scored(model: Any, items: Sequence[Item], task: Task, settings: Settings) -> Scores:
@@ -104,14 +119,30 @@ def scored(model: Any, items: Sequence[Item], task: Task, settings: Settings) ->
     return Scores(total / len(items), tuple(chosen))
 
 
-# ---------------------------------------------------------------------------------------------------- training
+# ----------------------------------------------------------------------------------------- training
 
 
 class Training:
-    """A model on its way: weights, optimizer, and what each finished epoch said. The model is changed."""
+    """A model on its way: weights, optimizer, and what each finished epoch said.
 
-    def __init__(self, model: Any, items: Sequence[Item], held_out: Sequence[Item], task: Task, settings: Settings) -> None:
-        self.model, self.items, self.held_out, self.task, self.settings = model, items, held_out, task, settings
+    The model is changed.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        items: Sequence[Item],
+        held_out: Sequence[Item],
+        task: Task,
+        settings: Settings,
+    ) -> None:
+        self.model, self.items, self.held_out, self.task, self.settings = (
+            model,
+            items,
+            held_out,
+            task,
+            settings,
+        )
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] | None = None
         self.optimizer = _optimizer(model, settings)
@@ -120,7 +151,10 @@ class Training:
     def finished(self) -> bool:
         if len(self.history) >= self.settings.epochs:
             return True
-        return self.settings.patience is not None and len(self.history) - self.best_epoch >= self.settings.patience
+        return (
+            self.settings.patience is not None
+            and len(self.history) - self.best_epoch >= self.settings.patience
+        )
 
     @property
     def best_epoch(self) -> int:
@@ -152,10 +186,12 @@ class Training:
         }
         self.history.append(found)
         if self.settings.patience is not None and self.best_epoch == len(self.history):
-            self.best = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+            self.best = {
+                name: value.detach().clone() for name, value in self.model.state_dict().items()
+            }
         log(
-            f"epoch {number + 1} of {self.settings.epochs}: loss {loss:.4f}, held-out loss {held.loss:.4f}, "
-            f"accuracy {found['held_out_accuracy']:.4f}, {found['seconds']} s"
+            f"epoch {number + 1} of {self.settings.epochs}: loss {loss:.4f}, held-out loss"
+            f" {held.loss:.4f}, accuracy {found['held_out_accuracy']:.4f}, {found['seconds']} s"
         )
 
     def _steps(self, epoch: int) -> tuple[float, float]:
@@ -168,7 +204,11 @@ class Training:
         batches = _batches(self.items, self.settings, epoch)
         steps = len(batches) * self.settings.epochs
         shown = track(
-            batches, f"epoch {epoch + 1}", console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+            batches,
+            f"epoch {epoch + 1}",
+            console=Console(stderr=True),
+            transient=True,
+            disable=not sys.stderr.isatty(),
         )
         for step, batch in enumerate(shown, epoch * len(batches)):
             rate = self.settings.rate * _share(step, steps, self.settings.warmup)
@@ -177,7 +217,9 @@ class Training:
             logits, answers = _answered(self.model, batch, self.task, self.settings)
             loss = cross_entropy(logits, answers)
             if not math.isfinite(loss.item()):
-                raise NonFiniteActivations(f"the loss became {loss.item()} in epoch {epoch + 1}: use a lower learning rate")
+                raise NonFiniteActivations(
+                    f"the loss became {loss.item()} in epoch {epoch + 1}: use a lower learning rate"
+                )
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             if self.settings.clip is not None:
@@ -205,18 +247,25 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
 
 
 def _batches(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
-    """Shuffled; within a pool of batches texts of like length stand together, so that little is computed for padding."""
+    """Shuffled; within a pool of batches texts of like length stand together, so that little is
+    computed for padding.
+    """
     chance = random.Random(f"{settings.seed} {epoch}")
     order = chance.sample(list(items), len(items))
     found = []
     for start in range(0, len(order), _POOL * settings.batch):
-        pool = sorted(order[start : start + _POOL * settings.batch], key=lambda item: len(item.inputs["input_ids"]))
+        pool = sorted(
+            order[start : start + _POOL * settings.batch],
+            key=lambda item: len(item.inputs["input_ids"]),
+        )
         found += [pool[i : i + settings.batch] for i in range(0, len(pool), settings.batch)]
     chance.shuffle(found)
     return found
 
 
-def _answered(model: Any, batch: Sequence[Item], task: Task, settings: Settings) -> tuple[Tensor, Tensor]:
+def _answered(
+    model: Any, batch: Sequence[Item], task: Task, settings: Settings
+) -> tuple[Tensor, Tensor]:
     """Logits of the classes in at least float32, and the right classes."""
     inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}
     with _precision(model.device, settings.dtype):
@@ -230,22 +279,33 @@ def padded(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
     lengths = [len(item.inputs["input_ids"]) for item in batch]
     width = max(lengths)
     made = {
-        name: torch.tensor([[*item.inputs[name], *[fill] * (width - len(item.inputs[name]))] for item in batch])
+        name: torch.tensor(
+            [[*item.inputs[name], *[fill] * (width - len(item.inputs[name]))] for item in batch]
+        )
         for name, fill in (("input_ids", padding), ("token_type_ids", 0))
         if name in batch[0].inputs
     }
-    made["attention_mask"] = torch.tensor([[1] * length + [0] * (width - length) for length in lengths])
+    made["attention_mask"] = torch.tensor(
+        [[1] * length + [0] * (width - length) for length in lengths]
+    )
     return made
 
 
 def _precision(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[Any]:
-    return torch.autocast(device.type, torch.bfloat16) if dtype == "bfloat16" else contextlib.nullcontext()
+    return (
+        torch.autocast(device.type, torch.bfloat16)
+        if dtype == "bfloat16"
+        else contextlib.nullcontext()
+    )
 
 
 @contextlib.contextmanager
 def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]:
     """Chance for one epoch; the caller's generators and settings are as before afterwards."""
-    before, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    before, warned = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+    )
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(random.Random(f"{seed} {epoch} dropout").getrandbits(63))
         if device.type == "cpu":

@@ -1,15 +1,20 @@
-"""Prompt fine-tuning: a language model learns to prefer the right word to the wrong one in a masked place.
+"""Prompt fine-tuning: a language model learns to prefer the right word to the wrong one in a masked
+place.
 
-Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, section 4.2, in the manner of Gao et al. (2021), "Making
-Pre-trained Language Models Better Few-shot Learners", ACL: no new head; the loss is the cross-entropy of the softmax over {target, foil} at
-the mask. Half of the examples is learned from, the other half kept for judging.
+Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, section 4.2, in the
+manner of Gao et al. (2021), "Making Pre-trained Language Models Better Few-shot Learners", ACL: no
+new head; the loss is the cross-entropy of the softmax over {target, foil} at the mask. Half of the
+examples is learned from, the other half kept for judging.
 
-Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear decay are those of the authors' program.
-Batch 64 and 5 epochs stand there in a comment only (they are its arguments), so these two are our choice. It halves the five paradigms
-together, after drawing the singular examples of one of them with replacement; ours halves each by itself, and no sentence is in both halves.
+Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear
+decay are those of the authors' program. Batch 64 and 5 epochs stand there in a comment only (they
+are its arguments), so these two are our choice. It halves the five paradigms together, after
+drawing the singular examples of one of them with replacement; ours halves each by itself, and no
+sentence is in both halves.
 
-A causal model is asked for the word that follows the text before the target. Examples that it cannot answer are left out and counted: the
-target is the first word, or a cue stands after it. So are targets and foils that are not one token, as in the authors' program.
+A causal model is asked for the word that follows the text before the target. Examples that it
+cannot answer are left out and counted: the target is the first word, or a cue stands after it. So
+are targets and foils that are not one token, as in the authors' program.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from torch import Tensor
 
 from mixlens.corpus.examples import Agreement, Example
 from mixlens.errors import InvalidInput
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from mixlens.explained import word_id
 from mixlens.finetuning.loop import Item, Scores, Settings, Task, log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
@@ -44,10 +49,11 @@ def prompt_finetuned(
     source: str | None = None,
     in_place: bool = False,
 ) -> Finetuned:
-    """The model after prompt fine-tuning on half of the agreement examples, with its accuracy on the other half before and after.
+    """The model after prompt fine-tuning on half of the agreement examples, with its accuracy on
+    the other half before and after.
 
-    With `out`, the model is saved there, and a run that was killed goes on from its last epoch. `source` is noted in the report. The
-    given model is not changed, unless `in_place`.
+    With `out`, the model is saved there, and a run that was killed goes on from its last epoch.
+    `source` is noted in the report. The given model is not changed, unless `in_place`.
     """
     wanted = agreements(examples)
     first, second = halves(wanted, settings.seed)
@@ -55,13 +61,25 @@ def prompt_finetuned(
     longest = min(settings.longest, most_tokens(lens.model, lens.tokenizer))
     items, held_out = (prompts(lens, part, longest, reasons) for part in (first, second))
     if not items or not held_out:
-        raise InvalidInput(f"none of the {len(wanted)} examples can be asked of this model: {dict(reasons)}")
+        raise InvalidInput(
+            f"none of the {len(wanted)} examples can be asked of this model: {dict(reasons)}"
+        )
     if reasons:
         log("left out: " + ", ".join(f"{count} ({reason})" for reason, count in reasons.items()))
     about = {"source": source, "split": "halves of each group, by seed", "left_out": dict(reasons)}
     model = working_copy(lens.model, settings, in_place)
     padding = getattr(lens.tokenizer, "pad_token_id", None) or 0
-    return finetuned("prompt", model, lens.tokenizer, (items, held_out), Task(choices, padding), settings, accuracies, about, out)
+    return finetuned(
+        "prompt",
+        model,
+        lens.tokenizer,
+        (items, held_out),
+        Task(choices, padding),
+        settings,
+        accuracies,
+        about,
+        out,
+    )
 
 
 def agreements(examples: Sequence[Example]) -> list[Agreement]:
@@ -69,12 +87,15 @@ def agreements(examples: Sequence[Example]) -> list[Agreement]:
     for example in examples:
         if not isinstance(example, Agreement):
             raise InvalidInput(
-                f"prompt fine-tuning learns from agreement examples (a target and its foil), and {example.name} is of the kind {example.kind}"
+                "prompt fine-tuning learns from agreement examples (a target and its foil), and"
+                f" {example.name} is of the kind {example.kind}"
             )
     return [example for example in examples if isinstance(example, Agreement)]
 
 
-def prompts(lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]) -> list[Item]:
+def prompts(
+    lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]
+) -> list[Item]:
     """The examples as questions to the model; those that cannot be asked are counted by reason."""
     found = []
     for example in examples:
@@ -101,7 +122,10 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
     if len(ids) > longest:
         raise _LeftOut(f"more than {longest} tokens")
     try:
-        words = tuple(word_id(lens.tokenizer, word, len(lens.tokenizer)) for word in (example.target, example.foil))
+        words = tuple(
+            word_id(lens.tokenizer, word, len(lens.tokenizer))
+            for word in (example.target, example.foil)
+        )
     except InvalidInput:
         raise _LeftOut("target or foil is not one token") from None
     if words[0] == words[1]:
@@ -110,14 +134,17 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
         return Item(example.name, inputs, 0, example.group, words, len(ids) - 1)
     if ids.count(lens.tokenizer.mask_token_id) != 1:
         raise _LeftOut("there is not exactly one mask")
-    return Item(example.name, inputs, 0, example.group, words, ids.index(lens.tokenizer.mask_token_id))
+    return Item(
+        example.name, inputs, 0, example.group, words, ids.index(lens.tokenizer.mask_token_id)
+    )
 
 
 def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
     """The logits of target and foil at the place that is asked for."""
     if logits.dim() != 3:
         raise InvalidInput(
-            "prompt fine-tuning needs a masked or causal language model; this one gives a class for the whole text"
+            "prompt fine-tuning needs a masked or causal language model; this one gives a class for"
+            " the whole text"
         )
     rows = torch.arange(len(items), device=logits.device)
     places = torch.tensor([item.place for item in items], device=logits.device)
@@ -132,5 +159,7 @@ def accuracies(items: Sequence[Item], scores: Scores) -> dict[str, Any]:
         groups.setdefault(item.group or "", []).append(chosen == item.answer)
     found: dict[str, Any] = {"accuracy": scores.accuracy(items), "loss": scores.loss}
     if set(groups) != {""}:
-        found["by_group"] = {group: sum(right) / len(right) for group, right in sorted(groups.items())}
+        found["by_group"] = {
+            group: sum(right) / len(right) for group, right in sorted(groups.items())
+        }
     return found

@@ -26,14 +26,18 @@ Measured = Callable[[Sequence[Item], Scores], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Finetuned:
-    """The model with its tokenizer, and the report that is saved beside it: data, settings, scores before and after, versions."""
+    """The model with its tokenizer, and the report that is saved beside it: data, settings, scores
+    before and after, versions.
+    """
 
     lens: Lens
     report: dict[str, Any]
 
 
 def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
-    """The model to train, in float32 (or float64 where asked for): a copy, unless the caller wants its own model changed."""
+    """The model to train, in float32 (or float64 where asked for): a copy, unless the caller wants
+    its own model changed.
+    """
     dtype = torch.float64 if settings.dtype == "float64" else torch.float32
     return (model if in_place else copy.deepcopy(model)).to(dtype)
 
@@ -49,7 +53,9 @@ def finetuned(
     about: Mapping[str, Any],
     out: str | os.PathLike[str] | None,
 ) -> Finetuned:
-    """Trains on the first items and judges by the second, before and after; goes on where a run with the same `out` was stopped."""
+    """Trains on the first items and judges by the second, before and after; goes on where a run
+    with the same `out` was stopped.
+    """
     train, held_out = items
     folder = None if out is None else _prepared_folder(Path(out))
     run = checkpoint.fingerprint(model, train, held_out, settings)
@@ -68,7 +74,9 @@ def finetuned(
         "settings": asdict(settings),
         "data": {"trained_on": len(train), "held_out": len(held_out), **about},
         "scores": {"before": before, "after": after},
-        "chosen_epoch": training.best_epoch if settings.patience is not None else len(training.history),
+        "chosen_epoch": (
+            training.best_epoch if settings.patience is not None else len(training.history)
+        ),
         "history": training.history,
         "versions": versions(),
     }
@@ -79,7 +87,9 @@ def finetuned(
 
 def shown(scores: Mapping[str, Any]) -> str:
     """The single numbers of a score in one line."""
-    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float))
+    return ", ".join(
+        f"{name} {value:.4f}" for name, value in scores.items() if isinstance(value, float)
+    )
 
 
 def _prepared_folder(folder: Path) -> Path:
@@ -96,7 +106,10 @@ def _prepared_folder(folder: Path) -> Path:
 
 
 def _save(model: Any, tokenizer: Any, report: Mapping[str, Any], folder: Path) -> None:
-    """What `Lens.from_pretrained` loads. The checkpoint goes last: a kill before that repeats the saving."""
+    """What `Lens.from_pretrained` loads.
+
+    The checkpoint goes last: a kill before that repeats the saving.
+    """
     with quiet_loading():
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

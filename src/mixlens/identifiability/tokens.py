@@ -1,13 +1,18 @@
-"""Can an input token be read off a hidden state? Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
+"""Can an input token be read off a hidden state?
 
-Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token counts as identified where the probe's answer is
-nearer to its own input embedding than to that of any other token of the same sentence. Inputs that are equal to the last digit (the same
-word twice, in a model whose positions come later) are one answer.
+Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
 
-Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000 with GELU), trained as in the paper: Adam at
-1e-4, batches of 256, Glorot uniform, stopped when 20 passes did not better the loss on sentences kept apart. `ridge` is not in the paper: the
-linear probe of least squares in closed form, its strength chosen on the same sentences. Losses are the cosine distance or the squared
-Euclidean one; `ridge` fits the second in any case and uses the metric for its choice of strength and for neighbours.
+Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token counts
+as identified where the probe's answer is nearer to its own input embedding than to that of any
+other token of the same sentence. Inputs that are equal to the last digit (the same word twice, in a
+model whose positions come later) are one answer.
+
+Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000
+with GELU), trained as in the paper: Adam at 1e-4, batches of 256, Glorot uniform, stopped when 20
+passes did not better the loss on sentences kept apart. `ridge` is not in the paper: the linear
+probe of least squares in closed form, its strength chosen on the same sentences. Losses are the
+cosine distance or the squared Euclidean one; `ridge` fits the second in any case and uses the
+metric for its choice of strength and for neighbours.
 """
 
 from __future__ import annotations
@@ -58,7 +63,10 @@ def identified(
     wanted: Int[np.ndarray, " token"],
     metric: str = "cosine",
 ) -> Bool[np.ndarray, " token"]:
-    """Is the candidate that lies nearest to each answer the wanted one? `wanted` numbers the candidates."""
+    """Is the candidate that lies nearest to each answer the wanted one?
+
+    `wanted` numbers the candidates.
+    """
     _require(metric, METRICS, "metric")
     answers, candidates = answers.astype(np.float64), candidates.astype(np.float64)
     if metric == "cosine":
@@ -70,8 +78,12 @@ def identified(
     return found
 
 
-def fitted(probe: str, train: Pairs, apart: Pairs, metric: str = "cosine", training: Training | None = None) -> tuple[Probe, int]:
-    """A probe trained on `train`, stopped or tuned on `apart`, and how many passes over the data it took."""
+def fitted(
+    probe: str, train: Pairs, apart: Pairs, metric: str = "cosine", training: Training | None = None
+) -> tuple[Probe, int]:
+    """A probe trained on `train`, stopped or tuned on `apart`, and how many passes over the data it
+    took.
+    """
     _require(probe, PROBES, "probe")
     _require(metric, METRICS, "metric")
     if probe == "naive":
@@ -97,9 +109,14 @@ def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
     values, basis = np.linalg.eigh(states.T @ states)
     turned = basis.T @ (states.T @ train.inputs.astype(np.float64))
     scale = max(float(values.mean()), np.finfo(np.float64).tiny)
-    maps = [basis @ (turned / (values.clip(0) + strength * scale)[:, None]) for strength in _STRENGTHS]
+    maps = [
+        basis @ (turned / (values.clip(0) + strength * scale)[:, None]) for strength in _STRENGTHS
+    ]
     wanted = torch.from_numpy(apart.inputs.astype(np.float64))
-    losses = [float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), wanted, metric)) for one in maps]
+    losses = [
+        float(_loss(torch.from_numpy(apart.states.astype(np.float64) @ one), wanted, metric))
+        for one in maps
+    ]
     best = maps[int(np.argmin(losses))]
     return lambda states: states.astype(np.float64) @ best
 
@@ -123,7 +140,9 @@ def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
     return network
 
 
-def _trained(probe: str, train: Pairs, apart: Pairs, metric: str, training: Training) -> tuple[Probe, int]:
+def _trained(
+    probe: str, train: Pairs, apart: Pairs, metric: str, training: Training
+) -> tuple[Probe, int]:
     device = torch.device(training.device)
     states, inputs, other_states, other_inputs = (
         torch.tensor(array, dtype=torch.float32, device=device)
@@ -149,7 +168,9 @@ def _trained(probe: str, train: Pairs, apart: Pairs, metric: str, training: Trai
     network.requires_grad_(False)
 
     def answer(asked: np.ndarray) -> np.ndarray:
-        made: np.ndarray = network(torch.tensor(asked, dtype=torch.float32, device=device)).cpu().numpy()
+        made: np.ndarray = (
+            network(torch.tensor(asked, dtype=torch.float32, device=device)).cpu().numpy()
+        )
         return made
 
     return answer, passes

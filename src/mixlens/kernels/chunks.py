@@ -9,7 +9,11 @@ from torch import Tensor
 
 _LARGEST = 256 * 2**20  # bytes; more does not make anything faster
 _SMALLEST = 2**20
-_CACHED = 8 * 2**20  # on a CPU a block that stays in the last cache is passed over several times faster than one that does not
+_CACHED = (
+    8 * 2**20
+    # on a CPU a block that stays in the last cache is passed over several times faster than one that
+    # does not
+)
 
 
 def block_bytes(budget: int) -> int:
@@ -30,5 +34,7 @@ def pieces(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """In float64 where the device has it: squares and normal equations lose half of the digits, and these matrices are small."""
+    """In float64 where the device has it: squares and normal equations lose half of the digits, and
+    these matrices are small.
+    """
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)

@@ -1,6 +1,8 @@
-"""What each source writes into each chosen target, as factors: T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i where j is i itself).
+"""What each source writes into each chosen target, as factors: T_ij = scale_i * sum_h A_hij
+vectors_hj (+ own_i where j is i itself).
 
-The vectors T_ij themselves, targets x sources x d_model, are never formed; only those on the diagonal are.
+The vectors T_ij themselves, targets x sources x d_model, are never formed; only those on the
+diagonal are.
 """
 
 from __future__ import annotations
@@ -33,8 +35,12 @@ class Decomposition:
     vectors: Float[Tensor, "batch head source d_model"]
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]  # the residual stream's part
-    own_is_source: bool  # does it belong to the source at the target's own position? Not in cross-attention
-    constant: Float[Tensor, "batch target d_model"] | None  # biases and shifts: they belong to nobody
+    own_is_source: (
+        bool  # does it belong to the source at the target's own position? Not in cross-attention
+    )
+    constant: (
+        Float[Tensor, "batch target d_model"] | None
+    )  # biases and shifts: they belong to nobody
     total: Float[Tensor, "batch target d_model"]
     positions: Int[Tensor, "batch target"]  # where each target stands among the sources
 
@@ -43,17 +49,26 @@ class Decomposition:
         batch, _, count, _ = site.weights.shape
         take = targets.take
         return cls(
-            take(site.weights, 2), parts.vectors, take(parts.scale, 1), take(parts.own, 1), site.structure.kind == "self",
-            None if parts.constant is None else take(parts.constant, 1), take(parts.total, 1),
+            take(site.weights, 2),
+            parts.vectors,
+            take(parts.scale, 1),
+            take(parts.own, 1),
+            site.structure.kind == "self",
+            None if parts.constant is None else take(parts.constant, 1),
+            take(parts.total, 1),
             targets.target_positions(batch, count, site.weights.device),
-        )  # fmt: skip
+        )
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch target d_model"]:
-        """T_ii, each added up as it stands: here the residual may cancel most of what attention writes."""
+        """T_ii, each added up as it stands: here the residual may cancel most of what attention
+        writes.
+        """
         batch, heads, targets, sources = self.weights.shape
         weights, vectors = self.weights, self.vectors
-        if targets == sources and torch.equal(self.positions, torch.arange(targets, device=weights.device).expand(batch, -1)):
+        if targets == sources and torch.equal(
+            self.positions, torch.arange(targets, device=weights.device).expand(batch, -1)
+        ):
             weights = weights.diagonal(dim1=2, dim2=3)
         else:
             itself = self.positions[:, None, :, None]

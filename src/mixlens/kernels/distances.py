@@ -15,7 +15,9 @@ DISTANCES = ("cosine", "euclidean", "spearman")
 def standardised(rows: Rows) -> Rows:
     """Rows with mean zero and variance one."""
     centred = rows - rows.mean(-1, keepdim=True)
-    return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
+    return centred / centred.square().mean(-1, keepdim=True).sqrt().clamp_min(
+        torch.finfo(rows.dtype).tiny
+    )
 
 
 def unit(rows: Rows) -> Rows:
@@ -32,7 +34,9 @@ def ranks(rows: Rows) -> Rows:
 
 
 def prepared_for(distance: str) -> Callable[[Rows], Rows]:
-    """What is done to each representation before the two are compared: done once for the unedited ones."""
+    """What is done to each representation before the two are compared: done once for the unedited
+    ones.
+    """
     if distance == "cosine":
         return unit
     if distance == "spearman":
@@ -41,6 +45,9 @@ def prepared_for(distance: str) -> Callable[[Rows], Rows]:
 
 
 def separation(distance: str, a: Rows, b: Rows) -> Float[Tensor, " row"]:
-    """The distance of prepared rows. On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left."""
+    """The distance of prepared rows.
+
+    On unit vectors 1 - cos = |a - b|^2 / 2, which keeps its digits where 1 - cos has none left.
+    """
     length: Tensor = torch.linalg.vector_norm(a - b, dim=-1)
     return length if distance == "euclidean" else length.square() / 2

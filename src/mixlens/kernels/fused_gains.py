@@ -1,7 +1,9 @@
-"""ALTI's L1 gains on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk - y_ik|) without a block of vectors in memory.
+"""ALTI's L1 gains on a GPU, fused: sum_k (|y_ik| - |scale_i sum_h A_hij vectors_hjk - y_ik|)
+without a block of vectors in memory.
 
-One program holds a tile of targets and walks through a few sources and all channels; a tile of T lives in registers only. Products are
-taken in full float32. Used where Triton is installed and the tensors are float32 on a CUDA device; `gains` is the same by plain torch.
+One program holds a tile of targets and walks through a few sources and all channels; a tile of T
+lives in registers only. Products are taken in full float32. Used where Triton is installed and the
+tensors are float32 on a CUDA device; `gains` is the same by plain torch.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ _TARGETS, _SOURCES, _CHANNELS = 32, 8, 64  # of one program
 
 def applies(weights: Tensor) -> bool:
     """Can these be handed to the kernel?"""
-    return weights.device.type == "cuda" and weights.dtype == torch.float32 and _kernel() is not None
+    return (
+        weights.device.type == "cuda" and weights.dtype == torch.float32 and _kernel() is not None
+    )
 
 
 @functools.cache
@@ -31,9 +35,21 @@ def _kernel() -> Any:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def kernel(  # type: ignore[no-untyped-def]
-        weights, vectors, scale, y, out, shift, heads, targets, sources,
-        WIDTH: tl.constexpr, HEADS: tl.constexpr, TILE_T: tl.constexpr, TILE_S: tl.constexpr, TILE_D: tl.constexpr,
-    ):  # fmt: skip
+        weights,
+        vectors,
+        scale,
+        y,
+        out,
+        shift,
+        heads,
+        targets,
+        sources,
+        WIDTH: tl.constexpr,
+        HEADS: tl.constexpr,
+        TILE_T: tl.constexpr,
+        TILE_S: tl.constexpr,
+        TILE_D: tl.constexpr,
+    ):
         batch = tl.program_id(2).to(tl.int64)
         rows = tl.program_id(0) * TILE_T + tl.arange(0, TILE_T)
         first = tl.program_id(1) * TILE_S
@@ -57,13 +73,19 @@ def _kernel() -> Any:
                 source = first + number
                 inside = source < sources
                 attention = tl.load(
-                    weights + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources + source,
-                    mask=row_ok[:, None] & head_ok[None, :] & inside, other=0.0,
-                )  # fmt: skip
+                    weights
+                    + ((batch * heads + head[None, :]) * targets + rows[:, None]) * sources
+                    + source,
+                    mask=row_ok[:, None] & head_ok[None, :] & inside,
+                    other=0.0,
+                )
                 part = tl.load(
-                    vectors + ((batch * heads + head[:, None]) * sources + source) * WIDTH + channel[None, :],
-                    mask=head_ok[:, None] & channel_ok[None, :] & inside, other=0.0,
-                )  # fmt: skip
+                    vectors
+                    + ((batch * heads + head[:, None]) * sources + source) * WIDTH
+                    + channel[None, :],
+                    mask=head_ok[:, None] & channel_ok[None, :] & inside,
+                    other=0.0,
+                )
                 made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
                 near = tl.sum(size - tl.abs(made - shifted), axis=1)
                 gain += tl.where(columns[None, :] == number, near[:, None], 0.0)
@@ -84,9 +106,23 @@ def l1_gains(
     batch, heads, targets, sources = weights.shape
     out = torch.empty(batch, targets, sources, device=weights.device, dtype=torch.float32)
     grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
-    padded = max(16, 1 << (heads - 1).bit_length())  # a tensor product needs at least 16 rows, in powers of two
+    padded = max(
+        16, 1 << (heads - 1).bit_length()
+    )  # a tensor product needs at least 16 rows, in powers of two
     _kernel()[grid](
-        weights.contiguous(), vectors.contiguous(), scale.contiguous(), y.contiguous(), out, shift, heads, targets, sources,
-        WIDTH=y.shape[-1], HEADS=padded, TILE_T=_TARGETS, TILE_S=_SOURCES, TILE_D=_CHANNELS,
-    )  # fmt: skip
+        weights.contiguous(),
+        vectors.contiguous(),
+        scale.contiguous(),
+        y.contiguous(),
+        out,
+        shift,
+        heads,
+        targets,
+        sources,
+        WIDTH=y.shape[-1],
+        HEADS=padded,
+        TILE_T=_TARGETS,
+        TILE_S=_SOURCES,
+        TILE_D=_CHANNELS,
+    )
     return out

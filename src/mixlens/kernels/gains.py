@@ -1,10 +1,12 @@
-"""How much nearer each source brings a target to its output, in the L1 norm: ||y_i||_1 - ||y_i - T_ij||_1.
+"""How much nearer each source brings a target to its output, in the L1 norm: ||y_i||_1 - ||y_i -
+T_ij||_1.
 
-The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a (target x head) and a (head x d_model)
-matrix, so that targets x sources x d_model numbers never exist; when causal, targets before the first of these sources are left out.
+The L1 norm has no Gram form. For a few targets and sources at a time, T_j is the product of a
+(target x head) and a (head x d_model) matrix, so that targets x sources x d_model numbers never
+exist; when causal, targets before the first of these sources are left out.
 
-The difference is taken channel by channel, sum_k (|y_k| - |y_k - t_k|): two sums over all channels would be large and almost equal, and
-their rounding is what would remain.
+The difference is taken channel by channel, sum_k (|y_k| - |y_k - t_k|): two sums over all channels
+would be large and almost equal, and their rounding is what would remain.
 """
 
 from __future__ import annotations
@@ -17,38 +19,71 @@ from mixlens.kernels import fused_gains
 from mixlens.kernels.chunks import pieces
 from mixlens.kernels.decomposition import Decomposition
 
-_SOURCES = 16  # a block has at least so many, where it can: products of a few sources with many targets take longer
+# a block has at least so many, where it can: products of a few sources with many targets take
+# longer
+_SOURCES = 16
 
 
 def manhattan_gains(
-    parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, *, causal: bool = False, shift: float = 0.0
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    limit: int,
+    *,
+    causal: bool = False,
+    shift: float = 0.0,
 ) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 where a target gives a source no weight at all.
+    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 where a target gives a source no
+    weight at all.
 
-    `causal` promises that targets are all positions in order and see only what is before them. `limit` bounds a block in bytes.
+    `causal` promises that targets are all positions in order and see only what is before them.
+    `limit` bounds a block in bytes.
     """
     batch, heads, targets, sources = parts.weights.shape
     if fused_gains.applies(parts.weights):
-        return _finished(parts, y, shift, fused_gains.l1_gains(parts.weights, parts.vectors, parts.scale, y, shift))
+        return _finished(
+            parts,
+            y,
+            shift,
+            fused_gains.l1_gains(parts.weights, parts.vectors, parts.scale, y, shift),
+        )
     width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     gains = y.new_zeros(batch, targets, sources)
     row_bytes = batch * width * y.element_size()
-    space = y.new_empty(min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size())  # asked for once
+    space = y.new_empty(
+        min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size()
+    )  # asked for once
     for rows in pieces(targets, _SOURCES * row_bytes, limit):
-        for part in pieces(min(sources, rows.stop) if causal else sources, row_bytes * (rows.stop - rows.start), limit):
+        for part in pieces(
+            min(sources, rows.stop) if causal else sources,
+            row_bytes * (rows.stop - rows.start),
+            limit,
+        ):
             here = slice(max(rows.start, part.start), rows.stop) if causal else rows
             weights = parts.weights[:, :, here, part] * parts.scale[:, None, here, None]
-            weights = weights.permute(0, 3, 2, 1).contiguous().view(-1, here.stop - here.start, heads)
+            weights = (
+                weights.permute(0, 3, 2, 1).contiguous().view(-1, here.stop - here.start, heads)
+            )
             vectors = parts.vectors[:, :, part].transpose(1, 2).contiguous().view(-1, heads, width)
-            block = space[: weights.shape[0] * weights.shape[1] * width].view(*weights.shape[:2], width)
+            block = space[: weights.shape[0] * weights.shape[1] * width].view(
+                *weights.shape[:2], width
+            )
             torch.bmm(weights, vectors, out=block)
-            lost = block.view(batch, -1, *block.shape[1:]).sub_(wanted[:, None, here]).abs_().sub_(size[:, None, here]).sum(-1)
+            lost = (
+                block.view(batch, -1, *block.shape[1:])
+                .sub_(wanted[:, None, here])
+                .abs_()
+                .sub_(size[:, None, here])
+                .sum(-1)
+            )
             gains[:, here, part] = lost.mT.neg_()
     return _finished(parts, y, shift, gains)
 
 
 def _finished(
-    parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float, gains: Float[Tensor, "batch target source"]
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    shift: float,
+    gains: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
     """Zeros where there is no weight, and the diagonal with the residual in it."""
     gains = gains * (parts.weights != 0).any(1)
@@ -58,7 +93,9 @@ def _finished(
 
 
 def manhattan_gain(
-    part: Float[Tensor, "batch target d_model"], y: Float[Tensor, "batch target d_model"], shift: float = 0.0
+    part: Float[Tensor, "batch target d_model"],
+    y: Float[Tensor, "batch target d_model"],
+    shift: float = 0.0,
 ) -> Float[Tensor, "batch target"]:
     """The same for one part of each target's output."""
     return (y.abs() - (part - y + shift).abs()).sum(-1)

@@ -1,7 +1,9 @@
-"""Gradients of explained outputs with respect to hidden states, plain and averaged over noisy copies.
+"""Gradients of explained outputs with respect to hidden states, plain and averaged over noisy
+copies.
 
-The model is seen as a function of the hidden states that enter a layer, `value(hidden, rows)`: [copies, token, d_model] and the text that
-each copy belongs to -> the explained number of each copy.
+The model is seen as a function of the hidden states that enter a layer, `value(hidden, rows)`:
+[copies, token, d_model] and the text that each copy belongs to -> the explained number of each
+copy.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.zeroing import pieces
+from mixlens.replay.zeroing import pieces
 
 Hidden = Float[Tensor, "copies token d_model"]
 Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
@@ -37,20 +39,28 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """SmoothGrad (Smilkov et al. 2017): the mean of `explain(gradient, hidden)` over copies with Gaussian noise on their real tokens.
+    """SmoothGrad (Smilkov et al.
 
-    The noise has `noise` times the range of each text's numbers as its standard deviation. Without copies: the plain gradient.
+    2017): the mean of `explain(gradient, hidden)` over copies with Gaussian noise on their real
+    tokens.
+
+    The noise has `noise` times the range of each text's numbers as its standard deviation. Without
+    copies: the plain gradient.
     """
     rows = torch.arange(len(hidden), device=hidden.device)
     if smooth == 0:
         return explain(gradient(value, hidden, rows), hidden)
     total = torch.zeros_like(hidden)
     for row, length in enumerate(lengths):
-        generator = torch.Generator().manual_seed(seed)  # the same for every text, so that a batch changes nothing
+        generator = torch.Generator().manual_seed(
+            seed
+        )  # the same for every text, so that a batch changes nothing
         real = hidden[row, :length]
         drawn = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(real)
         copies = hidden[row].repeat(smooth, 1, 1)
         copies[:, :length] += drawn * noise * (real.max() - real.min())
         for part in pieces(copies, size):
-            total[row] += explain(gradient(value, part, rows.new_full((len(part),), row)), part).sum(0)
+            total[row] += explain(
+                gradient(value, part, rows.new_full((len(part),), row)), part
+            ).sum(0)
     return total / smooth

@@ -1,15 +1,19 @@
 """Effective attention where every target sees other sources: behind a causal mask, inside a window.
 
-Brunner's projector is defined for one value matrix that all targets share. A causal target i sees only the rows j <= i of V, so only
-attention over these rows can be exchanged without changing its output, and its projector is that of the visible rows: future sources keep
-weight zero and the product with V stays. The projection of a row a is the shortest row with the same product z = a C, which is
-z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per target, only a k x k matrix with one Cholesky
-factor and one solve, for a few targets at a time. Its error grows with the condition number of C_i, not with its square.
+Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
+only the rows j <= i of V, so only attention over these rows can be exchanged without changing its
+output, and its projector is that of the visible rows: future sources keep weight zero and the
+product with V stays. The projection of a row a is the shortest row with the same product z = a C,
+which is z G_i^-1 C^T with G_i = sum over visible j of c_j c_j^T. So there is no n x n projector per
+target, only a k x k matrix with one Cholesky factor and one solve, for a few targets at a time. Its
+error grows with the condition number of C_i, not with its square.
 
-While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with rotary positions equal tokens have equal
-values), G_i is singular. C is therefore expressed in a basis of directions ordered by the row that first shows them: for a prefix of
-rows G_i is then zero outside its leading block and takes the identity there. Where all visible rows are independent, A itself is the
-answer. What is still ill-conditioned (it shows in the residual) is done by a singular value decomposition, one target at a time.
+While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with
+rotary positions equal tokens have equal values), G_i is singular. C is therefore expressed in a
+basis of directions ordered by the row that first shows them: for a prefix of rows G_i is then zero
+outside its leading block and takes the identity there. Where all visible rows are independent, A
+itself is the answer. What is still ill-conditioned (it shows in the residual) is done by a singular
+value decomposition, one target at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from mixlens.kernels.projector import tolerance
 from mixlens.kernels.visibility import Visibility
 
 _RESIDUAL = 1e-12  # relative; a solve that reaches it is right
-_GROWTH = 1e6  # how much larger than the row the solution's coefficients may be before rounding shows
+_GROWTH = (
+    1e6  # how much larger than the row the solution's coefficients may be before rounding shows
+)
 
 
 def visible_projection(
@@ -33,7 +39,9 @@ def visible_projection(
     visibility: Visibility,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
-    """Each row of attention, projected on what its visible sources can show, and the rank of all real sources together."""
+    """Each row of attention, projected on what its visible sources can show, and the rank of all
+    real sources together.
+    """
     least = tolerance(weights.dtype)
     directions, births = ordered_directions(columns, least)
     rotated = columns @ directions
@@ -49,7 +57,9 @@ def visible_projection(
         prefix = (seen.sum(-1) == (at + 1).minimum(visibility.lengths[:, None])) & visibility.causal
         born = torch.where(prefix[:, None, :, None], born, births[:, :, None] < never)
         made, right = _shortest(rows, rotated, seen, born, limit)
-        exact = prefix[:, None] & (born.sum(-1) == seen.sum(-1)[:, None])  # independent rows: nothing to exchange
+        exact = prefix[:, None] & (
+            born.sum(-1) == seen.sum(-1)[:, None]
+        )  # independent rows: nothing to exchange
         made = torch.where(exact[..., None], rows, made)
         _repair(made, ~(right | exact), rows, columns, seen, least)
         result[:, :, part] = made.to(result.dtype)
@@ -66,7 +76,11 @@ def _shortest(
     """The shortest rows with the same product, and where the solve can be trusted."""
     gram = _visible_grams(rotated, seen, limit) + torch.diag_embed((~born).to(rows.dtype))
     lower, info = torch.linalg.cholesky_ex(gram)
-    lower = torch.where((info != 0)[..., None, None], torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device), lower)
+    lower = torch.where(
+        (info != 0)[..., None, None],
+        torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device),
+        lower,
+    )
     product = rows @ rotated
     coefficients = torch.cholesky_solve(product[..., None], lower)[..., 0] * born
     made = (coefficients @ rotated.mT) * seen[:, None]
@@ -78,9 +92,13 @@ def _shortest(
 
 
 def _visible_grams(
-    rotated: Float[Tensor, "batch head source k"], seen: Bool[Tensor, "batch target source"], limit: int
+    rotated: Float[Tensor, "batch head source k"],
+    seen: Bool[Tensor, "batch target source"],
+    limit: int,
 ) -> Float[Tensor, "batch head target k k"]:
-    """For each target the sum of c_j c_j^T over what it sees: one product for what all see, outer products for the rest."""
+    """For each target the sum of c_j c_j^T over what it sees: one product for what all see, outer
+    products for the rest.
+    """
     batch, heads, _, k = rotated.shape
     differing = (seen.any(1) & ~seen.all(1)).any(0)
     agreed = rotated * (seen.all(1) & ~differing)[:, None, :, None]
@@ -93,7 +111,9 @@ def _visible_grams(
     return grams.reshape(batch, heads, -1, k, k)
 
 
-def _repair(made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float) -> None:
+def _repair(
+    made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float
+) -> None:
     for row, head, target in wrong.nonzero().tolist():
         visible = seen[row, target].nonzero()[:, 0]
         if not len(visible):  # a row of padding behind a window sees nobody
@@ -107,10 +127,11 @@ def _repair(made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Te
 def ordered_directions(
     columns: Float[Tensor, "batch head source k"], least: float
 ) -> tuple[Float[Tensor, "batch head k k"], Int[Tensor, "batch head k"]]:
-    """An orthonormal basis of the rows' space in the order in which rows show it, and the row that shows each direction first.
+    """An orthonormal basis of the rows' space in the order in which rows show it, and the row that
+    shows each direction first.
 
-    Gram-Schmidt over the rows, for all heads at once, until every head has all its directions. Directions that no row shows are zero and
-    born at `source`, after the last.
+    Gram-Schmidt over the rows, for all heads at once, until every head has all its directions.
+    Directions that no row shows are zero and born at `source`, after the last.
     """
     batch, heads, sources, k = columns.shape
     basis = columns.new_zeros(batch, heads, k, k)

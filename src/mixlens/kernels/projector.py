@@ -1,12 +1,16 @@
-"""Attention without the part that the values cannot show: A P, P the projector onto the column space of T = V W_O.
+"""Attention without the part that the values cannot show: A P, P the projector onto the column
+space of T = V W_O.
 
-T has d_head useful columns, not d_model: where W_O has full row rank, T and V have the same column space, and where it has not, V
-times the directions that W_O keeps has it. So P = Q Q^T with Q a thin QR factor of a (source x d_head) matrix. Q comes from
-Cholesky factors in float64, repeated once for float64 values: matrix products only, for whole batches and all heads at once. Its condition
-number is bounded on the way; heads that are (nearly) rank deficient are done one by one by a singular value decomposition, where singular
-values below `tolerance` times the largest count as zero.
+T has d_head useful columns, not d_model: where W_O has full row rank, T and V have the same column
+space, and where it has not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a
+thin QR factor of a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated
+once for float64 values: matrix products only, for whole batches and all heads at once. Its
+condition number is bounded on the way; heads that are (nearly) rank deficient are done one by one
+by a singular value decomposition, where singular values below `tolerance` times the largest count
+as zero.
 
-Where targets see different sources (causal masks, windows), each has its own projector: see `prefixes`.
+Where targets see different sources (causal masks, windows), each has its own projector: see
+`prefixes`.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ _SAFE_CONDITION = 1e6  # normal equations in float64 keep their digits below it
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """The relative size below which a singular value is rounding: a few dozen units in the last place of the values."""
+    """The relative size below which a singular value is rounding: a few dozen units in the last
+    place of the values.
+    """
     return 64 * float(torch.finfo(dtype).eps)
 
 
@@ -37,12 +43,16 @@ class Inverse:
 
 
 def inverse_factor(gram: Float[Tensor, "*batch k k"], least: float) -> Inverse:
-    """L^-1 for gram = L L^T; trusted where every singular value of L exceeds `least` times the largest, for certain."""
+    """L^-1 for gram = L L^T; trusted where every singular value of L exceeds `least` times the
+    largest, for certain.
+    """
     lower, info = torch.linalg.cholesky_ex(gram)
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device).expand_as(gram)
     lower = torch.where((info != 0)[..., None, None], identity, lower)
     inverse = torch.linalg.solve_triangular(lower, identity, upper=False)
-    condition = torch.linalg.matrix_norm(lower) * torch.linalg.matrix_norm(inverse)  # Frobenius: never below the true one
+    condition = torch.linalg.matrix_norm(lower) * torch.linalg.matrix_norm(
+        inverse
+    )  # Frobenius: never below the true one
     return Inverse(inverse, (info == 0) & (condition < min(1 / least, _SAFE_CONDITION)))
 
 
@@ -52,7 +62,8 @@ def value_columns(
     lengths: Int[Tensor, " batch"],
     full: Bool[Tensor, " head"] | None = None,
 ) -> Float[Tensor, "batch head source d_head"]:
-    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows of padding zero.
+    """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows
+    of padding zero.
 
     `full`: what `full_rows` says of the output projection, where it is known already.
     """
@@ -73,7 +84,10 @@ def value_columns(
 
 
 def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
-    """Has each head's projection full row rank, for certain? More columns only make singular values larger: some of them may do."""
+    """Has each head's projection full row rank, for certain?
+
+    More columns only make singular values larger: some of them may do.
+    """
     some = output_weight[..., : 2 * output_weight.shape[1]]
     size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(some)
     # A product in the weights' own precision shows conditions far from its rounding.
@@ -84,9 +98,16 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
 _cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, Tensor]] = weakref.WeakKeyDictionary()
 
 
-def full_rows_of(module: nn.Module, output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tensor, " head"]:
-    """`full_rows` of the matrix of a module, remembered until the module's numbers change: it does not depend on the text."""
-    state = (output_weight.dtype, *((id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())))
+def full_rows_of(
+    module: nn.Module, output_weight: Float[Tensor, "head d_head d_model"]
+) -> Bool[Tensor, " head"]:
+    """`full_rows` of the matrix of a module, remembered until the module's numbers change: it does
+    not depend on the text.
+    """
+    state = (
+        output_weight.dtype,
+        *((id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())),
+    )
     remembered = _cache.get(module)
     if remembered is None or remembered[0] != state:
         remembered = _cache[module] = (state, full_rows(output_weight))
@@ -111,13 +132,17 @@ class Projector:
     lengths: Int[Tensor, " batch"]
     rank: Int[Tensor, "batch head"]
 
-    def __call__(self, weights: Float[Tensor, "batch head target source"]) -> Float[Tensor, "batch head target source"]:
+    def __call__(
+        self, weights: Float[Tensor, "batch head target source"]
+    ) -> Float[Tensor, "batch head target source"]:
         if bool(self.whole.all()):
             return self._real(weights)
         basis = self.basis.to(weights.dtype)
         projected = (weights @ basis) @ basis.mT
         return (
-            projected if not bool(self.whole.any()) else torch.where(self.whole[..., None, None], self._real(weights), projected)
+            projected
+            if not bool(self.whole.any())
+            else torch.where(self.whole[..., None, None], self._real(weights), projected)
         )
 
     def _real(self, weights: Tensor) -> Tensor:
@@ -125,18 +150,30 @@ class Projector:
         return weights * real[:, None, None]
 
 
-def projector(columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], dtype: torch.dtype) -> Projector:
-    """The projector onto the column space of each head's matrix; `dtype` is that of the values it was made from."""
+def projector(
+    columns: Float[Tensor, "batch head source k"],
+    lengths: Int[Tensor, " batch"],
+    dtype: torch.dtype,
+) -> Projector:
+    """The projector onto the column space of each head's matrix; `dtype` is that of the values it
+    was made from.
+    """
     least = tolerance(dtype)
     batch, heads, _, k = columns.shape
     rank = lengths[:, None].clamp_max(k).expand(batch, heads).clone()
     short = (lengths <= k)[:, None].expand(batch, heads)
-    whole = short & _independent_rows(columns, lengths, least) if bool(short.any()) else torch.zeros_like(short)
+    whole = (
+        short & _independent_rows(columns, lengths, least)
+        if bool(short.any())
+        else torch.zeros_like(short)
+    )
     basis, trusted = _orthonormal(columns, least, again=dtype == torch.float64)
     trusted = trusted & ~short
     basis = basis * trusted[..., None, None]
     for row, head in (~(whole | trusted)).nonzero().tolist():
-        left, sizes, _ = torch.linalg.svd(columns[row, head, : int(lengths[row])], full_matrices=False)
+        left, sizes, _ = torch.linalg.svd(
+            columns[row, head, : int(lengths[row])], full_matrices=False
+        )
         kept = sizes > least * sizes[0]
         basis[row, head, : left.shape[0], : left.shape[1]] = left * kept
         rank[row, head] = kept.sum()
@@ -157,7 +194,10 @@ def _orthonormal(
 def _independent_rows(
     columns: Float[Tensor, "batch head source k"], lengths: Int[Tensor, " batch"], least: float
 ) -> Bool[Tensor, "batch head"]:
-    """Are the rows of the real sources linearly independent, for certain? Then no attention is invisible."""
+    """Are the rows of the real sources linearly independent, for certain?
+
+    Then no attention is invisible.
+    """
     gram = columns @ columns.mT
     size = gram.diagonal(dim1=-2, dim2=-1).amax(-1, keepdim=True).clamp_min(1e-300)
     padding = (torch.arange(gram.shape[-1], device=gram.device) >= lengths[:, None])[:, None] * size

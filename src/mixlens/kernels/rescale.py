@@ -1,12 +1,16 @@
-"""DeepLIFT's multipliers for transformers: every operation passes on the *difference* between the input and a baseline, exactly.
+"""DeepLIFT's multipliers for transformers: every operation passes on the *difference* between the
+input and a baseline, exactly.
 
-Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation Differences", ICML 2017. Linear operations keep
-their gradient. A nonlinear function of one number gets the slope of its secant (the Rescale rule). Products of two tensors that both
-differ from the baseline share the difference evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, the rule that SHAP's deep explainer uses.
-Softmax has its own secant form, and norms keep their sigma. Attributions then add up to f(x) - f(baseline), which is checked: an
-operation that is not known here would break that sum, and no numbers are given.
+Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
+Differences", ICML 2017. Linear operations keep their gradient. A nonlinear function of one number
+gets the slope of its secant (the Rescale rule). Products of two tensors that both differ from the
+baseline share the difference evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, the rule that SHAP's
+deep explainer uses. Softmax has its own secant form, and norms keep their sigma. Attributions then
+add up to f(x) - f(baseline), which is checked: an operation that is not known here would break that
+sum, and no numbers are given.
 
-Input and baseline run as the two halves of one batch; a `TorchFunctionMode` exchanges the operations while the model's own code runs.
+Input and baseline run as the two halves of one batch; a `TorchFunctionMode` exchanges the
+operations while the model's own code runs.
 """
 
 from __future__ import annotations
@@ -21,16 +25,61 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 _CURVES = {
-    F.gelu, F.relu, F.silu, F.relu6, F.elu, F.leaky_relu, F.softplus, F.hardtanh, F.mish, F.hardswish, F.logsigmoid,
-    torch.relu, torch.tanh, torch.sigmoid, torch.exp, torch.log, torch.erf, torch.sqrt, torch.rsqrt, torch.square, torch.pow, torch.abs,
-    torch.clamp, torch.reciprocal,
-    Tensor.relu, Tensor.tanh, Tensor.sigmoid, Tensor.exp, Tensor.log, Tensor.erf, Tensor.sqrt, Tensor.rsqrt, Tensor.square, Tensor.pow,
-    Tensor.__pow__, Tensor.abs, Tensor.clamp, Tensor.clamp_min, Tensor.clamp_max, Tensor.reciprocal,
-}  # fmt: skip
+    F.gelu,
+    F.relu,
+    F.silu,
+    F.relu6,
+    F.elu,
+    F.leaky_relu,
+    F.softplus,
+    F.hardtanh,
+    F.mish,
+    F.hardswish,
+    F.logsigmoid,
+    torch.relu,
+    torch.tanh,
+    torch.sigmoid,
+    torch.exp,
+    torch.log,
+    torch.erf,
+    torch.sqrt,
+    torch.rsqrt,
+    torch.square,
+    torch.pow,
+    torch.abs,
+    torch.clamp,
+    torch.reciprocal,
+    Tensor.relu,
+    Tensor.tanh,
+    Tensor.sigmoid,
+    Tensor.exp,
+    Tensor.log,
+    Tensor.erf,
+    Tensor.sqrt,
+    Tensor.rsqrt,
+    Tensor.square,
+    Tensor.pow,
+    Tensor.__pow__,
+    Tensor.abs,
+    Tensor.clamp,
+    Tensor.clamp_min,
+    Tensor.clamp_max,
+    Tensor.reciprocal,
+}
 _PRODUCTS = {
-    torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__,
-    torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__, Tensor.__rmatmul__,
-}  # fmt: skip
+    torch.mul,
+    torch.multiply,
+    Tensor.mul,
+    Tensor.multiply,
+    Tensor.__mul__,
+    Tensor.__rmul__,
+    torch.matmul,
+    torch.bmm,
+    Tensor.matmul,
+    Tensor.bmm,
+    Tensor.__matmul__,
+    Tensor.__rmatmul__,
+}
 _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.true_divide, Tensor.__truediv__}
 _MASKED = -1e9  # masks hold the lowest number or minus infinity, whose differences are not numbers
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
@@ -46,7 +95,9 @@ def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
 
 
 def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """An elementwise function with the slope of its secant between the two halves, or its own where they coincide."""
+    """An elementwise function with the slope of its secant between the two halves, or its own where
+    they coincide.
+    """
     result = function(x)
     if len(x) % 2:
         return result
@@ -62,10 +113,14 @@ def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 class _EvenShare(torch.autograd.Function):
-    """A bilinear function whose derivative is the one at the means of the two halves; only these are kept."""
+    """A bilinear function whose derivative is the one at the means of the two halves; only these
+    are kept.
+    """
 
     @staticmethod
-    def forward(ctx: Any, function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor
+    ) -> Tensor:
         ctx.function = function
         ctx.save_for_backward(*(sum(x.chunk(2)) / 2 for x in (a, b)))
         return function(a, b)
@@ -87,7 +142,9 @@ def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) 
 
 
 class _SoftmaxSecant(torch.autograd.Function):
-    """Softmax of two halves with the derivative of its secant, from one mean of their probabilities."""
+    """Softmax of two halves with the derivative of its secant, from one mean of their
+    probabilities.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
@@ -109,12 +166,16 @@ class _SoftmaxSecant(torch.autograd.Function):
         mean, dim = ctx.saved_tensors[0], ctx.dim
         whole = mean.sum(dim, keepdim=True).clamp_min_(torch.finfo(mean.dtype).tiny)
         passed = [half * mean for half in gradients[0].chunk(2)]
-        passed = [part.addcmul_(mean, part.sum(dim, keepdim=True) / whole, value=-1) for part in passed]
+        passed = [
+            part.addcmul_(mean, part.sum(dim, keepdim=True) / whole, value=-1) for part in passed
+        ]
         return torch.cat(passed), None
 
 
 def softmax(x: Tensor, dim: int) -> Tensor:
-    """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)), exactly: the secant form of its Jacobian."""
+    """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)),
+    exactly: the secant form of its Jacobian.
+    """
     if len(x) % 2:
         return F.softmax(x, dim)
     result: Tensor = _SoftmaxSecant.apply(x, dim)  # type: ignore[no-untyped-call]
@@ -122,17 +183,22 @@ def softmax(x: Tensor, dim: int) -> Tensor:
 
 
 def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
-    """x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps the value that it has for the input.
+    """x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps the value that it has
+    for the input.
 
     An even share would blow up at a baseline of zeros, where sigma is almost nothing.
     """
     if len(x) % 2 or len(inverse) % 2:
         return x * inverse
     ours, theirs = inverse.detach().chunk(2)[0], x.detach().chunk(2)[1]
-    return _with_slope(x * inverse, x * torch.cat([ours, ours]) + torch.cat([theirs, theirs]) * inverse)
+    return _with_slope(
+        x * inverse, x * torch.cat([ours, ours]) + torch.cat([theirs, theirs]) * inverse
+    )
 
 
-def norm(x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool) -> Tensor:
+def norm(
+    x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool
+) -> Tensor:
     dims = tuple(range(-len(shape), 0))
     if centred:
         x = x - x.mean(dims, keepdim=True)
@@ -143,28 +209,50 @@ def norm(x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps:
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
-    logits = product(torch.matmul, query, key.transpose(-1, -2)) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    logits = product(torch.matmul, query, key.transpose(-1, -2)) * (
+        query.shape[-1] ** -0.5 if scale is None else scale
+    )
     if is_causal:
         attn_mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
     if attn_mask is not None:
-        logits = logits.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else logits + attn_mask
+        logits = (
+            logits.masked_fill(~attn_mask, float("-inf"))
+            if attn_mask.dtype == torch.bool
+            else logits + attn_mask
+        )
     return product(torch.matmul, softmax(logits, -1), value)
 
 
 class Rescale(TorchFunctionMode):
-    """While open, operations on a batch of inputs and baselines (first and second half) have DeepLIFT's multipliers as derivatives."""
+    """While open, operations on a batch of inputs and baselines (first and second half) have
+    DeepLIFT's multipliers as derivatives.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._inverses: dict[int, Tensor] = {}  # inverted square roots: the 1 / sigma of norms that are written out by hand
+        self._inverses: dict[
+            int, Tensor
+        ] = {}  # inverted square roots: the 1 / sigma of norms that are written out by hand
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             return attention(*args, **kwargs)
@@ -172,14 +260,27 @@ class Rescale(TorchFunctionMode):
             return func(*args, **kwargs)
         x, other = args[0], args[1] if len(args) > 1 else None
         if func in _CURVES and _varies(x) and not any(_varies(arg) for arg in args[1:]):
-            return self._curve(func, args, {name: value for name, value in kwargs.items() if name != "inplace"})
+            return self._curve(
+                func, args, {name: value for name, value in kwargs.items() if name != "inplace"}
+            )
         if func in _PRODUCTS and isinstance(x, Tensor) and isinstance(other, Tensor):
             return self._product(func, x, other)
-        if func in _QUOTIENTS and isinstance(x, Tensor) and isinstance(other, Tensor) and _varies(other):
+        if (
+            func in _QUOTIENTS
+            and isinstance(x, Tensor)
+            and isinstance(other, Tensor)
+            and _varies(other)
+        ):
             return product(torch.mul, x, curve(torch.reciprocal, other))
         if func in _SOFTMAX and _varies(x):
-            return softmax(_cast(x, kwargs.get("dtype")), kwargs["dim"] if "dim" in kwargs else args[1])
-        if func is torch.einsum and len(args) == 3 and all(isinstance(arg, Tensor) for arg in args[1:]):
+            return softmax(
+                _cast(x, kwargs.get("dtype")), kwargs["dim"] if "dim" in kwargs else args[1]
+            )
+        if (
+            func is torch.einsum
+            and len(args) == 3
+            and all(isinstance(arg, Tensor) for arg in args[1:])
+        ):
             return product(lambda a, b: torch.einsum(args[0], a, b), args[1], args[2])
         if func is F.layer_norm:
             return norm(*_norm_arguments(*args, **kwargs), centred=True)
@@ -212,13 +313,17 @@ def _norm_arguments(
     return input, normalized_shape, weight, bias, eps
 
 
-def _rms_arguments(input: Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> tuple[Any, ...]:
+def _rms_arguments(
+    input: Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None
+) -> tuple[Any, ...]:
     return input, normalized_shape, weight, torch.finfo(input.dtype).eps if eps is None else eps
 
 
 @contextlib.contextmanager
 def constants(model: nn.Module) -> Iterator[None]:
-    """Parameters as constants: what requires a gradient is then exactly what depends on the explained representations."""
+    """Parameters as constants: what requires a gradient is then exactly what depends on the
+    explained representations.
+    """
     changed = [parameter for parameter in model.parameters() if parameter.requires_grad]
     try:
         for parameter in changed:
@@ -229,8 +334,11 @@ def constants(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def differences_explained(value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Attributions of value(x) - value(baseline), what they should add up to, and how far each sum is off.
+def differences_explained(
+    value: Callable[[Tensor], Tensor], x: Tensor, baseline: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attributions of value(x) - value(baseline), what they should add up to, and how far each sum
+    is off.
 
     `value` takes inputs and baselines as one batch and gives one number for each.
     """

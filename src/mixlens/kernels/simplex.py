@@ -1,8 +1,11 @@
-"""The shortest row of attention that is still a distribution and gives the same output: a small quadratic programme per row.
+"""The shortest row of attention that is still a distribution and gives the same output: a small
+quadratic programme per row.
 
-min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a' = a0 + N u, a0 the shortest row
-without the signs and N a basis of the left null space of C, this is the least-distance problem min ||u||, N u >= -a0, which Lawson &
-Hanson (Solving Least Squares Problems, chapter 23.4) reduce to one non-negative least-squares problem: exact, in finitely many steps.
+min ||a'||^2 with a' C = a C and a' >= 0 (C holds a column of ones, so that the sum stays). With a'
+= a0 + N u, a0 the shortest row without the signs and N a basis of the left null space of C, this is
+the least-distance problem min ||u||, N u >= -a0, which Lawson & Hanson (Solving Least Squares
+Problems, chapter 23.4) reduce to one non-negative least-squares problem: exact, in finitely many
+steps.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from mixlens.errors import MixlensError
 from mixlens.kernels.projector import tolerance
 
 
-def left_null_basis(columns: Float[np.ndarray, "source k"], least: float) -> Float[np.ndarray, "source free"]:
+def left_null_basis(
+    columns: Float[np.ndarray, "source k"], least: float
+) -> Float[np.ndarray, "source free"]:
     """An orthonormal basis of the rows u with u C = 0."""
     left, sizes, _ = np.linalg.svd(columns, full_matrices=True)
     rank = int((sizes > least * sizes[0]).sum()) if len(sizes) else 0
@@ -28,10 +33,14 @@ def shortest_rows(
     columns: Float[Tensor, "batch head source k"],
     seen: Bool[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch head target source"]:
-    """The shortest non-negative rows with the same product with `columns`, over the sources that each target sees."""
+    """The shortest non-negative rows with the same product with `columns`, over the sources that
+    each target sees.
+    """
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
-    given, matrices, visible = (tensor.detach().cpu().numpy() for tensor in (weights.double(), columns, seen))
+    given, matrices, visible = (
+        tensor.detach().cpu().numpy() for tensor in (weights.double(), columns, seen)
+    )
     for row, head in np.ndindex(*weights.shape[:2]):
         basis, last = None, None
         for target in range(weights.shape[2]):
@@ -61,6 +70,9 @@ def shortest_distribution(
     multipliers, _ = scipy_optimize().nnls(system, wanted, maxiter=50 * len(weights))
     residual = system @ multipliers - wanted
     if abs(residual[-1]) < 1e-14:
-        raise MixlensError("no distribution with this output was found; the recorded weights are not one themselves")
+        raise MixlensError(
+            "no distribution with this output was found; the recorded weights are not one"
+            " themselves"
+        )
     found: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
     return found

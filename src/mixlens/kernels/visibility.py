@@ -1,7 +1,9 @@
-"""Which sources each target can see: real tokens, those before it when causal, those inside its window when there is one.
+"""Which sources each target can see: real tokens, those before it when causal, those inside its
+window when there is one.
 
-A masked source has weight zero, but so has one whose weight is too small for a number (float16 stops at 6e-8). So a window is read off
-the whole map: it is the largest distance at which any head of any real target gives any weight.
+A masked source has weight zero, but so has one whose weight is too small for a number (float16
+stops at 6e-8). So a window is read off the whole map: it is the largest distance at which any head
+of any real target gives any weight.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class Visibility:
         """Do all targets of a row see the same sources?"""
         return not self.causal and self.reach is None
 
-    def of(self, positions: Int[Tensor, "batch target"], sources: int) -> Bool[Tensor, "batch target source"]:
+    def of(
+        self, positions: Int[Tensor, "batch target"], sources: int
+    ) -> Bool[Tensor, "batch target source"]:
         columns = torch.arange(sources, device=positions.device)
         seen = (columns < self.lengths[:, None])[:, None].expand(-1, positions.shape[1], -1)
         if self.causal:
@@ -50,7 +54,10 @@ class Visibility:
         lengths = torch.tensor(list(sources), device=weights.device)
         reach = None
         if self_attention:
-            farthest = [_farthest(row[:, :count, :count]) for row, count in zip(weights, targets, strict=True)]
+            farthest = [
+                _farthest(row[:, :count, :count])
+                for row, count in zip(weights, targets, strict=True)
+            ]
             if any(distance < count - 1 for distance, count in zip(farthest, targets, strict=True)):
                 reach = torch.tensor(farthest, device=weights.device)
         return cls(lengths, causal, reach)

@@ -1,10 +1,14 @@
-"""Measures: a file in this folder is a measure. `measures()` lists them, `measure(name, recording)` computes one.
+"""Measures: a file in this folder is a measure.
+
+`measures()` lists them, `measure(name, recording)` computes one.
 
 A measure file holds
 
 * `SPEC`, a `Spec`: what it computes, its citation, where it is defined, what is true of its scores;
-* `scores(recording, request, **options) -> Scores`: the numbers for the whole batch, padding still inside;
-* optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that structure.
+* `scores(recording, request, **options) -> Scores`: the numbers for the whole batch, padding still
+  inside;
+* optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
+  structure.
 """
 
 from __future__ import annotations
@@ -12,28 +16,38 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from mixlens.contracts import Facts, Option, Request, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.measures._interface import Facts, Option, Request, Scores, Spec
 from mixlens.precision import matmul_precision
+from mixlens.registry import entries
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
 
-__all__ = ["Facts", "Option", "Request", "Scores", "Spec", "measure", "measures", "names", "refusal"]
+__all__ = [
+    "Facts",
+    "Option",
+    "Request",
+    "Scores",
+    "Spec",
+    "measure",
+    "measures",
+    "names",
+    "refusal",
+]
 
 
 @functools.cache
 def names() -> tuple[str, ...]:
     """Names of all measures, without importing them."""
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")))
+    return entries(__path__)
 
 
 def _module(name: str) -> ModuleType:
@@ -56,7 +70,11 @@ def _spec(name: str) -> Spec:
 
 def _options(module: ModuleType) -> tuple[Option, ...]:
     parameters = inspect.signature(module.scores).parameters.values()
-    return tuple(Option(p.name, p.default, str(p.annotation)) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+    return tuple(
+        Option(p.name, p.default, str(p.annotation))
+        for p in parameters
+        if p.kind is inspect.Parameter.KEYWORD_ONLY
+    )
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
@@ -88,22 +106,28 @@ def measure(
     precision: str | None = None,
     **options: Any,
 ) -> MixingMaps | list[MixingMaps]:
-    """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for several.
+    """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for
+    several.
 
-    `layers` and `targets` restrict what is computed; negative numbers count from the end. `precision`: float32, tf32 or bf16 for the
-    products of this call; by default torch's own setting.
+    `layers` and `targets` restrict what is computed; negative numbers count from the end.
+    `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
+    setting.
     """
     module = _module(name)
     known = {option.name for option in _options(module)}
     unknown = sorted(set(options) - known)
     if unknown:
-        raise InvalidInput(f"{name} has no option {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}")
+        raise InvalidInput(
+            f"{name} has no option {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}"
+        )
     if per_head and not module.SPEC.per_head:
         raise InvalidInput(f"{name} is defined for whole layers only, not per head")
     reason = refusal(name, recording.structure, site)
     if reason is not None:
         raise UnsupportedModel(reason)
-    request = Request.resolved(recording, site=site, layers=layers, targets=targets, per_head=per_head)
+    request = Request.resolved(
+        recording, site=site, layers=layers, targets=targets, per_head=per_head
+    )
     with matmul_precision(precision):
         scores: Scores = module.scores(recording, request, **options)
     found = list(_rows(name, _spec(name), recording, request, scores, options))
@@ -111,7 +135,12 @@ def measure(
 
 
 def _rows(
-    name: str, spec: Spec, recording: Recording, request: Request, scores: Scores, options: Mapping[str, Any]
+    name: str,
+    spec: Spec,
+    recording: Recording,
+    request: Request,
+    scores: Scores,
+    options: Mapping[str, Any],
 ) -> Iterator[MixingMaps]:
     from mixlens.maps import MixingMaps
 

@@ -1,13 +1,17 @@
-"""ALTI: how much nearer each source's part brings the block's output, max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows summing to one.
+"""ALTI: how much nearer each source's part brings the block's output, max(0, ||y_i||_1 - ||y_i -
+T_ij||_1), rows summing to one.
 
-Ferrando, Gallego & Costa-jussa 2022, Measuring the Mixing of Contextual Information in the Transformer
-(https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i has the biases, the parts T_ij do not.
+Ferrando, Gallego & Costa-jussa 2022, Measuring the Mixing of Contextual Information in the
+Transformer (https://aclanthology.org/2022.emnlp-main.595), eq. 9-10. y_i has the biases, the parts
+T_ij do not.
 
-Cross-attention follows their paper on translation (Ferrando et al. 2022, https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the
-decoder's residual stream competes with the encoder's tokens, so the scores of a row sum to one together with `residual_share`.
+Cross-attention follows their paper on translation (Ferrando et al. 2022,
+https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the decoder's residual stream competes
+with the encoder's tokens, so the scores of a row sum to one together with `residual_share`.
 
-`variant="released"` imitates the published program: 1e-6 is added to every difference (as `pairwise_distance` does) and sigma has
-no epsilon. A row none of whose parts brings the output nearer has no defined contributions; its scores are zero.
+`variant="released"` imitates the published program: 1e-6 is added to every difference (as
+`pairwise_distance` does) and sigma has no epsilon. A row none of whose parts brings the output
+nearer has no defined contributions; its scores are zero.
 """
 
 from __future__ import annotations
@@ -17,11 +21,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -31,9 +35,17 @@ if TYPE_CHECKING:
     from mixlens.recording.site import Site
 
 SPEC = Spec(
-    summary="how much nearer each source's part brings the attention block's output, in the L1 norm",
-    citation="Ferrando et al. 2022, Measuring the Mixing of Contextual Information in the Transformer, eq. 9-10",
-    use_when="for contributions that add up to one and roll out over layers to the input; the feed-forward part is left out",
+    summary=(
+        "how much nearer each source's part brings the attention block's output, in the L1 norm"
+    ),
+    citation=(
+        "Ferrando et al. 2022, Measuring the Mixing of Contextual Information in the Transformer,"
+        " eq. 9-10"
+    ),
+    use_when=(
+        "for contributions that add up to one and roll out over layers to the input; the"
+        " feed-forward part is left out"
+    ),
     cost="1 forward pass + head d_model n^2 per layer",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
 )
@@ -46,13 +58,23 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
         raise InvalidInput(f"alti has no variant {variant!r}; choose paper or released")
     found, shares = [], []
     for _, site in request.sites(recording):
-        contributions, share = _contributions(site, request, recording.memory_budget, released=variant == "released")
+        contributions, share = _contributions(
+            site, request, recording.memory_budget, released=variant == "released"
+        )
         found.append(contributions)
         shares.append(share)
     values = torch.stack(found)
     if request.kind == "cross":
-        return Scores(values, {"residual_share": torch.stack(shares)}, {"residual_share": ("target",)}, facts=Facts())
-    return Scores(values, facts=replace(SPEC.facts, rows_sum_to_one=_rows_are_defined(recording, request, values)))
+        return Scores(
+            values,
+            {"residual_share": torch.stack(shares)},
+            {"residual_share": ("target",)},
+            facts=Facts(),
+        )
+    return Scores(
+        values,
+        facts=replace(SPEC.facts, rows_sum_to_one=_rows_are_defined(recording, request, values)),
+    )
 
 
 def _contributions(
@@ -64,13 +86,23 @@ def _contributions(
         site = replace(site, output_norm=replace(site.output_norm, epsilon=0.0))
     parts = Decomposition.of(site, site.parts(), request)
     causal = site.structure.causal and request.targets is None
-    gains = manhattan_gains(parts, y, cached_bytes(budget, y.device), causal=causal, shift=shift).clamp_min(0)
-    residual = torch.zeros_like(y[..., 0]) if parts.own_is_source else manhattan_gain(parts.own, y, shift).clamp_min(0)
+    gains = manhattan_gains(
+        parts, y, cached_bytes(budget, y.device), causal=causal, shift=shift
+    ).clamp_min(0)
+    residual = (
+        torch.zeros_like(y[..., 0])
+        if parts.own_is_source
+        else manhattan_gain(parts.own, y, shift).clamp_min(0)
+    )
     whole = (gains.sum(-1) + residual).clamp_min(torch.finfo(y.dtype).tiny)
     return gains / whole[..., None], residual / whole
 
 
-def _rows_are_defined(recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]) -> bool:
+def _rows_are_defined(
+    recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]
+) -> bool:
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     counts = lengths if request.targets is None else [len(row) for row in request.targets]
-    return all(bool((values[:, row, :count].sum(-1) > 0.5).all()) for row, count in enumerate(counts))
+    return all(
+        bool((values[:, row, :count].sum(-1) > 0.5).all()) for row, count in enumerate(counts)
+    )

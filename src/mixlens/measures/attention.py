@@ -1,7 +1,9 @@
-"""Raw attention: the weight A_ij that target i gives to source j, after softmax, masks, soft-caps and sinks.
+"""Raw attention: the weight A_ij that target i gives to source j, after softmax, masks, soft-caps
+and sinks.
 
-The layer's map is the mean over heads, as in attention rollout (Abnar & Zuidema 2020, https://aclanthology.org/2020.acl-main.385).
-Where a model has attention sinks (a column that is dropped after the softmax), rows sum to less than one and are left so.
+The layer's map is the mean over heads, as in attention rollout (Abnar & Zuidema 2020,
+https://aclanthology.org/2020.acl-main.385). Where a model has attention sinks (a column that is
+dropped after the softmax), rows sum to less than one and are left so.
 """
 
 from __future__ import annotations
@@ -11,15 +13,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary="how much each token attends to each other token: the raw attention weights",
-    citation="Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers, eq. 1 (rollout); Vaswani et al. 2017 (weights)",
-    use_when="as the baseline; it ignores the value vectors, the residual stream and everything after them",
+    citation=(
+        "Abnar & Zuidema 2020, Quantifying Attention Flow in Transformers, eq. 1 (rollout); Vaswani"
+        " et al. 2017 (weights)"
+    ),
+    use_when=(
+        "as the baseline; it ignores the value vectors, the residual stream and everything after"
+        " them"
+    ),
     cost="1 forward pass",
     facts=Facts(rows_sum_to_one=True),
     per_head=True,
@@ -38,8 +46,14 @@ def scores(recording: Recording, request: Request) -> Scores:
 
 
 def rows_are_whole(recording: Recording, request: Request, weights: Tensor) -> bool:
-    """Do the rows of real tokens sum to one? Not where a sink takes a part. Half-precision weights are rounded one by one."""
+    """Do the rows of real tokens sum to one? Not where a sink takes a part.
+
+    Half-precision weights are rounded one by one.
+    """
     half = next(recording.model.parameters()).dtype in (torch.float16, torch.bfloat16)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    missing = max(float((1 - row[:, :length].sum(-1)).abs().max()) for row, length in zip(weights, lengths, strict=True))
+    missing = max(
+        float((1 - row[:, :length].sum(-1)).abs().max())
+        for row, length in zip(weights, lengths, strict=True)
+    )
     return missing <= (2e-2 if half else 1e-4)

@@ -1,8 +1,11 @@
-"""The norm of what each source writes: ||A_ij f(x_j)|| per head, ||sum_h A^h_ij f^h(x_j)|| for a layer.
+"""The norm of what each source writes: ||A_ij f(x_j)|| per head, ||sum_h A^h_ij f^h(x_j)|| for a
+layer.
 
-Kobayashi et al. 2020, Attention is Not Only a Weight (https://aclanthology.org/2020.emnlp-main.574), eq. 3-5. f is the value vector,
-its bias included, times the head's part of the output projection; the projection's own bias belongs to no source. A layer's map
-sums the heads first and takes the norm afterwards; the sum is never formed (see `kernels.gram`).
+Kobayashi et al. 2020, Attention is Not Only a Weight
+(https://aclanthology.org/2020.emnlp-main.574), eq. 3-5. f is the value vector, its bias included,
+times the head's part of the output projection; the projection's own bias belongs to no source. A
+layer's map sums the heads first and takes the norm afterwards; the sum is never formed (see
+`kernels.gram`).
 """
 
 from __future__ import annotations
@@ -11,17 +14,23 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import summed_norms
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary="the norm of the vector that each source adds to each target through attention",
-    citation="Kobayashi et al. 2020, Attention is Not Only a Weight: Analyzing Transformers with Vector Norms, eq. 5",
-    use_when="to see past tokens with large weights and small value vectors ([CLS], [SEP], full stops); the residual stream is left out",
+    citation=(
+        "Kobayashi et al. 2020, Attention is Not Only a Weight: Analyzing Transformers with Vector"
+        " Norms, eq. 5"
+    ),
+    use_when=(
+        "to see past tokens with large weights and small value vectors ([CLS], [SEP], full stops);"
+        " the residual stream is left out"
+    ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(),
     per_head=True,

@@ -1,8 +1,11 @@
-"""The norm of what each source adds, residual stream included: ||c_ij + x_i|| on the diagonal, ||c_ij|| elsewhere.
+"""The norm of what each source adds, residual stream included: ||c_ij + x_i|| on the diagonal,
+||c_ij|| elsewhere.
 
-Kobayashi et al. 2021, Incorporating Residual and Normalization Layers (https://aclanthology.org/2021.emnlp-main.373), eq. 6. Norms and
-scales on the attention branch (sandwich blocks, layer scale) and residual scales, which the paper's models do not have, are applied
-in their linear form with the true sigma. Not defined for cross-attention, where the residual is none of the sources.
+Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
+(https://aclanthology.org/2021.emnlp-main.373), eq. 6. Norms and scales on the attention branch
+(sandwich blocks, layer scale) and residual scales, which the paper's models do not have, are
+applied in their linear form with the true sigma. Not defined for cross-attention, where the
+residual is none of the sources.
 """
 
 from __future__ import annotations
@@ -11,18 +14,26 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="the norm of what each source adds to each target, with the residual stream on the diagonal",
-    citation="Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of Masked Language Models, eq. 6",
-    use_when="to weigh what a token takes from others against what it keeps of itself; the norm after the sum is left out",
+    summary=(
+        "the norm of what each source adds to each target, with the residual stream on the diagonal"
+    ),
+    citation=(
+        "Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of"
+        " Masked Language Models, eq. 6"
+    ),
+    use_when=(
+        "to weigh what a token takes from others against what it keeps of itself; the norm after"
+        " the sum is left out"
+    ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
     sites=("self",),

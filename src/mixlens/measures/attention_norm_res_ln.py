@@ -1,9 +1,11 @@
-"""The norm of each source's part of the block's output, residual stream and layer norm included: ||T_ij||.
+"""The norm of each source's part of the block's output, residual stream and layer norm included:
+||T_ij||.
 
-Kobayashi et al. 2021, Incorporating Residual and Normalization Layers (https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm
-is linear once its sigma is taken from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
-the scores are those of `attention_norm_res`. `mixing_ratio` is their ratio ||sum_{j != i} T_ij|| / (the same + ||T_ii||).
-Not defined for cross-attention, where the residual is none of the sources.
+Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
+(https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm is linear once its sigma is taken
+from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
+the scores are those of `attention_norm_res`. `mixing_ratio` is their ratio ||sum_{j != i} T_ij|| /
+(the same + ||T_ii||). Not defined for cross-attention, where the residual is none of the sources.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -24,8 +26,14 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="the norm of each source's part of the attention block's output, after the residual stream and the layer norm",
-    citation="Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of Masked Language Models, eq. 9",
+    summary=(
+        "the norm of each source's part of the attention block's output, after the residual stream"
+        " and the layer norm"
+    ),
+    citation=(
+        "Kobayashi et al. 2021, Incorporating Residual and Normalization Layers into Analysis of"
+        " Masked Language Models, eq. 9"
+    ),
     use_when="for the whole attention block of post-norm models; the feed-forward part is left out",
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
@@ -40,11 +48,16 @@ def scores(recording: Recording, request: Request) -> Scores:
         parts = Decomposition.of(site, site.parts(), request)
         found.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
-    return Scores(torch.stack(found), {"mixing_ratio": torch.stack(ratios)}, {"mixing_ratio": ("target",)})
+    return Scores(
+        torch.stack(found), {"mixing_ratio": torch.stack(ratios)}, {"mixing_ratio": ("target",)}
+    )
 
 
 def mixing_ratio(parts: Decomposition) -> Float[Tensor, "batch target"]:
-    """The share of the other tokens: ||sum_{j != i} T_ij|| against ||T_ii||. The sum is the output less everything else."""
+    """The share of the other tokens: ||sum_{j != i} T_ij|| against ||T_ii||.
+
+    The sum is the output less everything else.
+    """
     kept = parts.diagonal
     assert parts.constant is not None  # these parts are the block's own
     others = torch.linalg.vector_norm(parts.total - parts.constant - kept, dim=-1)

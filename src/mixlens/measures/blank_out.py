@@ -1,9 +1,10 @@
 """Blank-out: how much one output of the model changes when a token is replaced.
 
-The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token becomes [MASK], the absolute change of the
-probability over the whole vocabulary (the defaults). Mohebbi et al. 2023: each token becomes [UNK], the signed change of the
-probability among {target, foil}: `replacement="unk", signed=True` with `word` and `foil`.
-A score is f(text) - f(text with token j replaced): positive where the token speaks for the explained output (see `mixlens.explained`).
+The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each token becomes
+[MASK], the absolute change of the probability over the whole vocabulary (the defaults). Mohebbi et
+al. 2023: each token becomes [UNK], the signed change of the probability among {target, foil}:
+`replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with token j
+replaced): positive where the token speaks for the explained output (see `mixlens.explained`).
 """
 
 from __future__ import annotations
@@ -14,20 +15,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained, explained, special_id
-from mixlens.kernels.zeroing import pieces
-from mixlens.measures._attribution import copies_at_once, require_no_targets
-from mixlens.measures._interface import Facts, Request, Scores, Spec
-from mixlens.recording.intervention import ModelFrom, model_output, token_input
+from mixlens.measures.attribution import copies_at_once, require_no_targets
+from mixlens.replay.intervention import ModelFrom, model_output, token_input
+from mixlens.replay.zeroing import pieces
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="change of one output of the model when each token is replaced by [MASK], by [UNK] or by a zero embedding",
+    summary=(
+        "change of one output of the model when each token is replaced by [MASK], by [UNK] or by a"
+        " zero embedding"
+    ),
     citation='Li et al. (2016), "Understanding Neural Networks through Representation Erasure"',
-    use_when="a direct, model-agnostic check of which tokens one prediction needs; blind to tokens that stand in for each other",
+    use_when=(
+        "a direct, model-agnostic check of which tokens one prediction needs; blind to tokens that"
+        " stand in for each other"
+    ),
     cost="n forward passes",
     facts=Facts(),
     sites=("self",),
@@ -49,30 +56,48 @@ def scores(
     replacement: str | int | None = None,
     signed: bool = False,
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `replacement`: mask, unk, pad, zero or a token id."""
+    """`label`, `word`, `foil`, `position`, `of` name the output; `replacement`: mask, unk, pad,
+    zero or a token id.
+    """
     require_no_targets(request)
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
-            "blank_out replaces tokens of the input: it has one row for the whole model, and no layers to choose from"
+            "blank_out replaces tokens of the input: it has one row for the whole model, and no"
+            " layers to choose from"
         )
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request)
-    values = torch.zeros(hidden.shape[:2], device=hidden.device, dtype=torch.promote_types(hidden.dtype, torch.float32))
+    values = torch.zeros(
+        hidden.shape[:2],
+        device=hidden.device,
+        dtype=torch.promote_types(hidden.dtype, torch.float32),
+    )
     for row, length in enumerate(lengths):
         before = output(model_output(recording, torch.tensor([row]), {}), torch.tensor([row]))
         for places in pieces(torch.arange(length, device=hidden.device), size):
-            values[row, places] = (before - _blanked(recording, request, output, row, places, token)).to(values)
+            values[row, places] = (
+                before - _blanked(recording, request, output, row, places, token)
+            ).to(values)
     values = values if signed else values.abs()
-    return Scores(values[None, :, None], layers=(0,), target_labels=output.names, facts=Facts(signed=signed))
+    return Scores(
+        values[None, :, None], layers=(0,), target_labels=output.names, facts=Facts(signed=signed)
+    )
 
 
 def _blanked(
-    recording: Recording, request: Request, output: Explained, row: int, places: Tensor, token: int | None
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    row: int,
+    places: Tensor,
+    token: int | None,
 ) -> Float[Tensor, " place"]:
-    """The explained output with the tokens at these places replaced, one at a time (by zeros where there is no token)."""
+    """The explained output with the tokens at these places replaced, one at a time (by zeros where
+    there is no token).
+    """
     rows = torch.full_like(places, row)
     order = torch.arange(len(places), device=places.device)
     if token is None:
@@ -87,7 +112,9 @@ def _blanked(
 
 
 def replacement_id(recording: Recording, given: str | int | None) -> int | None:
-    """The id that takes a token's place, named by `REPLACEMENTS` or by itself; None: a zero embedding."""
+    """The id that takes a token's place, named by `REPLACEMENTS` or by itself; None: a zero
+    embedding.
+    """
     if isinstance(given, int) or (isinstance(given, str) and given.isdigit()):
         return int(given)
     if given is None:
@@ -95,14 +122,21 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
             found = special_id(recording, name)
             if found is not None:
                 return found
-        raise InvalidInput("no tokenizer names a mask or an unknown token: choose replacement='zero', or give a token id")
+        raise InvalidInput(
+            "no tokenizer names a mask or an unknown token: choose replacement='zero', or give a"
+            " token id"
+        )
     if given not in REPLACEMENTS:
-        raise InvalidInput(f"there is no replacement {given!r}; choose one of: {', '.join(REPLACEMENTS)}, or a token id")
+        raise InvalidInput(
+            f"there is no replacement {given!r}; choose one of: {', '.join(REPLACEMENTS)}, or a"
+            " token id"
+        )
     if given == "zero":
         return None
     found = special_id(recording, given)
     if found is None:
         raise InvalidInput(
-            f"no tokenizer or config names a token for replacement={given!r}: choose replacement='zero', or give a token id"
+            f"no tokenizer or config names a token for replacement={given!r}: choose"
+            " replacement='zero', or give a token id"
         )
     return found

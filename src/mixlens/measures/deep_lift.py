@@ -1,12 +1,15 @@
 """DeepLIFT: what each token's difference from a baseline adds to the difference of one output.
 
-Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation Differences", ICML 2017 (Rescale rule); a baseline
-of Mohebbi et al. 2023, section 4.3. Attributions are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
+Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
+Differences", ICML 2017 (Rescale rule); a baseline of Mohebbi et al. 2023, section 4.3. Attributions
+are multiplier . (x_j - x'_j) and add up to f(x) - f(baseline).
 
-Captum's DeepLift attaches its rule to the activation modules that it knows; transformers call activations, softmax and products of
-activations as functions, and norms stay plain gradients, so that its attributions do not add up and come close to gradient times input.
-Here every operation has its rule (`mixlens.kernels.rescale`); on networks of linear layers and activations the two agree. Where the sum
-is missed beyond rounding, because the model uses an operation without a rule, no numbers are given.
+Captum's DeepLift attaches its rule to the activation modules that it knows; transformers call
+activations, softmax and products of activations as functions, and norms stay plain gradients, so
+that its attributions do not add up and come close to gradient times input. Here every operation has
+its rule (`mixlens.kernels.rescale`); on networks of linear layers and activations the two agree.
+Where the sum is missed beyond rounding, because the model uses an operation without a rule, no
+numbers are given.
 """
 
 from __future__ import annotations
@@ -16,29 +19,44 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
 from mixlens.explained import explained
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.rescale import constants, differences_explained
-from mixlens.measures._attribution import attributed
-from mixlens.measures._attribution import baseline as baseline_of
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.measures.attribution import attributed
+from mixlens.measures.attribution import baseline as baseline_of
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="DeepLIFT multipliers times each token's difference from a baseline, for one output of the model",
-    citation='Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation Differences", ICML',
-    use_when="signed attributions of one prediction that add up, at the cost of two forward passes and one backward pass",
+    summary=(
+        "DeepLIFT multipliers times each token's difference from a baseline, for one output of the"
+        " model"
+    ),
+    citation=(
+        'Shrikumar et al. (2017), "Learning Important Features Through Propagating Activation'
+        ' Differences", ICML'
+    ),
+    use_when=(
+        "signed attributions of one prediction that add up, at the cost of two forward passes and"
+        " one backward pass"
+    ),
     cost="about 2 forward and 2 backward passes per layer",
     facts=Facts(signed=True),
     sites=("self",),
 )
 
-# What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all attributions without their signs. Some models
-# compute norms and softmax in float32 whatever their dtype. A missing rule is off by percents.
-_TOLERANCE = {torch.float64: (1e-3, 1e-6), torch.float32: (1e-2, 1e-5), torch.bfloat16: (0.2, 1e-2), torch.float16: (0.1, 1e-3)}
+# What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all
+# attributions without their signs. Some models compute norms and softmax in float32 whatever their
+# dtype. A missing rule is off by percents.
+_TOLERANCE = {
+    torch.float64: (1e-3, 1e-6),
+    torch.float32: (1e-2, 1e-5),
+    torch.bfloat16: (0.2, 1e-2),
+    torch.float16: (0.1, 1e-3),
+}
 
 
 def scores(
@@ -53,20 +71,27 @@ def scores(
     reduction: str = "sum",
     baseline: str = "zero",
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1; `baseline`: zero, pad or mask."""
+    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1;
+    `baseline`: zero, pad or mask.
+    """
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         base = baseline_of(recording, request, layer, baseline, hidden)
         rows = torch.arange(len(hidden), device=hidden.device)
         with constants(recording.model):
-            found, wanted, off = differences_explained(lambda both: value(both, torch.cat([rows, rows])), hidden, base)
+            found, wanted, off = differences_explained(
+                lambda both: value(both, torch.cat([rows, rows])), hidden, base
+            )
         relative, rounding = _TOLERANCE[hidden.dtype]
-        if not bool((off.abs() <= relative * wanted.abs() + rounding * found.flatten(1).abs().sum(1)).all()):
+        if not bool(
+            (off.abs() <= relative * wanted.abs() + rounding * found.flatten(1).abs().sum(1)).all()
+        ):
             worst = float((off.abs() / wanted.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(
-                f"deep_lift: attributions miss f(x) - f(baseline) by {worst:.1e} (relative), so this model uses an operation whose "
-                "differences cannot be followed. Use integrated_gradients, or load a half-precision model in float32."
+                f"deep_lift: attributions miss f(x) - f(baseline) by {worst:.1e} (relative), so"
+                " this model uses an operation whose differences cannot be followed. Use"
+                " integrated_gradients, or load a half-precision model in float32."
             )
         return found
 

@@ -1,15 +1,19 @@
 """Effective attention: the part of the attention weights that can change the layer's output, A P.
 
-Brunner et al. 2020, On Identifiability in Transformers (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column
-space of T = V W_O (source x d_model): what it removes, `null_attention`, lies in T's left null space and never reaches the output.
-Scores may be negative, and equal A when tokens are no more than the rank. Rows of padding are no part of T.
+Brunner et al. 2020, On Identifiability in Transformers
+(https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
+(source x d_model): what it removes, `null_attention`, lies in T's left null space and never reaches
+the output. Scores may be negative, and equal A when tokens are no more than the rank. Rows of
+padding are no part of T.
 
-Departures. The paper's projector is that of a whole text; where a target cannot see every source (causal masks, windows), its projector
-is that of the rows it sees, so that the future keeps weight zero and the product with V stays (see `kernels.prefixes`). `rank` and
-`null_dimension` (tokens less rank) are those of all tokens of the row, which is what the last target of a causal model sees.
+Departures. The paper's projector is that of a whole text; where a target cannot see every source
+(causal masks, windows), its projector is that of the rows it sees, so that the future keeps weight
+zero and the product with V stays (see `kernels.prefixes`). `rank` and `null_dimension` (tokens less
+rank) are those of all tokens of the row, which is what the last target of a causal model sees.
 
-`constraint` takes up what section 3.4 of the paper leaves open: "sum" removes only what also leaves the row's sum as it is (the left null
-space of [T, 1]); "simplex" is the shortest row of non-negative weights with the same sum and the same output.
+`constraint` takes up what section 3.4 of the paper leaves open: "sum" removes only what also leaves
+the row's sum as it is (the left null space of [T, 1]); "simplex" is the shortest row of
+non-negative weights with the same sum and the same output.
 """
 
 from __future__ import annotations
@@ -18,13 +22,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows_of, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.measures.attention import rows_are_whole
 
 if TYPE_CHECKING:
@@ -37,7 +41,10 @@ if TYPE_CHECKING:
 SPEC = Spec(
     summary="the attention weights without the part that cannot reach the layer's output",
     citation="Brunner et al. 2020, On Identifiability in Transformers, eq. 9",
-    use_when="instead of raw attention for texts with more tokens than a head has dimensions; equal to it for shorter ones",
+    use_when=(
+        "instead of raw attention for texts with more tokens than a head has dimensions; equal to"
+        " it for shorter ones"
+    ),
     cost="1 forward pass + d_head n^2 per head (causal: + d_head^3 n)",
     facts=Facts(signed=True),
     per_head=True,
@@ -48,7 +55,10 @@ CONSTRAINTS = ("none", "sum", "simplex")
 
 def scores(recording: Recording, request: Request, *, constraint: str = "none") -> Scores:
     if constraint not in CONSTRAINTS:
-        raise InvalidInput(f"effective_attention has no constraint {constraint!r}; choose one of: {', '.join(CONSTRAINTS)}")
+        raise InvalidInput(
+            f"effective_attention has no constraint {constraint!r}; choose one of:"
+            f" {', '.join(CONSTRAINTS)}"
+        )
     found, removed, ranks, dimensions = [], [], [], []
     whole = constraint != "none"  # only then rows keep the sum that attention gave them
     for layer, site in request.sites(recording):
@@ -56,26 +66,41 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         whole = whole and rows_are_whole(recording, request, site.weights)
         full = full_rows_of(layer.submodule(site.structure.output_projection), site.output_weight)
         columns = value_columns(site.values, site.output_weight, visibility.lengths, full)
-        effective, rank = _effective(site, columns, request, visibility, constraint, block_bytes(recording.memory_budget))
+        effective, rank = _effective(
+            site, columns, request, visibility, constraint, block_bytes(recording.memory_budget)
+        )
         null = request.take(site.weights, 2) - effective
         found.append(effective if request.per_head else effective.mean(1))
         removed.append(null if request.per_head else null.mean(1))
         ranks.append(rank)
         dimensions.append(visibility.lengths[:, None] - rank)
-    extras = {"null_attention": torch.stack(removed), "rank": torch.stack(ranks), "null_dimension": torch.stack(dimensions)}
+    extras = {
+        "null_attention": torch.stack(removed),
+        "rank": torch.stack(ranks),
+        "null_dimension": torch.stack(dimensions),
+    }
     dims: dict[str, tuple[str, ...]] = {"rank": ("head",), "null_dimension": ("head",)}
-    dims["null_attention"] = ("head", "target", "source") if request.per_head else ("target", "source")
-    return Scores(torch.stack(found), extras, dims, facts=Facts(signed=constraint != "simplex", rows_sum_to_one=whole))
+    dims["null_attention"] = (
+        ("head", "target", "source") if request.per_head else ("target", "source")
+    )
+    return Scores(
+        torch.stack(found),
+        extras,
+        dims,
+        facts=Facts(signed=constraint != "simplex", rows_sum_to_one=whole),
+    )
 
 
 def visibility_of(recording: Recording, request: Request, site: Site) -> Visibility:
     """Which sources every target of a site can see."""
     rows = range(recording.batch)
     return Visibility.found(
-        site.weights, [len(recording.target_tokens(request.site, row)) for row in rows],
+        site.weights,
+        [len(recording.target_tokens(request.site, row)) for row in rows],
         [len(recording.source_tokens(request.site, row)) for row in rows],
-        causal=site.structure.causal, self_attention=site.structure.kind == "self",
-    )  # fmt: skip
+        causal=site.structure.causal,
+        self_attention=site.structure.kind == "self",
+    )
 
 
 def _effective(

@@ -1,11 +1,14 @@
-"""GlobEnc: the norm of each source's part after both layer norms of an encoder layer, ||gamma_2 * (T_ij - mean T_ij) / sigma_2,i||.
+"""GlobEnc: the norm of each source's part after both layer norms of an encoder layer, ||gamma_2 *
+(T_ij - mean T_ij) / sigma_2,i||.
 
-Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole Encoder Layer
-(https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The feed-forward part enters through sigma_2 alone, which is taken from the true
-input of the second norm. Where the residual of the feed-forward part is scaled, T_ij is scaled with it. The authors roll their maps out
-as they are, without making rows sum to one.
+Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
+Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The feed-forward part enters
+through sigma_2 alone, which is taken from the true input of the second norm. Where the residual of
+the feed-forward part is scaled, T_ij is scaled with it. The authors roll their maps out as they
+are, without making rows sum to one.
 
-Defined for post-norm layers with one attention site and a norm after the feed-forward part; anything else is refused.
+Defined for post-norm layers with one attention site and a norm after the feed-forward part;
+anything else is refused.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
-from mixlens.measures._interface import Facts, Request, Scores, Spec
 from mixlens.recording.norms import norm_of
 from mixlens.recording.structure import Witness
 
@@ -27,9 +30,17 @@ if TYPE_CHECKING:
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
-    summary="the norm of each source's part of the layer's output through both layer norms, feed-forward only in the last one's scale",
-    citation="Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole Encoder Layer, eq. 6-8",
-    use_when="for post-norm encoders (BERT and its kin) and rolled out over layers; refused elsewhere",
+    summary=(
+        "the norm of each source's part of the layer's output through both layer norms,"
+        " feed-forward only in the last one's scale"
+    ),
+    citation=(
+        "Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the"
+        " Whole Encoder Layer, eq. 6-8"
+    ),
+    use_when=(
+        "for post-norm encoders (BERT and its kin) and rolled out over layers; refused elsewhere"
+    ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
     sites=("self",),
@@ -40,12 +51,19 @@ SPEC = Spec(
 def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     use = "; use attention_norm_res_ln or alti instead"
     if site.output_norm is None:
-        return f"the attention block is not followed by a norm ({layer.style}), and the measure is defined for post-norm layers only{use}"
+        return (
+            f"the attention block is not followed by a norm ({layer.style}), and the measure is"
+            f" defined for post-norm layers only{use}"
+        )
     if layer.feed_forward is None or layer.feed_forward.output_norm is None:
-        return f"no norm follows the feed-forward part, so there is no second norm to pass through{use}"
+        return (
+            "no norm follows the feed-forward part, so there is no second norm to pass"
+            f" through{use}"
+        )
     if len(layer.sites) > 1:
         return (
-            f"a cross-attention block stands between the self-attention and the last norm, which the measure does not know{use}"
+            "a cross-attention block stands between the self-attention and the last norm, which"
+            f" the measure does not know{use}"
         )
     return None
 

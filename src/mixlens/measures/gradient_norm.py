@@ -1,8 +1,10 @@
-"""Gradient norm: how much an infinitesimal change of each token's representation would change one output of the model.
+"""Gradient norm: how much an infinitesimal change of each token's representation would change one
+output of the model.
 
 |d f / d x_j|, the sensitivity of the explained output f (see `mixlens.explained`) to the representation x_j that enters a layer (the first
-by default). Simonyan et al. 2014 for images; the gradient baseline of Ferrando et al. 2022 (appendix B: gradient of the softmax
-probability, l2 norm) and, with `smooth=k` noisy copies (SmoothGrad, Smilkov et al. 2017), of Kobayashi et al. 2020, table 3.
+by default). Simonyan et al. 2014 for images; the gradient baseline of Ferrando et al. 2022
+(appendix B: gradient of the softmax probability, l2 norm) and, with `smooth=k` noisy copies
+(SmoothGrad, Smilkov et al. 2017), of Kobayashi et al. 2020, table 3.
 """
 
 from __future__ import annotations
@@ -11,19 +13,28 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import explained
 from mixlens.kernels.gradients import Hidden, Value, smoothed
-from mixlens.measures._attribution import attributed, copies_at_once
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.measures.attribution import attributed, copies_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="length of the gradient of one output of the model with respect to each token's representation",
-    citation='Simonyan et al. (2014), "Deep Inside Convolutional Networks"; Smilkov et al. (2017), "SmoothGrad"',
-    use_when="a quick look at which tokens one prediction is sensitive to; says nothing about the sign or about other outputs",
+    summary=(
+        "length of the gradient of one output of the model with respect to each token's"
+        " representation"
+    ),
+    citation=(
+        'Simonyan et al. (2014), "Deep Inside Convolutional Networks"; Smilkov et al. (2017),'
+        ' "SmoothGrad"'
+    ),
+    use_when=(
+        "a quick look at which tokens one prediction is sensitive to; says nothing about the sign"
+        " or about other outputs"
+    ),
     cost="one forward and one backward pass per layer (times `smooth`)",
     facts=Facts(),
     sites=("self",),
@@ -44,7 +55,9 @@ def scores(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: l2 or l1; `smooth`: noisy copies, `noise`: their size."""
+    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: l2 or l1; `smooth`:
+    noisy copies, `noise`: their size.
+    """
     if reduction == "sum":
         raise InvalidInput("the channels of a gradient do not add up to anything: choose l2 or l1")
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
@@ -52,6 +65,15 @@ def scores(
     size = copies_at_once(recording, request)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        return smoothed(value, hidden, lambda grad, _: grad, lengths, smooth=smooth, noise=noise, seed=seed, size=size)
+        return smoothed(
+            value,
+            hidden,
+            lambda grad, _: grad,
+            lengths,
+            smooth=smooth,
+            noise=noise,
+            seed=seed,
+            size=size,
+        )
 
     return attributed(recording, request, output, attribute, reduction)

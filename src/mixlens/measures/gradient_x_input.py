@@ -1,8 +1,10 @@
-"""Gradient times input: the first-order share of each token's representation in one output of the model.
+"""Gradient times input: the first-order share of each token's representation in one output of the
+model.
 
-x_j . d f / d x_j (Shrikumar et al. 2016; Denil et al. 2014) for the explained output f (see `mixlens.explained`) and the representation
-x_j that enters a layer (the first by default); a baseline of Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3). The channels are
-added up, so scores have a sign; `reduction="l2"` or `"l1"` takes the length of the products instead.
+x_j . d f / d x_j (Shrikumar et al. 2016; Denil et al. 2014) for the explained output f (see
+`mixlens.explained`) and the representation x_j that enters a layer (the first by default); a
+baseline of Ferrando et al. 2022 and Mohebbi et al. 2023 (section 4.3). The channels are added up,
+so scores have a sign; `reduction="l2"` or `"l1"` takes the length of the products instead.
 """
 
 from __future__ import annotations
@@ -11,18 +13,24 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.explained import explained
 from mixlens.kernels.gradients import Hidden, Value, smoothed
-from mixlens.measures._attribution import attributed, copies_at_once
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.measures.attribution import attributed, copies_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary="gradient of one output of the model times each token's representation",
-    citation='Shrikumar et al. (2016), "Not Just a Black Box: Learning Important Features Through Propagating Activation Differences"',
-    use_when="a signed first look at which tokens speak for and against one prediction; exact for linear models only",
+    citation=(
+        'Shrikumar et al. (2016), "Not Just a Black Box: Learning Important Features Through'
+        ' Propagating Activation Differences"'
+    ),
+    use_when=(
+        "a signed first look at which tokens speak for and against one prediction; exact for linear"
+        " models only"
+    ),
     cost="one forward and one backward pass per layer (times `smooth`)",
     facts=Facts(signed=True),
     sites=("self",),
@@ -43,12 +51,23 @@ def scores(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1; `smooth`: noisy copies, `noise`: their size."""
+    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1;
+    `smooth`: noisy copies, `noise`: their size.
+    """
     output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        return smoothed(value, hidden, lambda grad, x: grad * x, lengths, smooth=smooth, noise=noise, seed=seed, size=size)
+        return smoothed(
+            value,
+            hidden,
+            lambda grad, x: grad * x,
+            lengths,
+            smooth=smooth,
+            noise=noise,
+            seed=seed,
+            size=size,
+        )
 
     return attributed(recording, request, output, attribute, reduction)

@@ -1,12 +1,15 @@
-"""Hidden Token Attribution: how strongly each input token moves each hidden token, by the gradient between them.
+"""Hidden Token Attribution: how strongly each input token moves each hidden token, by the gradient
+between them.
 
-Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11: c_ij = |d e_i / d x0_j|_F / sum_k |d e_i / d x0_k|_F for the
-output e of every layer and the input x0 of the first. x0 is what the embedding module returns (`wrt="embedding"`), or the sum of the
-embeddings before their norm (`wrt="embedding_sum"`).
+Brunner et al., "On Identifiability in Transformers", ICLR 2020, eq. 11: c_ij = |d e_i / d x0_j|_F /
+sum_k |d e_i / d x0_k|_F for the output e of every layer and the input x0 of the first. x0 is what
+the embedding module returns (`wrt="embedding"`), or the sum of the embeddings before their norm
+(`wrt="embedding_sum"`).
 
-Exact by forward-mode differentiation (with what follows each attention folded into one matrix per target, where that pays and fits into
-half of the memory budget), or with `probes=k` estimated from k Gaussian vectors per source token: the squared norm is unbiased,
-and `standard_error` tells how far each contribution may be off. For cross-attention x0 is the encoder's output; the decoder's own
+Exact by forward-mode differentiation (with what follows each attention folded into one matrix per
+target, where that pays and fits into half of the memory budget), or with `probes=k` estimated from
+k Gaussian vectors per source token: the squared norm is unbiased, and `standard_error` tells how
+far each contribution may be off. For cross-attention x0 is the encoder's output; the decoder's own
 self-attention is measured with the encoder's output held fixed.
 """
 
@@ -19,20 +22,26 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.kernels.jacobian import Seeds, SquaredNorms, Step, squared_norms
-from mixlens.kernels.zeroing import rows_at_once
-from mixlens.measures._interface import Facts, Request, Scores, Spec
-from mixlens.recording.intervention import LayerFunction, embedding_norm
+from mixlens.replay.intervention import LayerFunction, embedding_norm
+from mixlens.replay.jacobian import Seeds, SquaredNorms, Step, squared_norms
+from mixlens.replay.zeroing import rows_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.norms import LinearisedNorm
     from mixlens.recording.recording import Layer, Recording
 
 SPEC = Spec(
-    summary="share of each input token in the gradient of each hidden token, through all layers below it",
+    summary=(
+        "share of each input token in the gradient of each hidden token, through all layers"
+        " below it"
+    ),
     citation='Brunner et al. (2020), "On Identifiability in Transformers", ICLR, eq. 11',
-    use_when="contributions through the whole stack at once, without adding up layers; local: what an infinitesimal change would do",
+    use_when=(
+        "contributions through the whole stack at once, without adding up layers; local: what an"
+        " infinitesimal change would do"
+    ),
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
     reaches_input=True,
@@ -53,15 +62,25 @@ class _NormStep:
         return self.norm(hidden)
 
 
-def scores(recording: Recording, request: Request, *, probes: int | None = None, wrt: str = "embedding", seed: int = 0) -> Scores:
-    """`probes`: Gaussian vectors per source token (None: exact); `wrt`: embedding or embedding_sum; `seed`: of the probes."""
+def scores(
+    recording: Recording,
+    request: Request,
+    *,
+    probes: int | None = None,
+    wrt: str = "embedding",
+    seed: int = 0,
+) -> Scores:
+    """`probes`: Gaussian vectors per source token (None: exact); `wrt`: embedding or embedding_sum;
+    `seed`: of the probes.
+    """
     if wrt not in ("embedding", "embedding_sum"):
         raise InvalidInput(f"there is no wrt={wrt!r}; choose embedding or embedding_sum")
     if probes is not None and probes < 2:
         raise InvalidInput("probes: at least 2 are needed to know their standard error")
     if wrt == "embedding_sum" and request.kind == "cross":
         raise InvalidInput(
-            "for cross-attention the sources are the encoder's output, which is no sum of embeddings: use wrt='embedding'"
+            "for cross-attention the sources are the encoder's output, which is no sum of"
+            " embeddings: use wrt='embedding'"
         )
     norm = embedding_norm(recording, request.site) if wrt == "embedding_sum" else None
     layers = recording.layers(request.site)[: max(request.layers) + 1]
@@ -69,7 +88,10 @@ def scores(recording: Recording, request: Request, *, probes: int | None = None,
     width = max(len(recording.source_tokens(request.site, row)) for row in range(recording.batch))
     width = count if request.kind == "self" else width
     shape = (len(request.layers), recording.batch, count, width)
-    values, errors = (torch.zeros(shape, dtype=layers[0].input.dtype, device=layers[0].input.device) for _ in range(2))
+    values, errors = (
+        torch.zeros(shape, dtype=layers[0].input.dtype, device=layers[0].input.device)
+        for _ in range(2)
+    )
     for row in range(recording.batch):
         found = _row_norms(recording, request, layers, row, norm, probes, seed)
         share, error = _contributions(found)
@@ -94,13 +116,22 @@ def _row_norms(
     probes: int | None,
     seed: int,
 ) -> SquaredNorms:
-    steps: list[Step] = [LayerFunction(layer, row, of_states=request.kind == "cross") for layer in layers]
+    steps: list[Step] = [
+        LayerFunction(layer, row, of_states=request.kind == "cross") for layer in layers
+    ]
     if norm is not None:
         steps.insert(0, _NormStep(norm[0], norm[1][row]))
-    tokens = (len(recording.target_tokens(request.site, row)), len(recording.source_tokens(request.site, row)))
+    tokens = (
+        len(recording.target_tokens(request.site, row)),
+        len(recording.source_tokens(request.site, row)),
+    )
 
     def seeds(count: int, width: int, like: Tensor) -> Seeds:
-        return Seeds.exact(count, width, like) if probes is None else Seeds.gaussian(count, width, probes, seed, like)
+        return (
+            Seeds.exact(count, width, like)
+            if probes is None
+            else Seeds.gaussian(count, width, probes, seed, like)
+        )
 
     budget = recording.memory_budget
     size = rows_at_once(_tangent_bytes(layers[0]), budget)
@@ -115,7 +146,9 @@ def _row_norms(
 def _contributions(
     found: SquaredNorms,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"] | None]:
-    """Rows that sum to one, with standard errors carried through the root and the division to first order."""
+    """Rows that sum to one, with standard errors carried through the root and the division to first
+    order.
+    """
     norms = found.mean.clamp_min(0).sqrt()
     total = norms.sum(-1, keepdim=True).clamp_min(torch.finfo(norms.dtype).tiny)
     share = norms / total
@@ -123,13 +156,19 @@ def _contributions(
         return share, None
     deviation = torch.where(norms > 0, found.variance.sqrt() / (2 * norms), torch.zeros_like(norms))
     others = deviation.square().sum(-1, keepdim=True) - deviation.square()
-    error = ((1 - share).square() * deviation.square() + share.square() * others.clamp_min(0)).sqrt() / total
+    error = (
+        (1 - share).square() * deviation.square() + share.square() * others.clamp_min(0)
+    ).sqrt() / total
     return share, error
 
 
 def _tangent_bytes(layer: Layer) -> int:
-    """What one tangent needs inside a layer: a few copies of its rows, of the widest product and of the attention weights."""
+    """What one tangent needs inside a layer: a few copies of its rows, of the widest product and of
+    the attention weights.
+    """
     tokens, d_model = layer.input.shape[1:]
     widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)
     heads = max(site.heads for site in layer.structure.sites)
-    return int(layer.input.element_size() * tokens * (6 * d_model + 3 * widest + 3 * heads * tokens))
+    return int(
+        layer.input.element_size() * tokens * (6 * d_model + 3 * widest + 3 * heads * tokens)
+    )

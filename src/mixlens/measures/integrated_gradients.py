@@ -1,8 +1,10 @@
-"""Integrated gradients: what each token's representation adds on the straight way from a baseline to the text.
+"""Integrated gradients: what each token's representation adds on the straight way from a baseline
+to the text.
 
-Sundararajan, Taly, Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, eq. 1:
-(x_j - x'_j) . integral over a of d f(x' + a (x - x')) / d x_j, computed by Captum with Gauss-Legendre steps. Attributions add up to
-f(x) - f(baseline); `completeness_error` says how far the sum is off, and more `steps` bring it down.
+Sundararajan, Taly, Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, eq. 1: (x_j - x'_j) .
+integral over a of d f(x' + a (x - x')) / d x_j, computed by Captum with Gauss-Legendre steps.
+Attributions add up to f(x) - f(baseline); `completeness_error` says how far the sum is off, and
+more `steps` bring it down.
 """
 
 from __future__ import annotations
@@ -12,20 +14,26 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import explained
 from mixlens.kernels.gradients import Hidden, Value
-from mixlens.measures._attribution import attributed, captum_attribution, copies_at_once
-from mixlens.measures._attribution import baseline as baseline_of
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.measures.attribution import attributed, captum_attribution, copies_at_once
+from mixlens.measures.attribution import baseline as baseline_of
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SPEC = Spec(
-    summary="gradient of one output times the change of each token's representation, averaged on the way from a baseline",
+    summary=(
+        "gradient of one output times the change of each token's representation, averaged on the"
+        " way from a baseline"
+    ),
     citation='Sundararajan et al. (2017), "Axiomatic Attribution for Deep Networks", ICML, eq. 1',
-    use_when="signed attributions of one prediction that add up to what the text changes against a baseline",
+    use_when=(
+        "signed attributions of one prediction that add up to what the text changes against a"
+        " baseline"
+    ),
     cost="`steps` forward and backward passes per layer and text",
     facts=Facts(signed=True),
     sites=("self",),
@@ -45,7 +53,9 @@ def scores(
     steps: int = 50,
     baseline: str = "zero",
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1; `baseline`: zero, pad or mask."""
+    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1;
+    `baseline`: zero, pad or mask.
+    """
     if steps < 1:
         raise InvalidInput("steps: at least one is needed")
     captum: Any = captum_attribution()

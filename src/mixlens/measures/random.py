@@ -1,7 +1,7 @@
 """Uniform noise: the floor that every comparison should show.
 
-The numbers depend on the seed, the layer and the row's own tokens, so that a text has the same noise alone, in a batch, and padded.
-Sources that a causal target cannot see get zero.
+The numbers depend on the seed, the layer and the row's own tokens, so that a text has the same
+noise alone, in a batch, and padded. Sources that a causal target cannot see get zero.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.measures._interface import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary="uniform random numbers",
-    citation="none: a baseline, as in Mohebbi et al. 2023, Quantifying Context Mixing in Transformers",
+    citation=(
+        "none: a baseline, as in Mohebbi et al. 2023, Quantifying Context Mixing in Transformers"
+    ),
     use_when="as the floor of a comparison",
     cost="1 forward pass",
     facts=Facts(),
@@ -34,7 +36,9 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     found = []
     for index in request.layers:
         like = layers[index].input
-        causal = next(site.causal for site in layers[index].structure.sites if site.kind == request.kind)
+        causal = next(
+            site.causal for site in layers[index].structure.sites if site.kind == request.kind
+        )
         noise = like.new_zeros(recording.batch, like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
@@ -46,4 +50,6 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
 def _noise(key: object, rows: int, columns: int) -> Tensor:
     """The same numbers for the same key, on every machine."""
     seed = int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:8], "big") >> 1
-    return torch.rand(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.rand(
+        rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )

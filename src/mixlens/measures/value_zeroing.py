@@ -1,13 +1,17 @@
-"""Value Zeroing: how far a token's new representation moves when the value vector of another token is set to zero.
+"""Value Zeroing: how far a token's new representation moves when the value vector of another token
+is set to zero.
 
-Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transformers", EACL 2023, eq. 10:
-C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay as they are, the whole layer behind them is recomputed.
+Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transformers", EACL 2023, eq.
+10: C_ij = distance(e_i, e_i with v_j = 0 in every head); attention weights stay as they are, the
+whole layer behind them is recomputed.
 
-The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's correlation of the channels.
-`normalized=True` first gives every representation mean zero and variance one over its channels. The paper shows results for normalised
-representations (figure A.1) without a formula, and the published program names the option but leaves out its code.
-With grouped heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it shares with others.
-Scores are not divided by their row sum; the authors' program does that before rollout, as `normalized()` does here.
+The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's
+correlation of the channels. `normalized=True` first gives every representation mean zero and
+variance one over its channels. The paper shows results for normalised representations (figure A.1)
+without a formula, and the published program names the option but leaves out its code. With grouped
+heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it
+shares with others. Scores are not divided by their row sum; the authors' program does that before
+rollout, as `normalized()` does here.
 """
 
 from __future__ import annotations
@@ -18,19 +22,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
-from mixlens.kernels.zeroing import changed, fastest_rest, nothing_zeroed, rows_at_once
-from mixlens.measures._interface import Facts, Request, Scores, Spec
-from mixlens.recording.tail import Tail
+from mixlens.replay.tail import Tail
+from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed, rows_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Layer, Recording
 
 SPEC = Spec(
-    summary="distance between a token's new representation with and without the value vector of each other token",
+    summary=(
+        "distance between a token's new representation with and without the value vector of each"
+        " other token"
+    ),
     citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", EACL, eq. 10',
-    use_when="the most faithful picture of what a layer mixes: it contains the feed-forward part, the norms and the residual stream",
+    use_when=(
+        "the most faithful picture of what a layer mixes: it contains the feed-forward part, the"
+        " norms and the residual stream"
+    ),
     cost="about 0.4 n forward passes for all targets, 2 to 3 for one",
     facts=Facts(),
     per_head=True,
@@ -38,12 +48,21 @@ SPEC = Spec(
 
 
 @torch.no_grad()
-def scores(recording: Recording, request: Request, *, distance: str = "cosine", normalized: bool = False) -> Scores:
-    """`distance`: cosine, euclidean or spearman; `normalized`: compare representations of mean zero and variance one."""
+def scores(
+    recording: Recording, request: Request, *, distance: str = "cosine", normalized: bool = False
+) -> Scores:
+    """`distance`: cosine, euclidean or spearman; `normalized`: compare representations of mean zero
+    and variance one.
+    """
     if distance not in DISTANCES:
-        raise InvalidInput(f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}")
+        raise InvalidInput(
+            f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
+        )
     layers = recording.layers(request.site)
-    found = [_layer_scores(recording, request, layers[index], distance, normalized) for index in request.layers]
+    found = [
+        _layer_scores(recording, request, layers[index], distance, normalized)
+        for index in request.layers
+    ]
     stacked = torch.stack(found)
     return Scores(stacked if request.per_head else stacked[:, :, 0])
 
@@ -63,7 +82,9 @@ def _layer_scores(
         return prepare(standardised(outputs) if normalized else outputs)
 
     rest = fastest_rest(tail, weights, real, positions, per_head=request.per_head)
-    unedited = torch.stack([ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)])
+    unedited = torch.stack(
+        [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
+    )
 
     def compare(text: int, target: Tensor, outputs: Tensor) -> Tensor:
         return separation(distance, ready(outputs), unedited[text, target])
@@ -74,14 +95,18 @@ def _layer_scores(
 def _real(recording: Recording, request: Request, positions: Tensor, sources: int) -> Tensor:
     """[batch, target, source]: pairs of real tokens."""
     device = positions.device
-    own = torch.tensor(recording.lengths[recording.structure.stack_of(request.site).name], device=device)
+    own = torch.tensor(
+        recording.lengths[recording.structure.stack_of(request.site).name], device=device
+    )
     others = [len(recording.source_tokens(request.site, row)) for row in range(recording.batch)]
     columns = torch.arange(sources, device=device) < torch.tensor(others, device=device)[:, None]
     return (positions < own[:, None])[:, :, None] & columns[:, None, :]
 
 
 def _row_bytes(layer: Layer) -> int:
-    """What one row needs while it goes through the rest of the layer: a few copies of itself and of the widest product."""
+    """What one row needs while it goes through the rest of the layer: a few copies of itself and of
+    the widest product.
+    """
     d_model = int(layer.input.shape[-1])
     widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)
     return layer.input.element_size() * (6 * d_model + 4 * widest)

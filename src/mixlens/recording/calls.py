@@ -1,7 +1,9 @@
-"""One forward pass, seen layer by layer: what each transformer layer was called with, what it returned, and its attention calls.
+"""One forward pass, seen layer by layer: what each transformer layer was called with, what it
+returned, and its attention calls.
 
-Layers are found by what happens, not by their names: a layer is the outermost item of a `ModuleList` inside which attention was
-overheard. They are told apart by the order of their calls, because ALBERT calls one module many times.
+Layers are found by what happens, not by their names: a layer is the outermost item of a
+`ModuleList` inside which attention was overheard. They are told apart by the order of their calls,
+because ALBERT calls one module many times.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     raise TypeError("the layer was called without hidden states")
 
 
-def with_hidden_argument(args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def with_hidden_argument(
+    args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The same call with other hidden states."""
     old = hidden_argument(args, kwargs)
     for position, value in enumerate(args):
@@ -111,9 +115,10 @@ def layer_calls(
 ) -> tuple[list[LayerCall], Any]:
     """Runs the model once. Returns every layer call in order and the model's output.
 
-    With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each finished call and may drop
-    what need not be kept; `on_enter` may replace the hidden states that a layer is given; `watch` hooks submodules of a layer and
-    stores what it sees in the dict of the running call.
+    With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
+    finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
+    a layer is given; `watch` hooks submodules of a layer and stores what it sees in the dict of the
+    running call.
     """
     done: list[LayerCall] = []
     open_calls: list[LayerCall] = []
@@ -161,7 +166,9 @@ def layer_calls(
 
 def layer_paths(model: nn.Module, inputs: Inputs, backend: str) -> list[str]:
     """Paths of the transformer layers, in the order in which the model calls them."""
-    seen: list[list[tuple[str, int]]] = []  # for each attention call: the ModuleList items around it, outermost first
+    seen: list[
+        list[tuple[str, int]]
+    ] = []  # for each attention call: the ModuleList items around it, outermost first
     around: list[tuple[str, int]] = []
     calls = 0
     items = {
@@ -191,14 +198,20 @@ def layer_paths(model: nn.Module, inputs: Inputs, backend: str) -> list[str]:
             handles.append(module.register_forward_pre_hook(entered(path)))
             handles.append(module.register_forward_hook(left))
         forward(model, inputs)
-    found = [path for path, _ in dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)]
+    found = [
+        path for path, _ in dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)
+    ]
     if found:
         _require_attention_everywhere(model, found, {path: items[path] for path in called})
     return found
 
 
-def _layer_of(chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]) -> tuple[str, int]:
-    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's groups)."""
+def _layer_of(
+    chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]
+) -> tuple[str, int]:
+    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's
+    groups).
+    """
     for depth, item in enumerate(chain):
         below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
         kinds = {type(items[path]) for path, _ in below}
@@ -207,7 +220,9 @@ def _layer_of(chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], i
     return chain[-1]
 
 
-def _require_attention_everywhere(model: nn.Module, paths: list[str], called: Mapping[str, nn.Module]) -> None:
+def _require_attention_everywhere(
+    model: nn.Module, paths: list[str], called: Mapping[str, nn.Module]
+) -> None:
     """Refuses a model some of whose layers ran without attention that could be overheard."""
     parents = dict.fromkeys(path.rpartition(".")[0] for path in paths)
     silent = [path for path in called if path.rpartition(".")[0] in parents and path not in paths]
@@ -219,8 +234,9 @@ def _require_attention_everywhere(model: nn.Module, paths: list[str], called: Ma
     ]
     if silent:
         raise UnsupportedModel(
-            f"{type(model).__name__}: {len(silent)} layers that ran (first: `{silent[0]}`) show no softmax attention that could be "
-            "overheard, so what mixes tokens there is unknown. Hybrid, sparse and attention-free layers are not supported."
+            f"{type(model).__name__}: {len(silent)} layers that ran (first: `{silent[0]}`) show no"
+            " softmax attention that could be overheard, so what mixes tokens there is unknown."
+            " Hybrid, sparse and attention-free layers are not supported."
         )
 
 

@@ -1,11 +1,14 @@
-"""Capture of attention internals while a transformers model runs: the only file that touches transformers' attention.
+"""Capture of attention internals while a transformers model runs: the only file that touches
+transformers' attention.
 
 Two back ends, both undone when their context closes:
 
-* `interface`: an attention function registered with transformers' own `AttentionInterface`. It delegates to the eager function of
-  the modelling file that calls it, so soft-caps, sinks, position biases, windows and grouped heads stay exact.
-* `trace`: for modelling files that do not route through the interface, a `TorchFunctionMode` that follows a softmax into the
-  product with the values (matmul, bmm, einsum) or takes a `scaled_dot_product_attention` apart.
+* `interface`: an attention function registered with transformers' own `AttentionInterface`. It
+  delegates to the eager function of the modelling file that calls it, so soft-caps, sinks, position
+  biases, windows and grouped heads stay exact.
+* `trace`: for modelling files that do not route through the interface, a `TorchFunctionMode` that
+  follows a softmax into the product with the values (matmul, bmm, einsum) or takes a
+  `scaled_dot_product_attention` apart.
 """
 
 from __future__ import annotations
@@ -59,8 +62,12 @@ class Listener:
             self.on_call(call)
 
 
-_listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("mixlens_listener", default=None)
-_in_interface: contextvars.ContextVar[bool] = contextvars.ContextVar("mixlens_in_interface", default=False)
+_listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar(
+    "mixlens_listener", default=None
+)
+_in_interface: contextvars.ContextVar[bool] = contextvars.ContextVar(
+    "mixlens_in_interface", default=False
+)
 
 
 @contextlib.contextmanager
@@ -72,7 +79,7 @@ def listening(listener: Listener) -> Iterator[Listener]:
         _listener.reset(token)
 
 
-# ------------------------------------------------------------------------------------------------ interface
+# ---------------------------------------------------------------------------------------- interface
 
 
 def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | None]]:
@@ -80,7 +87,9 @@ def _eager_function(module: nn.Module) -> Callable[..., tuple[Tensor, Tensor | N
         function = getattr(sys.modules.get(cls.__module__), "eager_attention_forward", None)
         if function is not None:
             return function  # type: ignore[no-any-return]
-    raise UnsupportedModel(f"{type(module).__name__} has no eager attention function in its modelling file")
+    raise UnsupportedModel(
+        f"{type(module).__name__} has no eager attention function in its modelling file"
+    )
 
 
 def _additive(mask: Any, like: Tensor) -> Any:
@@ -92,7 +101,13 @@ def _additive(mask: Any, like: Tensor) -> Any:
 
 
 def _attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, *args: Any, **kwargs: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any,
+    *args: Any,
+    **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The registered attention function: the modelling file's own, overheard."""
     listener = _listener.get()
@@ -100,7 +115,9 @@ def _attention(
     try:
         if listener is not None:
             value = listener.values(value)
-        output, weights = _eager_function(module)(module, query, key, value, _additive(attention_mask, query), *args, **kwargs)
+        output, weights = _eager_function(module)(
+            module, query, key, value, _additive(attention_mask, query), *args, **kwargs
+        )
     finally:
         _in_interface.reset(token)
     if listener is not None and weights is not None:
@@ -123,7 +140,8 @@ def _registered() -> Iterator[None]:
         _registrations += 1
         if _registrations == 1:
             AttentionInterface.register(IMPLEMENTATION, _attention)
-            # Without a mask function of that name every mask is silently None and causal models see the future.
+            # Without a mask function of that name every mask is silently None and causal models see
+            # the future.
             AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
     try:
         yield
@@ -136,7 +154,9 @@ def _registered() -> Iterator[None]:
 
 
 def _configs(module: nn.Module) -> list[Any]:
-    """Every config that any submodule holds: composites hold several that `set_attn_implementation` does not reach."""
+    """Every config that any submodule holds: composites hold several that `set_attn_implementation`
+    does not reach.
+    """
     found = {}
     for part in module.modules():
         config = getattr(part, "config", None)
@@ -147,16 +167,24 @@ def _configs(module: nn.Module) -> list[Any]:
 
 @contextlib.contextmanager
 def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
-    """Points the configs of a model (or of one layer) to our attention function and to plain expert products."""
+    """Points the configs of a model (or of one layer) to our attention function and to plain expert
+    products.
+    """
     before = [
-        (config, config._attn_implementation_internal, getattr(config, "_experts_implementation_internal", None))
+        (
+            config,
+            config._attn_implementation_internal,
+            getattr(config, "_experts_implementation_internal", None),
+        )
         for config in _configs(module)
     ]
     try:
         for config, _, experts in before:
             if attention:
                 config._attn_implementation_internal = IMPLEMENTATION
-            if experts is not None and experts != "eager":  # grouped_mm rejects float64 and forward derivatives
+            if (
+                experts is not None and experts != "eager"
+            ):  # grouped_mm rejects float64 and forward derivatives
                 config._experts_implementation_internal = "batched_mm"
         yield
     finally:
@@ -171,7 +199,7 @@ def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
     return _switched(module, attention=False)
 
 
-# ---------------------------------------------------------------------------------------------------- trace
+# -------------------------------------------------------------------------------------------- trace
 
 
 class _SoftmaxTrace(TorchFunctionMode):
@@ -179,17 +207,36 @@ class _SoftmaxTrace(TorchFunctionMode):
 
     _SOFTMAX = {torch.softmax, torch.nn.functional.softmax, Tensor.softmax}
     _PASSED_ON = {
-        torch.nn.functional.dropout, torch.dropout, Tensor.view, Tensor.reshape, Tensor.to, Tensor.type, Tensor.type_as,
-        Tensor.contiguous, Tensor.float, Tensor.view_as, Tensor.permute, Tensor.transpose, Tensor.clone,
-        Tensor.masked_fill, torch.masked_fill, Tensor.unsqueeze,
-    }  # fmt: skip
+        torch.nn.functional.dropout,
+        torch.dropout,
+        Tensor.view,
+        Tensor.reshape,
+        Tensor.to,
+        Tensor.type,
+        Tensor.type_as,
+        Tensor.contiguous,
+        Tensor.float,
+        Tensor.view_as,
+        Tensor.permute,
+        Tensor.transpose,
+        Tensor.clone,
+        Tensor.masked_fill,
+        torch.masked_fill,
+        Tensor.unsqueeze,
+    }
     _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
     def __init__(self) -> None:
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
 
-    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         listener = _listener.get()
         if listener is None or _in_interface.get():
@@ -216,19 +263,31 @@ class _SoftmaxTrace(TorchFunctionMode):
         edited = listener.values(by_row(values)).reshape(values.shape)
         output = func(weights, edited)
         if by_row(output).dim() == 4:
-            call = AttentionCall(by_row(weights), by_row(edited), by_row(output).transpose(1, 2), "trace")
+            call = AttentionCall(
+                by_row(weights), by_row(edited), by_row(output).transpose(1, 2), "trace"
+            )
             self._followed.clear()
             listener.heard(call)
         return output
 
     def _taken_apart(
-        self, listener: Listener, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        listener: Listener,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
         value = listener.values(value)
         repeats = query.shape[1] // key.shape[1]
         keys, values = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
-        scores = query @ keys.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        scores = (
+            query @ keys.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        )
         if is_causal:
             shape = (query.shape[-2], key.shape[-2])
             attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
@@ -240,7 +299,7 @@ class _SoftmaxTrace(TorchFunctionMode):
         return output
 
 
-# -------------------------------------------------------------------------------------------------- context
+# ------------------------------------------------------------------------------------------ context
 
 
 @contextlib.contextmanager

@@ -1,8 +1,9 @@
 """Finds out how a layer is put together from the numbers of one run, and from nothing else.
 
-For each attention call: the output projection is the affine module that takes A V; norms and scales that follow it are the branch; the
-residual add is the first tensor that is a linear combination of the stream and the branch. Whether a norm after that sum is the
-block's output norm (post-norm) or the feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains
+For each attention call: the output projection is the affine module that takes A V; norms and scales
+that follow it are the branch; the residual add is the first tensor that is a linear combination of
+the stream and the branch. Whether a norm after that sum is the block's output norm (post-norm) or
+the feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains
 the layer's output.
 """
 
@@ -28,7 +29,10 @@ _NEGLIGIBLE = 1e-3  # a coefficient below this is noise, not a part of the sum
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     """The layer's structure, or `UnsupportedModel` with the step that could not be explained."""
     explainer = _Explainer(path, trace)
-    for detours in (False, True):  # a residual taken after a norm (Bloom's option) only where the plain reading fails
+    for detours in (
+        False,
+        True,
+    ):  # a residual taken after a norm (Bloom's option) only where the plain reading fails
         explainer.detours = detours
         for sites, feed_forward in explainer.explanations(0, trace.hidden):
             return LayerStructure(path, tuple(sites), feed_forward, axes)
@@ -53,11 +57,14 @@ class _Explainer:
         self.hidden, self.output = trace.hidden, trace.output
         self.d_model = int(self.hidden.shape[-1])
         self.tolerance = 1e-9 if self.hidden.dtype == torch.float64 else 2e-5
-        self.obstacle = "its output is not explained by its parts. Nothing is reported rather than a wrong number."
+        self.obstacle = (
+            "its output is not explained by its parts. Nothing is reported rather than a wrong"
+            " number."
+        )
         self.detours = False
         self._norms: dict[int, LinearisedNorm | None] = {}
 
-    # ------------------------------------------------------------------------------------------ comparisons
+    # ---------------------------------------------------------------------------------- comparisons
 
     def same(self, a: Tensor | None, b: Tensor | None) -> bool:
         if a is None or b is None or a.shape != b.shape:
@@ -65,7 +72,9 @@ class _Explainer:
         return bool((a - b).abs().max() <= self.tolerance * a.abs().max().clamp_min(1e-6))
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
-        """Coefficients of total = sum of c_k part_k, or None where no such sum is exact or a part plays no role."""
+        """Coefficients of total = sum of c_k part_k, or None where no such sum is exact or a part
+        plays no role.
+        """
         matrix = torch.stack([part.reshape(-1).double() for part in parts], 1)
         target = total.reshape(-1).double()
         solution = torch.linalg.lstsq(matrix, target[:, None]).solution[:, 0]
@@ -84,7 +93,10 @@ class _Explainer:
             return None
         scale = ((t - r) * b).sum(0) / b.square().sum(0).clamp_min(1e-30)
         error = (r + scale * b - t).abs().max()
-        if error > self.tolerance * t.abs().max().clamp_min(1e-6) or scale.abs().max() < _NEGLIGIBLE:
+        if (
+            error > self.tolerance * t.abs().max().clamp_min(1e-6)
+            or scale.abs().max() < _NEGLIGIBLE
+        ):
             return None
         return scale.to(total.dtype)
 
@@ -99,9 +111,11 @@ class _Explainer:
             self._norms[key] = linearised(event.module, self.d_model, self.hidden)
         return self._norms[key]
 
-    # --------------------------------------------------------------------------------------------- the layer
+    # ------------------------------------------------------------------------------------ the layer
 
-    def explanations(self, index: int, stream: Tensor) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
+    def explanations(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
         if index == len(self.trace.cores):
             for feed_forward in self.feed_forwards(stream):
                 yield [], feed_forward
@@ -113,23 +127,40 @@ class _Explainer:
             for rest, feed_forward in self.explanations(index + 1, after):
                 yield [site, *rest], feed_forward
 
-    def sites(self, index: int, stream: Tensor) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
-        """Ways to read one attention site: its structure, the stream after it, and the feed-forward part where it is parallel."""
+    def sites(
+        self, index: int, stream: Tensor
+    ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
+        """Ways to read one attention site: its structure, the stream after it, and the feed-forward
+        part where it is parallel.
+        """
         core = self.trace.cores[index]
         projection = self.projection(core)
         branch, branch_paths, branch_norm, end = self.branch(projection)
         weights, values = core.call.weights, core.call.values
         site = SiteStructure(
             kind="self" if self.trace.depends_on_input[index] else "cross",
-            heads=int(weights.shape[1]), kv_heads=int(values.shape[1]), d_head=int(values.shape[-1]),
-            causal=self.is_causal(index), output_projection=projection.path, branch=branch_paths, branch_norm=branch_norm,
-            residual_scale=1.0, branch_scale=1.0, residual_from=None, input_norm=self.input_norm(core, stream),
-            output_norm=None, parallel=False, witness=None,
-        )  # fmt: skip
+            heads=int(weights.shape[1]),
+            kv_heads=int(values.shape[1]),
+            d_head=int(values.shape[-1]),
+            causal=self.is_causal(index),
+            output_projection=projection.path,
+            branch=branch_paths,
+            branch_norm=branch_norm,
+            residual_scale=1.0,
+            branch_scale=1.0,
+            residual_from=None,
+            input_norm=self.input_norm(core, stream),
+            output_norm=None,
+            parallel=False,
+            witness=None,
+        )
         found = self.residual_sum(stream, branch, end)
         if found is not None:
             site = replace(
-                site, residual_scale=found.residual_scale, branch_scale=found.branch_scale, residual_from=found.residual_from
+                site,
+                residual_scale=found.residual_scale,
+                branch_scale=found.branch_scale,
+                residual_from=found.residual_from,
             )
             seen = None if found.event is None else Witness(found.event.path, "in", found.position)
             yield replace(site, witness=seen), found.total, None
@@ -140,8 +171,9 @@ class _Explainer:
                     seen = Witness(event.path, "out")
                     yield replace(site, output_norm=event.path, witness=seen), event.output, None
             self.obstacle = (
-                f"attention was found (`{projection.path}` and its residual), but what the layer does afterwards does not add up "
-                "to its output. Nothing is reported rather than a wrong number."
+                f"attention was found (`{projection.path}` and its residual), but what the layer"
+                " does afterwards does not add up to its output. Nothing is reported rather than a"
+                " wrong number."
             )
             return
         if index + 1 == len(self.trace.cores):
@@ -160,21 +192,30 @@ class _Explainer:
         batch, targets, heads, d_head = core.call.output.shape
         product = core.call.output.reshape(batch, targets, heads * d_head)
         for event in self.trace.events:
-            if event.start < core.tick or not event.inputs or event.inputs[0].numel() != product.numel():
+            if (
+                event.start < core.tick
+                or not event.inputs
+                or event.inputs[0].numel() != product.numel()
+            ):
                 continue
             if event.output is None or event.output.shape != self.hidden.shape:
                 continue
-            if self.same(event.inputs[0].reshape(product.shape), product) and not self.same(event.inputs[0], event.output):
+            if self.same(event.inputs[0].reshape(product.shape), product) and not self.same(
+                event.inputs[0], event.output
+            ):
                 if affine_map(event.module, heads * d_head, self.hidden) is not None:
                     return event
         raise UnsupportedModel(
-            f"layer `{self.path}`: no linear module takes the product of attention weights and values as it is (a gate, a norm or "
-            "another mixing step stands between them and the output projection), so the output cannot be split by source token. "
-            "Nothing is reported rather than a wrong number."
+            f"layer `{self.path}`: no linear module takes the product of attention weights and"
+            " values as it is (a gate, a norm or another mixing step stands between them and the"
+            " output projection), so the output cannot be split by source token. Nothing is"
+            " reported rather than a wrong number."
         )
 
     def branch(self, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
-        """Norms and scales that the projection's output passes before the residual: value, paths, is any a norm, end tick."""
+        """Norms and scales that the projection's output passes before the residual: value, paths,
+        is any a norm, end tick.
+        """
         assert projection.output is not None
         value, paths, any_norm, end = projection.output, [], False, projection.end
         progress = True
@@ -202,12 +243,15 @@ class _Explainer:
     def feeds(self, norm: Event, core: Core) -> bool:
         """Is the norm's output taken by a module that runs before the attention call or around it?"""
         return any(
-            norm.end < event.start < core.tick and any(self.same(tensor, norm.output) for tensor in event.inputs)
+            norm.end < event.start < core.tick
+            and any(self.same(tensor, norm.output) for tensor in event.inputs)
             for event in self.trace.events
         )
 
     def residual_sum(self, stream: Tensor, branch: Tensor, end: int) -> _Sum | None:
-        """The first tensor that is stream + branch (scaled), or that with the output of an earlier module as the residual."""
+        """The first tensor that is stream + branch (scaled), or that with the output of an earlier
+        module as the residual.
+        """
         later: list[tuple[Tensor, Event | None, int]] = [
             (tensor, event, position)
             for event in self.trace.events
@@ -220,7 +264,10 @@ class _Explainer:
         residuals += [
             (event.path, event.output)
             for event in self.trace.events
-            if self.detours and event.end <= end and event.output is not None and event.output.shape == self.hidden.shape
+            if self.detours
+            and event.end <= end
+            and event.output is not None
+            and event.output.shape == self.hidden.shape
             if self.norm(event) is not None
         ]
         for total, event, position in later:
@@ -241,8 +288,14 @@ class _Explainer:
         self, site: SiteStructure, core: Core, stream: Tensor, branch: Tensor
     ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure]]:
         """output = stream + attention + feed-forward, in one sum."""
-        for event in sorted(self.trace.events, key=lambda event: (event.path.count("."), -event.end)):
-            if event.output is None or event.output.shape != self.hidden.shape or event.path in core.inside:
+        for event in sorted(
+            self.trace.events, key=lambda event: (event.path.count("."), -event.end)
+        ):
+            if (
+                event.output is None
+                or event.output.shape != self.hidden.shape
+                or event.path in core.inside
+            ):
                 continue
             if self.same(event.output, branch) or self.same(event.output, self.output):
                 continue
@@ -252,7 +305,11 @@ class _Explainer:
             if scales is not None:
                 feed_forward = FeedForwardStructure(event.path, 1.0, scales[2], None, None)
                 found = replace(
-                    site, parallel=True, residual_scale=scales[0], branch_scale=scales[1], witness=Witness(event.path, "out")
+                    site,
+                    parallel=True,
+                    residual_scale=scales[0],
+                    branch_scale=scales[1],
+                    witness=Witness(event.path, "out"),
                 )
                 yield found, self.output, feed_forward
                 return
@@ -267,20 +324,37 @@ class _Explainer:
         after = [event for event in self.trace.events if event.start > last.tick]
         sums: list[tuple[str | None, Tensor]] = [(None, self.output)]
         for event in reversed(after):
-            if event.inputs and self.same(event.output, self.output) and self.norm(event) is not None:
+            if (
+                event.inputs
+                and self.same(event.output, self.output)
+                and self.norm(event) is not None
+            ):
                 sums.append((event.path, event.inputs[0]))
         input_norm = next(
-            (event.path for event in after if event.inputs and self.same(event.inputs[0], stream) and self.norm(event)), None
+            (
+                event.path
+                for event in after
+                if event.inputs and self.same(event.inputs[0], stream) and self.norm(event)
+            ),
+            None,
         )
         for norm_path, total in sums:
             for event in sorted(after, key=lambda event: (event.path.count("."), -event.end)):
-                if event.output is None or event.output.shape != total.shape or self.same(event.output, total):
+                if (
+                    event.output is None
+                    or event.output.shape != total.shape
+                    or self.same(event.output, total)
+                ):
                     continue
-                if self.same(event.output, stream) or (event.inputs and self.same(event.inputs[0], event.output)):
+                if self.same(event.output, stream) or (
+                    event.inputs and self.same(event.inputs[0], event.output)
+                ):
                     continue
                 scales = self.fitted(total, [stream, event.output])
                 if scales is not None:
-                    yield FeedForwardStructure(event.path, scales[0], scales[1], input_norm, norm_path)
+                    yield FeedForwardStructure(
+                        event.path, scales[0], scales[1], input_norm, norm_path
+                    )
                     continue
                 by_channel = self.fitted_by_channel(total, stream, event.output)
                 if by_channel is not None:

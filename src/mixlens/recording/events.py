@@ -1,4 +1,6 @@
-"""What happens inside one layer, module by module, when it runs: the evidence from which its structure is read."""
+"""What happens inside one layer, module by module, when it runs: the evidence from which its
+structure is read.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class LayerTrace:
     output: Tensor
     events: tuple[Event, ...]
     cores: tuple[Core, ...]
-    depends_on_input: tuple[bool, ...]  # for each core: do its values change with the layer's input (self) or not (cross)?
+    depends_on_input: tuple[
+        bool, ...
+    ]  # for each core: do its values change with the layer's input (self) or not (cross)?
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -57,16 +61,23 @@ def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
     """[batch * n, d] as [batch, n, d]: some layers flatten their rows for the feed-forward part."""
-    if tensor.shape != hidden.shape and tensor.numel() == hidden.numel() and tensor.shape[-1] == hidden.shape[-1]:
+    if (
+        tensor.shape != hidden.shape
+        and tensor.numel() == hidden.numel()
+        and tensor.shape[-1] == hidden.shape[-1]
+    ):
         return tensor.reshape(hidden.shape)
     return tensor
 
 
 def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
-    """Runs a recorded layer again, in float32 or better, and writes down every submodule's inputs and output."""
+    """Runs a recorded layer again, in float32 or better, and writes down every submodule's inputs
+    and output.
+    """
     module, args, kwargs = call.module, call.args, call.kwargs
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
-        # Numbers tell structures apart only when they have digits; one layer at a time fits any memory.
+        # Numbers tell structures apart only when they have digits; one layer at a time fits any
+        # memory.
         module = copy.deepcopy(module).float()
         args, kwargs = cast(args, torch.float32), cast(kwargs, torch.float32)
     call = LayerCall(call.path, module, args, dict(kwargs))
@@ -84,7 +95,9 @@ def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
     def entered(path: str) -> Callable[..., None]:
         def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
             tensors = float_tensors((*inputs, *named.values()))
-            running.append((path, tick(), tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)))
+            running.append(
+                (path, tick(), tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors))
+            )
 
         return hook
 
@@ -109,7 +122,10 @@ def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
         output = run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call)
     events.sort(key=lambda event: event.start)
     moved = _values_after_change(call, backend, batch)
-    depends = tuple(index >= len(moved) or not torch.equal(core.call.values, moved[index]) for index, core in enumerate(cores))
+    depends = tuple(
+        index >= len(moved) or not torch.equal(core.call.values, moved[index])
+        for index, core in enumerate(cores)
+    )
     return LayerTrace(module, hidden, output, tuple(events), tuple(cores), depends)
 
 
@@ -118,5 +134,12 @@ def _values_after_change(call: LayerCall, backend: str, batch: int) -> list[Tens
     found: list[Tensor] = []
     other = call.hidden_in.flip(-1)
     args, kwargs = with_hidden_argument(call.args, call.kwargs, other)
-    run_layer(call.module, backend, args, kwargs, batch=batch, on_call=lambda attention: found.append(attention.values))
+    run_layer(
+        call.module,
+        backend,
+        args,
+        kwargs,
+        batch=batch,
+        on_call=lambda attention: found.append(attention.values),
+    )
     return found

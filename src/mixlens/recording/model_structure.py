@@ -1,4 +1,6 @@
-"""How a whole model is put together: its stacks of layers, the sites they offer, and the back end that overhears them."""
+"""How a whole model is put together: its stacks of layers, the sites they offer, and the back end
+that overhears them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class StackStructure:
 class ModelStructure:
     backend: str
     stacks: tuple[StackStructure, ...]
-    calls: tuple[tuple[StackStructure, int], ...]  # stack and layer number, in the order of their calls
+    calls: tuple[
+        tuple[StackStructure, int], ...
+    ]  # stack and layer number, in the order of their calls
     sites: Mapping[str, tuple[StackStructure, str]]  # site name -> stack and "self" or "cross"
 
     def site(self, name: str | None) -> tuple[str, StackStructure, str]:
@@ -47,7 +51,9 @@ class ModelStructure:
         if name is None:
             name = next(iter(self.sites))
         if name not in self.sites:
-            raise UnsupportedModel(f"this model has no site {name!r}; it has: {', '.join(self.sites)}")
+            raise UnsupportedModel(
+                f"this model has no site {name!r}; it has: {', '.join(self.sites)}"
+            )
         return (name, *self.sites[name])
 
     def stack_of(self, site: str | None) -> StackStructure:
@@ -55,9 +61,15 @@ class ModelStructure:
 
 
 def probe_inputs(inputs: Inputs) -> dict[str, Any]:
-    """A small batch of two rows like the user's own input: structure shows in a dozen tokens, and a padded row shows the masks."""
+    """A small batch of two rows like the user's own input: structure shows in a dozen tokens, and a
+    padded row shows the masks.
+    """
     probe: dict[str, Any] = {}
-    tokens = {name: value for name, value in inputs.items() if name.endswith("input_ids") and isinstance(value, Tensor)}
+    tokens = {
+        name: value
+        for name, value in inputs.items()
+        if name.endswith("input_ids") and isinstance(value, Tensor)
+    }
     for name, ids in tokens.items():
         row = ids[0, :_PROBE_TOKENS]
         row = row.repeat(-(-_PROBE_TOKENS // max(1, len(row))))[:_PROBE_TOKENS]
@@ -71,7 +83,13 @@ def probe_inputs(inputs: Inputs) -> dict[str, Any]:
         types = name.replace("input_ids", "token_type_ids")
         if types in inputs:
             probe[types] = torch.zeros_like(probe[name])
-    sized = {"position_ids", "decoder_position_ids", "token_type_ids", "attention_mask", "decoder_attention_mask"}
+    sized = {
+        "position_ids",
+        "decoder_position_ids",
+        "token_type_ids",
+        "attention_mask",
+        "decoder_attention_mask",
+    }
     for name, value in inputs.items():
         if name in probe or (tokens and name in sized):
             continue
@@ -86,13 +104,19 @@ def probe_inputs(inputs: Inputs) -> dict[str, Any]:
 
 def _one_row_more(inputs: Inputs) -> dict[str, Any]:
     return {
-        name: torch.cat([value, value[:1]]) if isinstance(value, Tensor) and value.dim() > 0 else value
+        name: (
+            torch.cat([value, value[:1]])
+            if isinstance(value, Tensor) and value.dim() > 0
+            else value
+        )
         for name, value in inputs.items()
     }
 
 
 def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
-    """The model's structure, from a probe like `inputs`; raises `UnsupportedModel` where no back end explains it."""
+    """The model's structure, from a probe like `inputs`; raises `UnsupportedModel` where no back
+    end explains it.
+    """
     probe = probe_inputs(inputs)
     reason: UnsupportedModel | None = None
     for backend in BACKENDS:
@@ -106,8 +130,9 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
             said = (str(error).splitlines() or [""])[0]
             if reason is None or isinstance(reason, _NoAttention):
                 reason = UnsupportedModel(
-                    f"{type(model).__name__} raises {type(error).__name__} ({said}) when it runs on a few tokens of this input, with one row "
-                    "padded where the input has an attention_mask, so its layers cannot be taken apart."
+                    f"{type(model).__name__} raises {type(error).__name__} ({said}) when it runs on"
+                    " a few tokens of this input, with one row padded where the input has an"
+                    " attention_mask, so its layers cannot be taken apart."
                 )
     assert reason is not None
     raise UnsupportedModel(str(reason)) from reason
@@ -121,28 +146,38 @@ def _with_backend(model: nn.Module, probe: Inputs, backend: str) -> ModelStructu
     paths = layer_paths(model, probe, backend)
     if not paths:
         raise _NoAttention(
-            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so there is no mixing by attention "
-            "to measure here (recurrent, Fourier and convolutional models have none; some window and n-gram attentions hide theirs)."
+            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
+            " there is no mixing by attention to measure here (recurrent, Fourier and"
+            " convolutional models have none; some window and n-gram attentions hide theirs)."
         )
     unique = set(paths)
     calls, _ = layer_calls(model, probe, unique, backend)
     more, _ = layer_calls(model, _one_row_more(probe), unique, backend)
     native = native_calls(model, probe, unique)
     if not len(calls) == len(more) == len(native):
-        raise UnsupportedModel(f"{type(model).__name__} does not call the same layers each time it runs")
+        raise UnsupportedModel(
+            f"{type(model).__name__} does not call the same layers each time it runs"
+        )
     error, where = native_error(calls, native, probe)
     if not error <= rounding(calls[0].hidden_out):
         raise UnsupportedModel(
-            f"{type(model).__name__}: with its attention overheard the model computes something else than on its own (layer "
-            f"`{where}` is off by {error:.1e}, relative). Load it with attn_implementation='eager', or fix its "
-            "random state if it draws at random even in eval mode (as ViT-MAE does)."
+            f"{type(model).__name__}: with its attention overheard the model computes something"
+            f" else than on its own (layer `{where}` is off by {error:.1e}, relative). Load it with"
+            " attn_implementation='eager', or fix its random state if it draws at random even in"
+            " eval mode (as ViT-MAE does)."
         )
-    structures = [_layer_structure(call, other, backend, batch_size(probe)) for call, other in zip(calls, more, strict=True)]
+    structures = [
+        _layer_structure(call, other, backend, batch_size(probe))
+        for call, other in zip(calls, more, strict=True)
+    ]
     return _assembled(backend, structures)
 
 
 def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[LayerCall]:
-    """The layer calls of the model as the user loaded it. Grouped expert products cannot run in float64: then plain ones."""
+    """The layer calls of the model as the user loaded it.
+
+    Grouped expert products cannot run in float64: then plain ones.
+    """
     try:
         return layer_calls(model, inputs, paths, None)[0]
     except RuntimeError:
@@ -150,8 +185,12 @@ def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[Laye
             return layer_calls(model, inputs, paths, None)[0]
 
 
-def native_error(calls: list[LayerCall], native: list[LayerCall], inputs: Inputs) -> tuple[float, str]:
-    """Largest relative difference of a layer's output between the overheard and the native run, on real tokens."""
+def native_error(
+    calls: list[LayerCall], native: list[LayerCall], inputs: Inputs
+) -> tuple[float, str]:
+    """Largest relative difference of a layer's output between the overheard and the native run, on
+    real tokens.
+    """
     worst, where = 0.0, calls[0].path
     for ours, theirs in zip(calls, native, strict=True):
         a, b = ours.hidden_out.float(), theirs.hidden_out.float()
@@ -168,22 +207,29 @@ def _layer_structure(call: LayerCall, more: LayerCall, backend: str, rows: int) 
     hidden = call.hidden_in
     if hidden.dim() != 3 or hidden.shape[0] != rows or not call.attention:
         raise UnsupportedModel(
-            f"layer `{call.path}`: hidden states have shape {tuple(hidden.shape)} for {rows} rows; mixlens needs [batch, tokens, d_model]"
+            f"layer `{call.path}`: hidden states have shape {tuple(hidden.shape)} for {rows} rows;"
+            " mixlens needs [batch, tokens, d_model]"
         )
     for attention in call.attention:
         weights, values = attention.weights, attention.values
-        whole = weights.dim() == 4 and weights.shape[0] == rows and weights.shape[2] == hidden.shape[1]
+        whole = (
+            weights.dim() == 4 and weights.shape[0] == rows and weights.shape[2] == hidden.shape[1]
+        )
         if not whole or values.shape[2] != weights.shape[3]:
             raise UnsupportedModel(
-                f"layer `{call.path}`: attention works on pieces of the sequence (weights {tuple(attention.weights.shape)} for hidden "
-                f"states {tuple(hidden.shape)}), as window, block and sparse attention do. These are not supported."
+                f"layer `{call.path}`: attention works on pieces of the sequence (weights"
+                f" {tuple(attention.weights.shape)} for hidden states {tuple(hidden.shape)}), as"
+                " window, block and sparse attention do. These are not supported."
             )
-        product = (weights @ values.repeat_interleave(weights.shape[1] // values.shape[1], 1)).transpose(1, 2)
+        product = (
+            weights @ values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+        ).transpose(1, 2)
         error = difference(product, attention.output)
         if not error <= rounding(hidden):
             raise UnsupportedModel(
-                f"layer `{call.path}`: its output is not the product of one attention matrix and the values (off by {error:.1e}, "
-                "relative), as in low-rank and kernel approximations of attention. Nothing is reported rather than a wrong number."
+                f"layer `{call.path}`: its output is not the product of one attention matrix and"
+                f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
+                " approximations of attention. Nothing is reported rather than a wrong number."
             )
     axes = (batch_axes(call.args, more.args, rows), batch_axes(call.kwargs, more.kwargs, rows))
     return structure_of(call.path, trace_layer(call, backend), axes)
@@ -198,38 +244,63 @@ def _assembled(backend: str, layers: list[LayerStructure]) -> ModelStructure:
         grouped.setdefault(parent, []).append(layer)
         order.append((parent, len(grouped[parent]) - 1))
     names = _stack_names(grouped)
-    stacks = {path: StackStructure(names[path], path, tuple(group)) for path, group in grouped.items()}
+    stacks = {
+        path: StackStructure(names[path], path, tuple(group)) for path, group in grouped.items()
+    }
     sites: dict[str, tuple[StackStructure, str]] = {}
     for stack in stacks.values():
         if any(site.kind == "self" for site in stack.layers[0].sites):
             sites[stack.name] = (stack, "self")
         if stack.has_cross:
             sites["cross"] = (stack, "cross")
-    return ModelStructure(backend, tuple(stacks.values()), tuple((stacks[path], i) for path, i in order), sites)
+    return ModelStructure(
+        backend, tuple(stacks.values()), tuple((stacks[path], i) for path, i in order), sites
+    )
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
-    """encoder and decoder where that is what they are, else the part of the path that tells the towers apart."""
-    crossed = [path for path, group in grouped.items() if any(site.kind == "cross" for site in group[0].sites)]
+    """encoder and decoder where that is what they are, else the part of the path that tells the
+    towers apart.
+    """
+    crossed = [
+        path
+        for path, group in grouped.items()
+        if any(site.kind == "cross" for site in group[0].sites)
+    ]
     if len(grouped) == 1 or (len(grouped) == 2 and len(crossed) == 1):
-        return {path: "decoder" if path in crossed or group[0].sites[0].causal else "encoder" for path, group in grouped.items()}
+        return {
+            path: "decoder" if path in crossed or group[0].sites[0].causal else "encoder"
+            for path, group in grouped.items()
+        }
     parts = {path: path.split(".") for path in grouped}
     shared = 0
     while len({tuple(p[: shared + 1]) for p in parts.values()}) == 1:
         shared += 1
-    return {path: p[shared] if len({q[shared] for q in parts.values()}) == len(parts) else path for path, p in parts.items()}
+    return {
+        path: p[shared] if len({q[shared] for q in parts.values()}) == len(parts) else path
+        for path, p in parts.items()
+    }
 
 
-_structures: weakref.WeakKeyDictionary[nn.Module, tuple[object, dict[object, ModelStructure]]] = weakref.WeakKeyDictionary()
+_structures: weakref.WeakKeyDictionary[nn.Module, tuple[object, dict[object, ModelStructure]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def model_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
-    """`discovered`, remembered until a weight, the dtype or the device of the model changes, for each set of input names."""
+    """`discovered`, remembered until a weight, the dtype or the device of the model changes, for
+    each set of input names.
+    """
     parameters = list(model.parameters())
     state = (
-        type(model).forward, tuple(p._version for p in parameters), tuple(p.data_ptr() for p in parameters),
-        tuple(getattr(getattr(part, "config", None), "_attn_implementation_internal", None) for part in (model, *model.children())),
-    )  # fmt: skip
+        type(model).forward,
+        tuple(p._version for p in parameters),
+        tuple(p.data_ptr() for p in parameters),
+        tuple(
+            getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
+            for part in (model, *model.children())
+        ),
+    )
     remembered = _structures.get(model)
     if remembered is None or remembered[0] != state:
         remembered = (state, {})

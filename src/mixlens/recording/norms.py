@@ -1,7 +1,8 @@
 """The linear part of a norm, found by numbers: N(u) = gain * centred(u) / sigma(u) + shift.
 
-Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have this form; which one a module is
-shows in what it returns for a few chosen vectors. No class names are read.
+Layer norms, RMS norms (with gain or 1 + gain), norms without bias and per-channel scales all have
+this form; which one a module is shows in what it returns for a few chosen vectors. No class names
+are read.
 """
 
 from __future__ import annotations
@@ -49,22 +50,29 @@ class LinearisedNorm:
         return self.linear(vectors) * inverse[..., None] + self.shift
 
     def to(self, like: Tensor) -> LinearisedNorm:
-        return LinearisedNorm(self.gain.to(like), self.shift.to(like), self.centred, self.scaled, self.epsilon)
+        return LinearisedNorm(
+            self.gain.to(like), self.shift.to(like), self.centred, self.scaled, self.epsilon
+        )
 
 
 def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
     """The linear form of a module, or None where it is neither a norm nor a per-channel scale."""
     device = like.device
     if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
-        return None  # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
-    wide = copy.deepcopy(module).to(torch.float64)  # half-precision weights are exact in float64, their outputs are not
+        # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
+        return None
+    wide = copy.deepcopy(module).to(
+        torch.float64
+    )  # half-precision weights are exact in float64, their outputs are not
     for hooks in (wide._forward_hooks, wide._forward_pre_hooks):
         hooks.clear()
     generator = torch.Generator().manual_seed(0)
     signs = torch.ones(d_model, dtype=torch.float64)
     signs[torch.randperm(d_model, generator=generator)[: d_model // 2]] = -1
     noise = torch.randn(4, d_model, generator=generator, dtype=torch.float64)
-    if d_model % 2:  # an exact zero mean keeps the centred and the plain form apart from each other's error
+    if (
+        d_model % 2
+    ):  # an exact zero mean keeps the centred and the plain form apart from each other's error
         signs = signs - signs.mean()
     signs, noise = signs.to(device), noise.to(device)
 
@@ -73,13 +81,19 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
             result = wide(rows.reshape(1, -1, d_model))
         except Exception:  # whatever an arbitrary module raises on one tensor, it is not a norm
             return None
-        if not isinstance(result, Tensor) or result.numel() != rows.numel() or not result.isfinite().all():
+        if (
+            not isinstance(result, Tensor)
+            or result.numel() != rows.numel()
+            or not result.isfinite().all()
+        ):
             return None
         return result.reshape(rows.shape).to(torch.float64)
 
     with torch.no_grad():
         large, small = 1e5, 1e-6  # epsilon is lost beside the first and dominates the second
-        probes = torch.stack([torch.zeros_like(signs), large * signs, 2 * large * signs, small * signs])
+        probes = torch.stack(
+            [torch.zeros_like(signs), large * signs, 2 * large * signs, small * signs]
+        )
         answers, noisy, lifted = run(probes), run(noise), run(noise + 3.0)
         if answers is None or noisy is None or lifted is None:
             return None
@@ -103,12 +117,18 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     return form
 
 
-_cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, LinearisedNorm | None]] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, LinearisedNorm | None]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
-    """`linearised`, remembered until the module's numbers change, in the dtype and on the device of `like`."""
-    state = tuple((id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers()))
+    """`linearised`, remembered until the module's numbers change, in the dtype and on the device of
+    `like`.
+    """
+    state = tuple(
+        (id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())
+    )
     remembered = _cache.get(module)
     if remembered is None or remembered[0] != state:
         remembered = (state, linearised(module, int(like.shape[-1]), like))

@@ -1,4 +1,6 @@
-"""The output projection as a matrix, whatever module holds it (Linear, Conv1D, an adapter, a quantised layer)."""
+"""The output projection as a matrix, whatever module holds it (Linear, Conv1D, an adapter, a
+quantised layer).
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,15 @@ Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
 
 
 def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
-    """Weight and bias of `module` seen as x -> x W + b, or None where it is not affine (or only the identity)."""
+    """Weight and bias of `module` seen as x -> x W + b, or None where it is not affine (or only the
+    identity).
+    """
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-    if isinstance(weight, Tensor) and weight.dim() == 2 and type(module).__name__ in ("Linear", "Conv1D"):
+    if (
+        isinstance(weight, Tensor)
+        and weight.dim() == 2
+        and type(module).__name__ in ("Linear", "Conv1D")
+    ):
         matrix = weight.detach().T if type(module).__name__ == "Linear" else weight.detach()
         if matrix.shape[0] != d_in:
             return None

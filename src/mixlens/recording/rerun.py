@@ -1,7 +1,9 @@
-"""Runs one recorded layer again: on copies of one row of the batch, with edited values, attention output or hidden states.
+"""Runs one recorded layer again: on copies of one row of the batch, with edited values, attention
+output or hidden states.
 
-Which axis of each recorded argument carries the batch cannot be guessed from shapes (ALiBi biases come as [batch * head, 1, n], cosines
-as [1, n, d]); it is found by running the model with two and with three rows and comparing.
+Which axis of each recorded argument carries the batch cannot be guessed from shapes (ALiBi biases
+come as [batch * head, 1, n], cosines as [1, n, d]); it is found by running the model with two and
+with three rows and comparing.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class BatchAxis:
 
 
 def batch_axes(fewer: Any, more: Any, rows: int) -> Any:
-    """The batch axis of every tensor in a nested argument, from calls with `rows` and `rows + 1` rows; None where it has none."""
+    """The batch axis of every tensor in a nested argument, from calls with `rows` and `rows + 1`
+    rows; None where it has none.
+    """
     if isinstance(fewer, Tensor) and isinstance(more, Tensor):
         if fewer.dim() != more.dim():
             return None
@@ -45,25 +49,45 @@ def batch_axes(fewer: Any, more: Any, rows: int) -> Any:
 def _rows_of(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
     """One row of every tensor that carries the batch, repeated."""
     if isinstance(argument, Tensor):
-        if not isinstance(axes, BatchAxis):  # a mask that the probe did not have: broadcast, or batch first
-            axes = BatchAxis(0, 1) if argument.dim() > 2 and rows > 1 and argument.shape[0] == rows else None
-        if axes is None or argument.shape[axes.axis] == 1 < rows:  # the probe has a padded row; without one, masks are broadcast
+        if not isinstance(
+            axes, BatchAxis
+        ):  # a mask that the probe did not have: broadcast, or batch first
+            axes = (
+                BatchAxis(0, 1)
+                if argument.dim() > 2 and rows > 1 and argument.shape[0] == rows
+                else None
+            )
+        if (
+            axes is None or argument.shape[axes.axis] == 1 < rows
+        ):  # the probe has a padded row; without one, masks are broadcast
             return argument
         taken = argument.narrow(axes.axis, row * axes.per_row, axes.per_row)
         repeats = [1] * argument.dim()
         repeats[axes.axis] = copies
         return taken.repeat(repeats)
     if isinstance(argument, (tuple, list)):
-        inner = axes if isinstance(axes, tuple) and len(axes) == len(argument) else (None,) * len(argument)
-        made = [_rows_of(value, axis, row, copies, rows) for value, axis in zip(argument, inner, strict=True)]
+        inner = (
+            axes
+            if isinstance(axes, tuple) and len(axes) == len(argument)
+            else (None,) * len(argument)
+        )
+        made = [
+            _rows_of(value, axis, row, copies, rows)
+            for value, axis in zip(argument, inner, strict=True)
+        ]
         return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
     if isinstance(argument, Mapping):
         inner_axes = axes if isinstance(axes, Mapping) else {}
-        return {name: _rows_of(value, inner_axes.get(name), row, copies, rows) for name, value in argument.items()}
+        return {
+            name: _rows_of(value, inner_axes.get(name), row, copies, rows)
+            for name, value in argument.items()
+        }
     return argument
 
 
-def expanded(call: LayerCall, axes: Any, row: int, copies: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def expanded(
+    call: LayerCall, axes: Any, row: int, copies: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments of a recorded call for `copies` copies of one row of its batch."""
     rows = int(call.hidden_in.shape[0])
     arg_axes, kwarg_axes = axes
@@ -98,7 +122,10 @@ def run_layer(
     on_call: Callable[[AttentionCall], None] | None = None,
     grad: bool = False,
 ) -> Tensor:
-    """The layer's hidden states. `replace_output` puts tensors in place of what named submodules return."""
+    """The layer's hidden states.
+
+    `replace_output` puts tensors in place of what named submodules return.
+    """
     if hidden is not None:
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
     handles: list[Any] = []

@@ -1,4 +1,6 @@
-"""One attention site of one recorded layer: its parts, rebuilt from the discovered structure and checked against what was seen."""
+"""One attention site of one recorded layer: its parts, rebuilt from the discovered structure and
+checked against what was seen.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch
 
 
 def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """The bar for a tensor's dtype and device: float32 products told to use TF32 or bf16 have fewer digits."""
+    """The bar for a tensor's dtype and device: float32 products told to use TF32 or bf16 have fewer
+    digits.
+    """
     dtype = like.dtype if dtype is None else dtype
     if dtype == torch.float32:
         setting = torch.get_float32_matmul_precision()
@@ -44,11 +48,15 @@ def difference(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
 
 
-def product_difference(product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None) -> float:
-    """How far `product` is from `left @ right + shift`, without making it: both are applied to two vectors of random signs.
+def product_difference(
+    product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None
+) -> float:
+    """How far `product` is from `left @ right + shift`, without making it: both are applied to two
+    vectors of random signs.
 
-    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of one column instead of all. The vectors
-    stand on the left of transposed factors: columns would take several times as long.
+    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of
+    one column instead of all. The vectors stand on the left of transposed factors: columns would
+    take several times as long.
     """
     signs = _random_signs(product.shape[-1], product.dtype, product.device)
     remade = signs @ right.mT @ left.mT
@@ -58,14 +66,19 @@ def product_difference(product: Tensor, left: Tensor, right: Tensor, shift: Tens
 
 
 @functools.lru_cache(maxsize=64)
-def _random_signs(width: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "two width"]:
+def _random_signs(
+    width: int, dtype: torch.dtype, device: torch.device
+) -> Float[Tensor, "two width"]:
     generator = torch.Generator().manual_seed(width)
     return (torch.randint(0, 2, (2, width), generator=generator) * 2 - 1).to(device, dtype)
 
 
 @contextlib.contextmanager
 def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
-    """Collects copies of the named tensors while the layer runs. Copies, because some layers add in place."""
+    """Collects copies of the named tensors while the layer runs.
+
+    Copies, because some layers add in place.
+    """
     seen: dict[Witness, Tensor] = {}
     handles: list[Any] = []
     with hooks_removed(handles):
@@ -97,12 +110,16 @@ class Internals:
     layer_output: Tensor
 
     @classmethod
-    def of_layer(cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor) -> list[Internals]:
+    def of_layer(
+        cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor
+    ) -> list[Internals]:
         return [cls(call, seen, output) for call in calls]
 
     @property
     def nbytes(self) -> int:
-        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the block's output and its parts."""
+        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the
+        block's output and its parts.
+        """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
         kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -115,7 +132,8 @@ Block = tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Parts:
-    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h A_hij vectors_hj (+ own_i if i = j).
+    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h
+    A_hij vectors_hj (+ own_i if i = j).
 
     For cross-attention `own` belongs to no source and stands beside the sum.
     """
@@ -123,7 +141,9 @@ class Parts:
     vectors: Float[Tensor, "batch head source d_model"]
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]
-    constant: Float[Tensor, "batch target d_model"] | None  # None where the parts went on through a later norm
+    constant: (
+        Float[Tensor, "batch target d_model"] | None
+    )  # None where the parts went on through a later norm
     total: Float[Tensor, "batch target d_model"]
 
 
@@ -154,27 +174,37 @@ class Site:
         return self.values @ self.output_weight
 
     def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
-        """The block's output (or with `normed=False` the sum before its output norm), split by source.
+        """The block's output (or with `normed=False` the sum before its output norm), split by
+        source.
 
-        `through` takes `vectors` and `own` on through the linear part of a later norm; `total` stays the block's.
+        `through` takes `vectors` and `own` on through the linear part of a later norm; `total`
+        stays the block's.
         """
         maps, scale, own, total = self._normed_block if normed else self._block(normed=False)
         weight = self.output_weight
-        for linear in maps:  # through the projection's rows: d_head of them for each head, not one for each source
+        for linear in (
+            maps
+        ):  # through the projection's rows: d_head of them for each head, not one for each source
             weight = linear(weight)
         if through is not None:
-            return Parts(self.values @ through.linear(weight), scale, through.linear(own), None, total)
+            return Parts(
+                self.values @ through.linear(weight), scale, through.linear(own), None, total
+            )
         summed = self.projected - self.output_bias
         for linear in maps:
             summed = linear(summed)
-        return Parts(self.values @ weight, scale, own, total - own - summed * scale[..., None], total)
+        return Parts(
+            self.values @ weight, scale, own, total - own - summed * scale[..., None], total
+        )
 
     @functools.cached_property
     def _normed_block(self) -> Block:
         return self._block(normed=True)
 
     def _block(self, normed: bool) -> Block:
-        """The linear maps that a contribution passes, the factor of each target, the residual's part, and the block's output."""
+        """The linear maps that a contribution passes, the factor of each target, the residual's
+        part, and the block's output.
+        """
         maps: list[Callable[[Tensor], Tensor]] = []
         state, scale = self.projected, torch.ones_like(self.projected[..., 0])
         for norm in self.branch:
@@ -197,29 +227,52 @@ class Site:
 
     @classmethod
     def rebuilt(
-        cls, structure: SiteStructure, layer: LayerStructure, call: LayerCall, stream: Tensor, internals: Internals, where: str
+        cls,
+        structure: SiteStructure,
+        layer: LayerStructure,
+        call: LayerCall,
+        stream: Tensor,
+        internals: Internals,
+        where: str,
     ) -> Site:
-        """The site from what was overheard; raises `UnsupportedModel` where its parts do not add up."""
+        """The site from what was overheard; raises `UnsupportedModel` where its parts do not add
+        up.
+        """
         attention, like = internals.attention, stream
         dtype = internals.attention.output.dtype
         weights, values = attention.weights.to(like), attention.values.to(like)
         _require_plain_shapes(weights, values, attention, stream, where)
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
         module = call.module
-        found = affine_map(module.get_submodule(structure.output_projection), structure.heads * structure.d_head, like)
+        found = affine_map(
+            module.get_submodule(structure.output_projection),
+            structure.heads * structure.d_head,
+            like,
+        )
         if found is None:
-            raise UnsupportedModel(f"{where}: `{structure.output_projection}` is no longer an affine map")
+            raise UnsupportedModel(
+                f"{where}: `{structure.output_projection}` is no longer an affine map"
+            )
         matrix, bias = found
-        seen = internals.seen[Witness(structure.output_projection, "out")].to(like).reshape(stream.shape)
+        seen = (
+            internals.seen[Witness(structure.output_projection, "out")]
+            .to(like)
+            .reshape(stream.shape)
+        )
         output = attention.output.to(like)
-        if dtype == like.dtype:  # what was seen has all its digits: products are checked, not made again
+        if (
+            dtype == like.dtype
+        ):  # what was seen has all its digits: products are checked, not made again
             projected = seen
             product_error = product_difference(output.transpose(1, 2), weights, values)
             projection_error = product_difference(seen, output.flatten(2), matrix, bias)
         else:
             product = (weights @ values).transpose(1, 2)
             projected = product.flatten(2) @ matrix + bias
-            product_error, projection_error = difference(product, output), difference(projected, seen)
+            product_error, projection_error = (
+                difference(product, output),
+                difference(projected, seen),
+            )
 
         def norm(path: str) -> LinearisedNorm:
             form = norm_of(module.get_submodule(path), like)
@@ -227,11 +280,22 @@ class Site:
                 raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
             return form
 
-        residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
+        residual = (
+            stream if structure.residual_from is None else norm(structure.residual_from)(stream)
+        )
         site = cls(
-            structure, weights, values, matrix.reshape(structure.heads, structure.d_head, -1), bias, residual, projected, projected,
-            tuple(norm(path) for path in structure.branch), None if structure.output_norm is None else norm(structure.output_norm), {},
-        )  # fmt: skip
+            structure,
+            weights,
+            values,
+            matrix.reshape(structure.heads, structure.d_head, -1),
+            bias,
+            residual,
+            projected,
+            projected,
+            tuple(norm(path) for path in structure.branch),
+            None if structure.output_norm is None else norm(structure.output_norm),
+            {},
+        )
         object.__setattr__(site, "block_output", site._normed_block[-1])
         errors = {
             "attention product": product_error,
@@ -242,8 +306,9 @@ class Site:
         for part, error in errors.items():
             if not error <= rounding(like, dtype):
                 raise UnsupportedModel(
-                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e} (relative; {rounding(like, dtype):.0e} "
-                    "would be rounding). No numbers are given for this model; please report its architecture."
+                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
+                    f" (relative; {rounding(like, dtype):.0e} would be rounding). No numbers are"
+                    " given for this model; please report its architecture."
                 )
         return site
 
@@ -259,15 +324,20 @@ def _block_error(site: Site, layer: LayerStructure, internals: Internals) -> flo
         return difference(rebuilt, seen)
     assert layer.feed_forward is not None
     factor = layer.feed_forward.branch_scale
-    return difference(rebuilt + seen * (factor.to(seen) if isinstance(factor, Tensor) else factor), output)
+    return difference(
+        rebuilt + seen * (factor.to(seen) if isinstance(factor, Tensor) else factor), output
+    )
 
 
-def _require_plain_shapes(weights: Tensor, values: Tensor, attention: AttentionCall, stream: Tensor, where: str) -> None:
+def _require_plain_shapes(
+    weights: Tensor, values: Tensor, attention: AttentionCall, stream: Tensor, where: str
+) -> None:
     batch, heads, targets, sources = weights.shape
     ok = batch == stream.shape[0] and targets == stream.shape[1] and heads % values.shape[1] == 0
     ok = ok and values.shape[0] == batch and values.shape[2] == sources
     if not ok or tuple(attention.output.shape) != (batch, targets, heads, values.shape[-1]):
         raise UnsupportedModel(
-            f"{where}: attention works on pieces of the sequence (weights {tuple(weights.shape)} for hidden states "
-            f"{tuple(stream.shape)}), as window, block and sparse attention do. These are not supported."
+            f"{where}: attention works on pieces of the sequence (weights {tuple(weights.shape)}"
+            f" for hidden states {tuple(stream.shape)}), as window, block and sparse attention do."
+            " These are not supported."
         )

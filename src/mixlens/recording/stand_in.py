@@ -14,7 +14,9 @@ _TOKENS = 12
 
 
 def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
-    """Random token ids, an image or a sound, whichever the model takes (several for models of several towers)."""
+    """Random token ids, an image or a sound, whichever the model takes (several for models of
+    several towers).
+    """
     generator = torch.Generator().manual_seed(seed)
     config = model.config
     accepted = inspect.signature(model.forward).parameters
@@ -35,18 +37,26 @@ def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
         made["input_values"] = torch.randn(1, 8000, generator=generator)
     if main == "input_features":
         frames = 2 * int(getattr(config, "max_source_positions", 1500))
-        made["input_features"] = torch.randn(1, int(getattr(config, "num_mel_bins", 80)), frames, generator=generator)
+        made["input_features"] = torch.randn(
+            1, int(getattr(config, "num_mel_bins", 80)), frames, generator=generator
+        )
     if getattr(config, "is_encoder_decoder", False):
         made["decoder_input_ids"] = _ids(model, generator, decoder=True)
     return made
 
 
 def _part(config: Any, *names: str) -> Any:
-    return next((getattr(config, name) for name in names if getattr(config, name, None) is not None), config)
+    return next(
+        (getattr(config, name) for name in names if getattr(config, name, None) is not None), config
+    )
 
 
 def _ids(model: nn.Module, generator: torch.Generator, decoder: bool = False) -> Tensor:
-    config = _part(model.config, "decoder", "text_config") if decoder else _part(model.config, "encoder", "text_config")
+    config = (
+        _part(model.config, "decoder", "text_config")
+        if decoder
+        else _part(model.config, "encoder", "text_config")
+    )
     vocabulary = int(getattr(config, "vocab_size", 0) or vocabulary_size(model) or 100)
     limit = getattr(config, "max_position_embeddings", None)
     count = min(_TOKENS, limit - 3) if isinstance(limit, int) and limit > 4 else _TOKENS

@@ -19,7 +19,9 @@ class Witness:
 
 @dataclass(frozen=True)
 class SiteStructure:
-    """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O + b))."""
+    """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
+    + b)).
+    """
 
     kind: str  # "self" or "cross"
     heads: int
@@ -31,7 +33,9 @@ class SiteStructure:
     branch_norm: bool  # is one of them a norm?
     residual_scale: float
     branch_scale: float | Tensor  # a tensor: one factor per channel
-    residual_from: str | None  # the module whose output is the residual, where it is not the stream itself
+    residual_from: (
+        str | None
+    )  # the module whose output is the residual, where it is not the stream itself
     input_norm: str | None
     output_norm: str | None
     parallel: bool
@@ -51,7 +55,9 @@ class FeedForwardStructure:
 
 @dataclass(frozen=True)
 class LayerStructure:
-    """One layer: its attention sites in the order of their calls, and its feed-forward part (None: it has none)."""
+    """One layer: its attention sites in the order of their calls, and its feed-forward part (None:
+    it has none).
+    """
 
     path: str
     sites: tuple[SiteStructure, ...]
@@ -60,7 +66,9 @@ class LayerStructure:
 
     @property
     def style(self) -> str:
-        """post, pre, sandwich, branch (a norm on the branch only), parallel, or bare (no norm at all)."""
+        """post, pre, sandwich, branch (a norm on the branch only), parallel, or bare (no norm at
+        all).
+        """
         site = self.sites[0]
         if site.parallel:
             return "parallel"
@@ -76,5 +84,7 @@ class LayerStructure:
         found = {Witness(site.output_projection, "out") for site in self.sites}
         found |= {site.witness for site in self.sites if site.witness is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:
-            found.add(Witness(self.feed_forward.output_norm, "in"))  # GlobEnc needs the second norm's true input
+            found.add(
+                Witness(self.feed_forward.output_norm, "in")
+            )  # GlobEnc needs the second norm's true input
         return frozenset(found)

@@ -28,13 +28,19 @@ class StackReport:
     causal: bool
     cross_attention: bool
     styles: tuple[str, ...]  # of each layer
-    errors: tuple[float, ...]  # of each layer: the largest relative error of its rebuilt parts and of its unedited re-run
+    errors: tuple[
+        float, ...
+    ]  # of each layer: the largest relative error of its rebuilt parts and of its unedited re-run
 
     @property
     def style(self) -> str:
         """One word where all layers are alike, else each kind with its count."""
         kinds = list(dict.fromkeys(self.styles))
-        return kinds[0] if len(kinds) == 1 else ", ".join(f"{self.styles.count(kind)} {kind}" for kind in kinds)
+        return (
+            kinds[0]
+            if len(kinds) == 1
+            else ", ".join(f"{self.styles.count(kind)} {kind}" for kind in kinds)
+        )
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,18 @@ class Report:
     native_error: float
     tolerance: float
     sites: tuple[str, ...]
-    measures: Mapping[str, str | None]  # name -> None where it applies, else the reason why it does not
+    measures: Mapping[
+        str, str | None
+    ]  # name -> None where it applies, else the reason why it does not
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
-    """Rebuilds every layer of a recording and compares with the native model; raises `UnsupportedModel` on a mismatch."""
+    """Rebuilds every layer of a recording and compares with the native model; raises
+    `UnsupportedModel` on a mismatch.
+    """
     model, structure = recording.model, recording.structure
     stacks = []
     for stack in structure.stacks:
@@ -71,29 +81,51 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
             rerun = difference(again[:length], layer.output[0, :length])
             if not rerun <= rounding(layer._call.hidden_in):
                 raise UnsupportedModel(
-                    f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it again gives another output (off by "
-                    f"{rerun:.1e}, relative), so it keeps state or draws at random. It cannot be measured."
+                    f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it"
+                    f" again gives another output (off by {rerun:.1e}, relative), so it keeps state"
+                    " or draws at random. It cannot be measured."
                 )
             errors.append(max(*found, rerun))
         first = stack.layers[0].sites[0]
         stacks.append(
             StackReport(
-                stack.name, stack.path, len(stack.layers), first.heads, first.kv_heads, first.d_head,
-                int(layers[0].input.shape[-1]), first.causal and first.kind == "self", stack.has_cross,
-                tuple(layer.style for layer in stack.layers), tuple(errors),
+                stack.name,
+                stack.path,
+                len(stack.layers),
+                first.heads,
+                first.kv_heads,
+                first.d_head,
+                int(layers[0].input.shape[-1]),
+                first.causal and first.kind == "self",
+                stack.has_cross,
+                tuple(layer.style for layer in stack.layers),
+                tuple(errors),
             )
-        )  # fmt: skip
+        )
     with torch.no_grad():
-        native = native_calls(model, recording.inputs, {layer.path for stack in structure.stacks for layer in stack.layers})
+        native = native_calls(
+            model,
+            recording.inputs,
+            {layer.path for stack in structure.stacks for layer in stack.layers},
+        )
     tolerance = rounding(native[0].hidden_out)
     calls = [recording._layers[stack.name][index]._call for stack, index in structure.calls]
     error, where = native_error(calls, native, recording.inputs)
     if not error <= tolerance:
-        raise UnsupportedModel(f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input")
+        raise UnsupportedModel(
+            f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"
+        )
     parameter = next(model.parameters())
     return Report(
-        model=type(model).__name__, dtype=str(parameter.dtype).removeprefix("torch."), device=str(parameter.device),
-        attention_implementation=str(getattr(model.config, "_attn_implementation", None)), backend=structure.backend,
-        tokens=int(max(max(lengths) for lengths in recording.lengths.values())), stacks=tuple(stacks), native_error=error,
-        tolerance=tolerance, sites=recording.sites, measures=dict(refusals),
-    )  # fmt: skip
+        model=type(model).__name__,
+        dtype=str(parameter.dtype).removeprefix("torch."),
+        device=str(parameter.device),
+        attention_implementation=str(getattr(model.config, "_attn_implementation", None)),
+        backend=structure.backend,
+        tokens=int(max(max(lengths) for lengths in recording.lengths.values())),
+        stacks=tuple(stacks),
+        native_error=error,
+        tolerance=tolerance,
+        sites=recording.sites,
+        measures=dict(refusals),
+    )

@@ -1,4 +1,7 @@
-"""Figures as papers have them: lines by layer, heat maps, boxes, bars, scatter plots. Each function returns a matplotlib figure."""
+"""Figures as papers have them: lines by layer, heat maps, boxes, bars, scatter plots.
+
+Each function returns a matplotlib figure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,17 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 6.4, 4.0
 # Okabe and Ito's colours: told apart with every kind of colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#F0E442")
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+    "#999999",
+    "#F0E442",
+)
 MARKERS = "osD^vPX*h"
 
 
@@ -45,18 +58,25 @@ def _finished(axes: Axes, title: str, x: str, y: str, *, legend: bool = False) -
     axes.grid(axis="y", alpha=0.25, linewidth=0.6)
     if legend:
         outside: dict[str, Any] = (
-            {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if len(axes.get_legend_handles_labels()[1]) > 5 else {}
+            {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+            if len(axes.get_legend_handles_labels()[1]) > 5
+            else {}
         )
         axes.legend(frameon=False, fontsize=8, **outside)
 
 
 def style(number: int) -> dict[str, Any]:
-    """A colour and a marker for the number-th series; beyond nine colours, other markers and line styles."""
+    """A colour and a marker for the number-th series; beyond nine colours, other markers and line
+    styles.
+    """
     lines = ("-", "--", ":")
     return {
-        "color": COLOURS[number % len(COLOURS)], "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)], "markersize": 4,
-        "linestyle": lines[number // len(COLOURS) % len(lines)], "linewidth": 1.4,
-    }  # fmt: skip
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
+        "markersize": 4,
+        "linestyle": lines[number // len(COLOURS) % len(lines)],
+        "linewidth": 1.4,
+    }
 
 
 def lines(
@@ -75,7 +95,9 @@ def lines(
         places = range(1, len(values) + 1) if x is None else x
         axes.plot(places, values, label=name, **style(number))
         if bands and name in bands:
-            axes.fill_between(places, *bands[name], color=COLOURS[number % len(COLOURS)], alpha=0.15, linewidth=0)
+            axes.fill_between(
+                places, *bands[name], color=COLOURS[number % len(COLOURS)], alpha=0.15, linewidth=0
+            )
     _finished(axes, title, x_label, y_label, legend=len(series) > 1)
     return figure
 
@@ -91,17 +113,27 @@ def boxes(
     """One box for each group: median, quartiles, whiskers at the 5th and 95th percentile."""
     figure, axes = _place(axes)
     axes.boxplot(
-        list(groups.values()), tick_labels=list(groups), whis=(5, 95), showfliers=False, patch_artist=True,
-        boxprops={"facecolor": COLOURS[5], "alpha": 0.6}, medianprops={"color": COLOURS[1], "linewidth": 1.6},
-    )  # fmt: skip
+        list(groups.values()),
+        tick_labels=list(groups),
+        whis=(5, 95),
+        showfliers=False,
+        patch_artist=True,
+        boxprops={"facecolor": COLOURS[5], "alpha": 0.6},
+        medianprops={"color": COLOURS[1], "linewidth": 1.6},
+    )
     _finished(axes, title, x_label, y_label)
     return figure
 
 
 def bars(
-    groups: Mapping[str, Mapping[str, float]], *, intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
-    title: str = "", x_label: str = "", y_label: str = "", axes: Axes | None = None,
-) -> Figure:  # fmt: skip
+    groups: Mapping[str, Mapping[str, float]],
+    *,
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
+    title: str = "",
+    x_label: str = "",
+    y_label: str = "",
+    axes: Axes | None = None,
+) -> Figure:
     """Bars side by side: series -> category -> height."""
     figure, axes = _place(axes)
     categories = list(dict.fromkeys(name for heights in groups.values() for name in heights))
@@ -122,7 +154,9 @@ def bars(
             error_kw={"linewidth": 0.8},
         )
     long = max((len(name) for name in categories), default=0) > 6 and len(categories) > 4
-    axes.set_xticks(places, categories, rotation=35 if long else 0, ha="right" if long else "center")
+    axes.set_xticks(
+        places, categories, rotation=35 if long else 0, ha="right" if long else "center"
+    )
     _finished(axes, title, x_label, y_label, legend=len(groups) > 1)
     return figure
 
@@ -141,7 +175,14 @@ def stacked(
     floor = np.zeros(len(x))
     for number, (name, heights) in enumerate(parts.items()):
         values = np.asarray(heights, float)
-        axes.bar([str(place) for place in x], values, bottom=floor, label=name, color=COLOURS[number % len(COLOURS)], width=0.85)
+        axes.bar(
+            [str(place) for place in x],
+            values,
+            bottom=floor,
+            label=name,
+            color=COLOURS[number % len(COLOURS)],
+            width=0.85,
+        )
         floor += values
     _finished(axes, title, x_label, y_label, legend=True)
     return figure
@@ -162,7 +203,9 @@ def scatter(
     xs, ys = np.asarray(x, float), np.asarray(y, float)
     names = list(dict.fromkeys(groups)) if groups is not None else [""]
     for number, name in enumerate(names):
-        chosen = np.array([groups is None or group == name for group in (groups if groups is not None else xs)])
+        chosen = np.array(
+            [groups is None or group == name for group in (groups if groups is not None else xs)]
+        )
         axes.scatter(
             xs[chosen],
             ys[chosen],
@@ -178,9 +221,16 @@ def scatter(
 
 
 def heat_map(
-    values: Any, rows: Sequence[str], columns: Sequence[str], *, title: str = "", x_label: str = "source", y_label: str = "target",
-    scale: tuple[float | None, float | None] = (None, None), axes: Axes | None = None,
-) -> Figure:  # fmt: skip
+    values: Any,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str = "",
+    x_label: str = "source",
+    y_label: str = "target",
+    scale: tuple[float | None, float | None] = (None, None),
+    axes: Axes | None = None,
+) -> Figure:
     """A matrix in one hue; with both signs, blue below zero and red above."""
     array = np.asarray(values, float)
     size = max(3.0, 0.24 * max(array.shape) + 1.6)
@@ -190,7 +240,9 @@ def heat_map(
     if signed and scale == (None, None):
         high = float(np.nanmax(np.abs(array)))
         low = -high
-    image = axes.imshow(array, cmap="RdBu_r" if signed else "Blues", vmin=low, vmax=high, aspect="auto")
+    image = axes.imshow(
+        array, cmap="RdBu_r" if signed else "Blues", vmin=low, vmax=high, aspect="auto"
+    )
     axes.set_xticks(range(len(columns)), columns, rotation=90, fontsize=7)
     axes.set_yticks(range(len(rows)), rows, fontsize=7)
     axes.set_title(title, fontsize=10)

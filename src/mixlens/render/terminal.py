@@ -1,4 +1,7 @@
-"""Heat maps and ranked sources as text. Shades are block characters, so that they survive a pipe; colour is added on a terminal."""
+"""Heat maps and ranked sources as text.
+
+Shades are block characters, so that they survive a pipe; colour is added on a terminal.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ def shade(value: float, largest: float) -> Text:
     """Two characters, darker for larger; a minus sign in front of negative scores."""
     share = 0.0 if largest <= 0 or not np.isfinite(value) else min(1.0, abs(value) / largest)
     step = min(len(_SHADES) - 1, int(share * (len(_SHADES) - 1) + 0.5))
-    return Text(("-" if value < 0 and step else _SHADES[step]) + _SHADES[step], style=_COLOURS[step])
+    return Text(
+        ("-" if value < 0 and step else _SHADES[step]) + _SHADES[step], style=_COLOURS[step]
+    )
 
 
 def matrix(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> Table:
@@ -28,12 +33,16 @@ def matrix(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> T
         table.add_column(f"{number:>2}", no_wrap=True, style="dim")
     for label, values in zip(rows, scores, strict=True):
         largest = float(np.nanmax(np.abs(values))) if len(values) else 0.0
-        table.add_row(escaped(printable(label)), *[shade(float(value), largest) for value in values])
+        table.add_row(
+            escaped(printable(label)), *[shade(float(value), largest) for value in values]
+        )
     return table
 
 
 def by_layer(scores: np.ndarray, layers: Sequence[int], sources: Sequence[str]) -> Table:
-    """Sources down, layers across, for one target: each layer is shaded by its own largest score, and the last is printed too."""
+    """Sources down, layers across, for one target: each layer is shaded by its own largest score,
+    and the last is printed too.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", style="dim", no_wrap=True)
     table.add_column("source", no_wrap=True, style="bold")
@@ -42,7 +51,9 @@ def by_layer(scores: np.ndarray, layers: Sequence[int], sources: Sequence[str]) 
     table.add_column(f"layer {layers[-1]}", justify="right", no_wrap=True)
     largest = np.nanmax(np.abs(scores), axis=-1) if scores.size else np.zeros(len(layers))
     for column, label in enumerate(sources):
-        cells = [shade(float(scores[row, column]), float(largest[row])) for row in range(len(layers))]
+        cells = [
+            shade(float(scores[row, column]), float(largest[row])) for row in range(len(layers))
+        ]
         table.add_row(str(column), escaped(printable(label)), *cells, number(scores[-1, column]))
     return table
 
@@ -53,7 +64,13 @@ def ranked(found: Sequence[tuple[str, int, float]]) -> Table:
     largest = max((abs(score) for _, _, score in found), default=0.0)
     for place, (label, position, score) in enumerate(found, 1):
         bar = "█" * round(24 * abs(score) / largest) if largest > 0 else ""
-        table.add_row(f"{place}.", f"[bold]{escaped(printable(label))}[/bold]", f"[dim]{position}[/dim]", number(score), bar)
+        table.add_row(
+            f"{place}.",
+            f"[bold]{escaped(printable(label))}[/bold]",
+            f"[dim]{position}[/dim]",
+            number(score),
+            bar,
+        )
     return table
 
 
@@ -65,7 +82,9 @@ def number(value: float) -> str:
 
 
 def printable(label: str) -> str:
-    """A token as a person reads it: the marks of byte-level and SentencePiece vocabularies become spaces or nothing."""
+    """A token as a person reads it: the marks of byte-level and SentencePiece vocabularies become
+    spaces or nothing.
+    """
     return label.replace("Ġ", "·").replace("▁", "·").replace("\n", "⏎") or "∅"
 
 

@@ -1,4 +1,5 @@
-"""Which measure to trust on a model: every measure judged by every evaluation, on the user's own data.
+"""Which measure to trust on a model: every measure judged by every evaluation, on the user's own
+data.
 
 `benchmark(lens, dataset) -> Ranking` in Python, `mixlens benchmark` on the command line.
 """

@@ -1,4 +1,6 @@
-"""What a run leaves in its folder: observations.parquet, results.json, errors.csv, report.md with its plots, report.html."""
+"""What a run leaves in its folder: observations.parquet, results.json, errors.csv, report.md with
+its plots, report.html.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,16 @@ if TYPE_CHECKING:
 _LARGEST = 64  # entries of an array that a cell of the table still takes; the journal has them all
 
 
-def write_files(folder: Path, ranking: Ranking, pieces: Iterable[Mapping[str, Any]], data: Dataset) -> None:
+def write_files(
+    folder: Path, ranking: Ranking, pieces: Iterable[Mapping[str, Any]], data: Dataset
+) -> None:
     """Each file is replaced whole."""
     from mixlens.render.charts import standalone
 
     write_whole(folder / "observations.parquet", _parquet(pieces))
-    write_whole(folder / "results.json", json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False) + "\n")
+    write_whole(
+        folder / "results.json", json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    )
     write_whole(folder / "errors.csv", _errors(ranking))
     try:
         charts = charts_of(ranking)
@@ -58,11 +64,15 @@ def _parquet(pieces: Iterable[Mapping[str, Any]]) -> bytes:
         for piece in pieces:
             rows = [
                 {
-                    "example": piece["example"], "group": piece.get("group"), "evaluation": entry["evaluation"],
-                    "measure": entry["measure"], "value": _value(entry["seen"]), "observation": _shown(entry["seen"]),
+                    "example": piece["example"],
+                    "group": piece.get("group"),
+                    "evaluation": entry["evaluation"],
+                    "measure": entry["measure"],
+                    "value": _value(entry["seen"]),
+                    "observation": _shown(entry["seen"]),
                 }
                 for entry in piece["observations"]
-            ]  # fmt: skip
+            ]
             if rows:
                 writer.write_table(pa.Table.from_pylist(rows, schema))
     return written.getvalue()
@@ -80,7 +90,11 @@ def _shown(seen: Any) -> str:
 
 def _small(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return value.tolist() if value.size <= _LARGEST else f"array of {' x '.join(map(str, value.shape))}"
+        return (
+            value.tolist()
+            if value.size <= _LARGEST
+            else f"array of {' x '.join(map(str, value.shape))}"
+        )
     if isinstance(value, Mapping):
         return {key: _small(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -92,5 +106,7 @@ def _errors(ranking: Ranking) -> str:
     written = io.StringIO()
     table = csv.writer(written)
     table.writerow(["example", "measure", "evaluation", "reason"])
-    table.writerows([error.example, error.measure, error.evaluation, error.reason] for error in ranking.errors)
+    table.writerows(
+        [error.example, error.measure, error.evaluation, error.reason] for error in ranking.errors
+    )
     return written.getvalue()

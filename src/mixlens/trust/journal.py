@@ -1,7 +1,9 @@
-"""The journal of a run: one line for each piece of work that is done, on the disk before the next one begins.
+"""The journal of a run: one line for each piece of work that is done, on the disk before the next
+one begins.
 
-A run that is killed loses the piece it was at and nothing else. `settings.json` beside the journal says what was run; a run with other
-settings does not write into it. Arrays are kept bit by bit, so that an interrupted run ends with the same numbers as any other.
+A run that is killed loses the piece it was at and nothing else. `settings.json` beside the journal
+says what was run; a run with other settings does not write into it. Arrays are kept bit by bit, so
+that an interrupted run ends with the same numbers as any other.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ SETTINGS, LINES = "settings.json", "journal.jsonl"
 
 
 class Journal:
-    """Pieces of work by name. Without a folder it lives in memory and goes through the same text, so that both give the same numbers."""
+    """Pieces of work by name.
+
+    Without a folder it lives in memory and goes through the same text, so that both give the same
+    numbers.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._lines: list[str] = []
@@ -33,7 +39,9 @@ class Journal:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False) -> Iterator[Journal]:
+    def opened(
+        cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False
+    ) -> Iterator[Journal]:
         """The journal of a run with these settings, begun or continued."""
         journal = cls(folder)
         if folder is None or journal._path is None:
@@ -60,7 +68,9 @@ class Journal:
                 try:
                     self.done.add(json.loads(line)["piece"])
                 except (ValueError, KeyError, TypeError) as error:
-                    raise InvalidInput(f"{self._path}, line {number}: damaged. Start over with --fresh.") from error
+                    raise InvalidInput(
+                        f"{self._path}, line {number}: damaged. Start over with --fresh."
+                    ) from error
                 whole += len(line)
         file.truncate(whole)
         self._file = file
@@ -101,7 +111,9 @@ def _lock(file: IO[bytes], folder: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise InvalidInput(f"another run is writing into {folder}: wait for it, or choose another --out") from error
+        raise InvalidInput(
+            f"another run is writing into {folder}: wait for it, or choose another --out"
+        ) from error
 
 
 def _guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
@@ -110,12 +122,20 @@ def _guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         try:
             found = json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise InvalidInput(f"{folder} holds a run whose settings cannot be read: choose another --out, or --fresh") from error
+            raise InvalidInput(
+                f"{folder} holds a run whose settings cannot be read: choose another --out, or"
+                " --fresh"
+            ) from error
         keys = sorted({*found, *wanted})
-        differing = [_difference(key, found.get(key), wanted.get(key)) for key in keys if found.get(key) != wanted.get(key)]
+        differing = [
+            _difference(key, found.get(key), wanted.get(key))
+            for key in keys
+            if found.get(key) != wanted.get(key)
+        ]
         if differing:
             raise InvalidInput(
-                f"{folder} holds a run with other settings ({'; '.join(differing)}): choose another --out, or start over with --fresh"
+                f"{folder} holds a run with other settings ({'; '.join(differing)}): choose another"
+                " --out, or start over with --fresh"
             )
     else:
         write_whole(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
@@ -123,8 +143,13 @@ def _guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
 
 def _difference(key: str, before: Any, now: Any) -> str:
     if isinstance(before, list) and isinstance(now, list) and set(before) != set(now):
-        parts = [("no longer", [x for x in before if x not in now]), ("now also", [x for x in now if x not in before])]
-        return f"{key}: " + ", ".join(f"{word} {' '.join(map(str, names))}" for word, names in parts if names)
+        parts = [
+            ("no longer", [x for x in before if x not in now]),
+            ("now also", [x for x in now if x not in before]),
+        ]
+        return f"{key}: " + ", ".join(
+            f"{word} {' '.join(map(str, names))}" for word, names in parts if names
+        )
     return f"{key} was {before}, now {now}"
 
 
@@ -143,5 +168,9 @@ def _written(value: Any) -> Any:
 
 def _read(value: dict[str, Any]) -> Any:
     if value.keys() == {"array", "dtype", "shape"}:
-        return np.frombuffer(base64.b64decode(value["array"]), value["dtype"]).reshape(value["shape"]).copy()
+        return (
+            np.frombuffer(base64.b64decode(value["array"]), value["dtype"])
+            .reshape(value["shape"])
+            .copy()
+        )
     return value

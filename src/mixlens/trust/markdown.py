@@ -18,7 +18,14 @@ def markdown(ranking: Ranking, plots: Mapping[str, str]) -> str:
 
 
 def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
-    yield from ("# Which measure to trust", "", wording.headline(ranking) + ".", "", "## Verdict", "")
+    yield from (
+        "# Which measure to trust",
+        "",
+        wording.headline(ranking) + ".",
+        "",
+        "## Verdict",
+        "",
+    )
     yield from (f"- {_escaped(line)}" for line in ranking.verdict.splitlines())
     if ranking.standings:
         yield from ("", "## Ranked measures", "")
@@ -30,18 +37,31 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
     yield from ("", "## What each evaluation asks", "")
     specs = evaluations()
     for name, column in ranking.columns.items():
-        yield f"- **{name}** ({wording.DIRECTIONS[column.direction]}): {column.summary}. {specs[name].citation}."
+        yield (
+            f"- **{name}** ({wording.DIRECTIONS[column.direction]}): {column.summary}."
+            f" {specs[name].citation}."
+        )
     if ranking.of_model:
         yield from ("", "## About the model", "")
         for name, result in ranking.of_model.items():
             value = f"{wording.number(result.value)} {wording.between(result.interval)}".strip()
             yield f"- **{name}**: {value}. {specs[name].summary}."
-            yield from (f"    - {key}: {text}" for key, text in wording.short_details(result).items())
+            yield from (
+                f"    - {key}: {text}" for key, text in wording.short_details(result).items()
+            )
     if ranking.left_out:
         yield from ("", "## Left out", "")
-        yield from (f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.left_out.items())
+        yield from (
+            f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.left_out.items()
+        )
     if ranking.errors:
-        yield from ("", "## Errors", "", f"{len(ranking.errors)} in all; each is in `errors.csv`.", "")
+        yield from (
+            "",
+            "## Errors",
+            "",
+            f"{len(ranking.errors)} in all; each is in `errors.csv`.",
+            "",
+        )
         for tried, reason, names in wording.error_groups(ranking.errors):
             yield f"- {tried}, {len(names)} × {_escaped(reason)}: {_escaped(wording.some(names))}"
     yield from ("", "## Settings", "")
@@ -49,7 +69,10 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
 
 
 def _ranked(ranking: Ranking) -> Iterator[str]:
-    heads = [f"{name} {wording.ARROWS[column.direction]}".strip() for name, column in ranking.columns.items()]
+    heads = [
+        f"{name} {wording.ARROWS[column.direction]}".strip()
+        for name, column in ranking.columns.items()
+    ]
     yield _row(["", "measure", "mean rank", "evaluations", *heads, "s per text"])
     yield _row(["---:", "---", *["---"] * (len(heads) + 2), "---:"])
     for place, (measure, standing) in enumerate(ranking.standings.items(), 1):
@@ -57,10 +80,23 @@ def _ranked(ranking: Ranking) -> Iterator[str]:
         for name, column in ranking.columns.items():
             result = column.results.get(measure)
             marks = ranking.marks[name].get(measure)
-            value = "" if result is None else f"{wording.number(result.value)} {wording.between(result.interval)}"
+            value = (
+                ""
+                if result is None
+                else f"{wording.number(result.value)} {wording.between(result.interval)}"
+            )
             cells.append(" ".join(f"{value} {wording.signs(marks) if marks else ''}".split()))
         rank = f"{wording.number(standing.mean_rank, 2)} {wording.between(standing.interval, 2)}".strip()
-        yield _row([str(place), measure, rank, str(standing.judged_by), *cells, wording.seconds(ranking.seconds.get(measure))])
+        yield _row(
+            [
+                str(place),
+                measure,
+                rank,
+                str(standing.judged_by),
+                *cells,
+                wording.seconds(ranking.seconds.get(measure)),
+            ]
+        )
 
 
 def _row(cells: Sequence[str]) -> str:

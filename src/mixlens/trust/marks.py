@@ -1,4 +1,7 @@
-"""Is a measure different from the best one, and better than chance? Paired permutation tests on the same examples, Holm's correction."""
+"""Is a measure different from the best one, and better than chance?
+
+Paired permutation tests on the same examples, Holm's correction.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mixlens.evaluations._statistics import adjusted, difference_p
+from mixlens.evaluations.statistics import adjusted, difference_p
 from mixlens.trust.ranks import ROUNDING, SIGNIFICANT, Column
 
 
@@ -29,11 +32,18 @@ class Marks:
     @property
     def not_better_than_random(self) -> bool:
         """It stands no better, or so little better that chance would do."""
-        return not math.isnan(self.p_random) and not (self.ahead_of_random and self.p_random < SIGNIFICANT)
+        return not math.isnan(self.p_random) and not (
+            self.ahead_of_random and self.p_random < SIGNIFICANT
+        )
 
 
-def marks_of(column: Column, measures: Sequence[str], *, baseline: str, seed: int = 0) -> dict[str, Marks]:
-    """Marks of every measure that the evaluation gives a number. Measures that it would judge by their own method are never its best."""
+def marks_of(
+    column: Column, measures: Sequence[str], *, baseline: str, seed: int = 0
+) -> dict[str, Marks]:
+    """Marks of every measure that the evaluation gives a number.
+
+    Measures that it would judge by their own method are never its best.
+    """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":
         return {m: Marks(judges_itself=m in column.itself) for m in there}
@@ -43,20 +53,29 @@ def marks_of(column: Column, measures: Sequence[str], *, baseline: str, seed: in
     others = [m for m in there if m != best]
     judged = [m for m in there if m != baseline]
     p_best = dict(zip(others, adjusted([_p(column, best, m, seed) for m in others]), strict=True))
-    p_random = dict(zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True))
+    p_random = dict(
+        zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True)
+    )
     floor = column.results[baseline].value if baseline in there else math.nan
     sign = -1.0 if column.direction == "lower" else 1.0
     return {
         m: Marks(
-            m == best, p_best.get(m, math.nan), p_random.get(m, math.nan),
-            bool(sign * column.results[m].value > sign * floor), m in column.itself,
+            m == best,
+            p_best.get(m, math.nan),
+            p_random.get(m, math.nan),
+            bool(sign * column.results[m].value > sign * floor),
+            m in column.itself,
         )
         for m in there
-    }  # fmt: skip
+    }
 
 
 def _p(column: Column, one: str | None, other: str, seed: int) -> float:
     a, b = column.values.get(one or ""), column.values.get(other)
     if a is None or b is None or a.shape != b.shape or (~np.isnan(a) & ~np.isnan(b)).sum() < 2:
         return math.nan
-    return 1.0 if np.allclose(a, b, rtol=ROUNDING, atol=1e-12, equal_nan=True) else difference_p(a, b, seed=seed)
+    return (
+        1.0
+        if np.allclose(a, b, rtol=ROUNDING, atol=1e-12, equal_nan=True)
+        else difference_p(a, b, seed=seed)
+    )

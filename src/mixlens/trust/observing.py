@@ -1,4 +1,7 @@
-"""One piece of work: what every evaluation sees of one text, each measure computed once. Whatever goes wrong names the text and goes on."""
+"""One piece of work: what every evaluation sees of one text, each measure computed once.
+
+Whatever goes wrong names the text and goes on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mixlens.evaluations import module
-from mixlens.evaluations._case import Case
+from mixlens.evaluations.case import Case
 from mixlens.measures import measures
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ MODEL = ""  # stands where a measure stands when the model itself is judged
 class TimedCase(Case):
     """A case that knows how long each measure took, and does not try twice what failed."""
 
-    def __init__(self, lens: Lens, example: Example, *, options: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, lens: Lens, example: Example, *, options: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         super().__init__(lens, example, options=options)
         self.seconds: dict[str, float] = {}
         self._failed: dict[tuple[str, str], Exception] = {}
@@ -42,13 +47,21 @@ class TimedCase(Case):
             self.seconds[measure] = self.seconds.get(measure, 0.0) + time.perf_counter() - start
 
     def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
-        """The options that are not what the measure does anyway: what is asked for in two ways is computed once."""
+        """The options that are not what the measure does anyway: what is asked for in two ways is
+        computed once.
+        """
         spec = measures().get(measure)
         if spec is None:
             return options
         usual = {option.name: option.default for option in spec.options}
-        usual = {**usual, **(self.explain if spec.explains_output else {}), **self.options.get(measure, {})}
-        return {key: value for key, value in options.items() if key not in usual or usual[key] != value}
+        usual = {
+            **usual,
+            **(self.explain if spec.explains_output else {}),
+            **self.options.get(measure, {}),
+        }
+        return {
+            key: value for key, value in options.items() if key not in usual or usual[key] != value
+        }
 
 
 class Piece:
@@ -60,13 +73,26 @@ class Piece:
         self.errors: list[dict[str, Any]] = []
         self.seconds: dict[str, float] = {}
 
-    def tried(self, work: Callable[[], Any], *, measure: str = MODEL, evaluation: str | None = None) -> bool:
-        """Does one step. One that fails is written down: a run of hours must not end for one text, whatever its error is."""
+    def tried(
+        self, work: Callable[[], Any], *, measure: str = MODEL, evaluation: str | None = None
+    ) -> bool:
+        """Does one step.
+
+        One that fails is written down: a run of hours must not end for one text, whatever its error
+        is.
+        """
         try:
             seen = work()
         except Exception as error:
             reason = " ".join(str(error).split())[:500] or type(error).__name__
-            self.errors.append({"measure": measure, "evaluation": evaluation, "error": type(error).__name__, "reason": reason})
+            self.errors.append(
+                {
+                    "measure": measure,
+                    "evaluation": evaluation,
+                    "error": type(error).__name__,
+                    "reason": reason,
+                }
+            )
             return False
         if evaluation is not None:
             self.observations.append({"evaluation": evaluation, "measure": measure, "seen": seen})
@@ -76,7 +102,11 @@ class Piece:
 def text_observed(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
     """One recording, every measure, every evaluation that reads the user's texts."""
     piece = Piece(example.name, example.group)
-    case = TimedCase(lens, example, options={name: plan.options[name] for name in measures() if name in plan.options})
+    case = TimedCase(
+        lens,
+        example,
+        options={name: plan.options[name] for name in measures() if name in plan.options},
+    )
     if piece.tried(lambda: case.recording):
         for measure, evaluation in itertools.product(plan.measures, plan.of_measures):
             _observe(piece, plan, evaluation, case, measure)
@@ -96,4 +126,8 @@ def own_observed(evaluation: str, case: Any, plan: Plan) -> dict[str, Any]:
 
 def _observe(piece: Piece, plan: Plan, evaluation: str, case: Any, *measure: str) -> None:
     observe, options = module(evaluation).observe, plan.options_of(evaluation)
-    piece.tried(lambda: observe(case, *measure, **options), measure=measure[0] if measure else MODEL, evaluation=evaluation)
+    piece.tried(
+        lambda: observe(case, *measure, **options),
+        measure=measure[0] if measure else MODEL,
+        evaluation=evaluation,
+    )

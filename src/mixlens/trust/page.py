@@ -1,4 +1,6 @@
-"""The report as one HTML page that needs nothing beside it: its style and its charts are inside, and it follows light and dark."""
+"""The report as one HTML page that needs nothing beside it: its style and its charts are inside,
+and it follows light and dark.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,9 @@ def page(ranking: Ranking, charts: Mapping[str, str]) -> str:
     title = "Which measure to trust"
     body = "\n".join(_body(ranking, charts))
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}: {escape(wording.headline(ranking))}</title>\n'
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}:'
+        f" {escape(wording.headline(ranking))}</title>\n"
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
@@ -62,19 +65,34 @@ def _body(ranking: Ranking, charts: Mapping[str, str]) -> Iterator[str]:
     yield from _of_model(ranking)
     if ranking.left_out:
         yield "<h2>Left out</h2>\n<dl>"
-        yield from (f"<dt>{escape(name)}</dt><dd>{escape(reason)}</dd>" for name, reason in ranking.left_out.items())
+        yield from (
+            f"<dt>{escape(name)}</dt><dd>{escape(reason)}</dd>"
+            for name, reason in ranking.left_out.items()
+        )
         yield "</dl>"
     yield from _errors(ranking)
     yield "<h2>Settings</h2>\n<dl>"
-    yield from (f"<dt>{escape(key)}</dt><dd><code>{escape(str(value))}</code></dd>" for key, value in ranking.settings.items())
+    yield from (
+        f"<dt>{escape(key)}</dt><dd><code>{escape(str(value))}</code></dd>"
+        for key, value in ranking.settings.items()
+    )
     yield "</dl>"
 
 
 def _ranked(ranking: Ranking) -> Iterator[str]:
     yield '<div class="wide" role="region" aria-label="Ranked measures" tabindex="0">\n<table>'
-    yield "<caption>Best first. Under each value its 95 % bootstrap interval over the examples.</caption>\n<thead><tr>"
-    heads = [f"{name} {wording.ARROWS[column.direction]}".strip() for name, column in ranking.columns.items()]
-    yield '<th scope="col" class="left">measure</th><th scope="col">mean rank</th><th scope="col">evaluations</th>'
+    yield (
+        "<caption>Best first. Under each value its 95 % bootstrap interval over the"
+        " examples.</caption>\n<thead><tr>"
+    )
+    heads = [
+        f"{name} {wording.ARROWS[column.direction]}".strip()
+        for name, column in ranking.columns.items()
+    ]
+    yield (
+        '<th scope="col" class="left">measure</th><th scope="col">mean rank</th><th'
+        ' scope="col">evaluations</th>'
+    )
     yield (
         "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
         + '<th scope="col">s per text</th></tr></thead>\n<tbody>'
@@ -96,9 +114,14 @@ def _cell(ranking: Ranking, evaluation: str, measure: str) -> str:
     if result is None:
         return '<td><span class="quiet" title="no value">–</span></td>'
     marks = ranking.marks[evaluation].get(measure)
-    signs = "" if marks is None else "".join(
-        f'<abbr class="sign" title="{escape(wording.LEGEND[sign])}">{sign}</abbr>' for sign in wording.signs(marks)
-    )  # fmt: skip
+    signs = (
+        ""
+        if marks is None
+        else "".join(
+            f'<abbr class="sign" title="{escape(wording.LEGEND[sign])}">{sign}</abbr>'
+            for sign in wording.signs(marks)
+        )
+    )
     best = ' class="best"' if marks is not None and marks.is_best else ""
     return f"<td{best}>{wording.number(result.value)}{signs}<small>{wording.between(result.interval)}</small></td>"
 
@@ -109,7 +132,10 @@ def _asked(ranking: Ranking) -> Iterator[str]:
         yield "<h2>What each evaluation asks</h2>\n<dl>"
         for name, column in ranking.columns.items():
             direction, citation = wording.DIRECTIONS[column.direction], escape(specs[name].citation)
-            yield f"<dt>{escape(name)} <small>({direction})</small></dt><dd>{escape(column.summary)}. <small>{citation}</small></dd>"
+            yield (
+                f"<dt>{escape(name)} <small>({direction})</small></dt><dd>{escape(column.summary)}."
+                f" <small>{citation}</small></dd>"
+            )
         yield "</dl>"
 
 
@@ -120,10 +146,19 @@ def _of_model(ranking: Ranking) -> Iterator[str]:
     yield "<h2>About the model</h2>\n<dl>"
     for name, result in ranking.of_model.items():
         value = f"{wording.number(result.value)} {wording.between(result.interval)}".strip()
-        yield f"<dt>{escape(name)}: {value}</dt><dd>{escape(specs[name].summary)}. <small>{escape(specs[name].citation)}</small>"
+        yield (
+            f"<dt>{escape(name)}: {value}</dt><dd>{escape(specs[name].summary)}."
+            f" <small>{escape(specs[name].citation)}</small>"
+        )
         details = wording.short_details(result)
         if details:
-            yield "<ul>" + "".join(f"<li>{escape(key)}: {escape(text)}</li>" for key, text in details.items()) + "</ul>"
+            yield (
+                "<ul>"
+                + "".join(
+                    f"<li>{escape(key)}: {escape(text)}</li>" for key, text in details.items()
+                )
+                + "</ul>"
+            )
         yield "</dd>"
     yield "</dl>"
 
@@ -131,13 +166,20 @@ def _of_model(ranking: Ranking) -> Iterator[str]:
 def _errors(ranking: Ranking) -> Iterator[str]:
     if not ranking.errors:
         return
-    yield f"<h2>Errors</h2>\n<p>{len(ranking.errors)} in all; each is in <code>errors.csv</code>.</p>"
+    yield (
+        f"<h2>Errors</h2>\n<p>{len(ranking.errors)} in all; each is in <code>errors.csv</code>.</p>"
+    )
     yield '<div class="wide" role="region" aria-label="Errors" tabindex="0"><table><thead><tr>'
     yield (
-        "".join(f'<th scope="col" class="left">{head}</th>' for head in ("tried", "reason", "examples"))
+        "".join(
+            f'<th scope="col" class="left">{head}</th>' for head in ("tried", "reason", "examples")
+        )
         + "</tr></thead>\n<tbody>"
     )
     for tried, reason, names in wording.error_groups(ranking.errors):
         some = escape(wording.some(names))
-        yield f'<tr><th scope="row">{escape(tried)}</th><td class="left">{escape(reason)}</td><td class="left">{len(names)}: {some}</td></tr>'
+        yield (
+            f'<tr><th scope="row">{escape(tried)}</th><td class="left">{escape(reason)}</td><td'
+            f' class="left">{len(names)}: {some}</td></tr>'
+        )
     yield "</tbody></table></div>"

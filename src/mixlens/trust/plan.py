@@ -25,14 +25,27 @@ class Plan:
     of_model: tuple[str, ...] = ()  # asked of every text
     own: tuple[str, ...] = ()  # bring their own `cases()`: texts and models with a known answer
     left_out: Mapping[str, str] = field(default_factory=dict)  # evaluation -> why
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure or evaluation
-    extras: Mapping[str, Any] = field(default_factory=dict)  # what an evaluation may ask for by name, such as another model
+    options: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by measure or evaluation
+    extras: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what an evaluation may ask for by name, such as another model
 
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
         """The options that one function of an evaluation takes."""
         takes = _parameters(module(evaluation), function)
-        found = {key: value for key, value in self.extras.items() if key in takes and value is not None}
-        return {**found, **{key: value for key, value in self.options.get(evaluation, {}).items() if key in takes}}
+        found = {
+            key: value for key, value in self.extras.items() if key in takes and value is not None
+        }
+        return {
+            **found,
+            **{
+                key: value
+                for key, value in self.options.get(evaluation, {}).items()
+                if key in takes
+            },
+        }
 
 
 def planned(
@@ -43,7 +56,10 @@ def planned(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     extras: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Everything that applies to examples of this kind, or what is named. The random baseline is always there."""
+    """Everything that applies to examples of this kind, or what is named.
+
+    The random baseline is always there.
+    """
     specs = known_evaluations()
     chosen = _known(evaluations, tuple(specs), "evaluation")
     _known(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
@@ -56,12 +72,20 @@ def planned(
         else:
             groups["own" if not specs[name].kinds else specs[name].of].append(name)
     if not any(groups.values()):
-        raise InvalidInput("no evaluation applies: " + "; ".join(f"{name}: {reason}" for name, reason in left_out.items()))
+        raise InvalidInput(
+            "no evaluation applies: "
+            + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        )
     wanted = _known(measures, measure_names(), "measure")
     return Plan(
         wanted if BASELINE in wanted else (*wanted, BASELINE),
-        tuple(groups["measure"]), tuple(groups["model"]), tuple(groups["own"]), left_out, options or {}, extras or {},
-    )  # fmt: skip
+        tuple(groups["measure"]),
+        tuple(groups["model"]),
+        tuple(groups["own"]),
+        left_out,
+        options or {},
+        extras or {},
+    )
 
 
 def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tuple[str, ...]:
@@ -84,12 +108,16 @@ _NEEDS = {"other": "it compares two models: name the second with --other-model"}
 
 
 def _parameters(found: ModuleType, function: str) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(getattr(found, function)).parameters if hasattr(found, function) else {}
+    return (
+        inspect.signature(getattr(found, function)).parameters if hasattr(found, function) else {}
+    )
 
 
 def _needed(found: ModuleType) -> list[str]:
     return [
-        name for name, parameter in _parameters(found, "observe").items()
-        if name not in ("case", "measure") and parameter.default is inspect.Parameter.empty
+        name
+        for name, parameter in _parameters(found, "observe").items()
+        if name not in ("case", "measure")
+        and parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    ]  # fmt: skip
+    ]

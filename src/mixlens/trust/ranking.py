@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Measures from first to last (`order`), what each evaluation says of each (`columns`, `marks`), and `verdict` in plain words."""
+    """Measures from first to last (`order`), what each evaluation says of each (`columns`,
+    `marks`), and `verdict` in plain words.
+    """
 
     standings: Mapping[str, Standing]  # from first to last
     columns: Mapping[str, Column]  # by evaluation
@@ -49,7 +51,12 @@ class Ranking:
         import pandas as pd
 
         return pd.DataFrame(
-            {"measure": measure, "mean_rank": standing.mean_rank, "evaluation": name, **self.cell(name, measure)}
+            {
+                "measure": measure,
+                "mean_rank": standing.mean_rank,
+                "evaluation": name,
+                **self.cell(name, measure),
+            }
             for measure, standing in self.standings.items()
             for name in self.columns
             if measure in self.columns[name].results
@@ -60,49 +67,81 @@ class Ranking:
         result = self.columns[evaluation].results[measure]
         marks = self.marks[evaluation].get(measure, Marks())
         return {
-            "value": result.value, "low": result.interval[0], "high": result.interval[1],
+            "value": result.value,
+            "low": result.interval[0],
+            "high": result.interval[1],
             "examples": int((~np.isnan(result.per_example)).sum()),
-            "rank": self.standings[measure].ranks.get(evaluation, math.nan), "p_best": marks.p_best, "p_random": marks.p_random,
-            "is_best": marks.is_best, "not_different_from_best": marks.not_different_from_best,
-            "not_better_than_random": marks.not_better_than_random, "judges_itself": marks.judges_itself,
-        }  # fmt: skip
+            "rank": self.standings[measure].ranks.get(evaluation, math.nan),
+            "p_best": marks.p_best,
+            "p_random": marks.p_random,
+            "is_best": marks.is_best,
+            "not_different_from_best": marks.not_different_from_best,
+            "not_better_than_random": marks.not_better_than_random,
+            "judges_itself": marks.judges_itself,
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON; NaN becomes None."""
         specs = evaluations()
-        found: dict[str, Any] = _plain({
-            "verdict": self.verdict,
-            "texts": self.texts,
-            "measures": [
-                {"measure": m, **asdict(s), "seconds_per_text": self.seconds.get(m, math.nan)} for m, s in self.standings.items()
-            ],
-            "evaluations": {
-                name: {
-                    "summary": column.summary, "citation": specs[name].citation, "direction": column.direction,
-                    "measures": {m: self.cell(name, m) | {"details": column.results[m].details} for m in self.order if m in column.results},
-                }
-                for name, column in self.columns.items()
-            },
-            "model": {
-                name: {"summary": specs[name].summary, **{k: v for k, v in r.to_dict().items() if k != "per_example"}}
-                for name, r in self.of_model.items()
-            },
-            "left_out": dict(self.left_out),
-            "errors": [asdict(error) for error in self.errors],
-            "settings": dict(self.settings),
-        })  # fmt: skip
+        found: dict[str, Any] = _plain(
+            {
+                "verdict": self.verdict,
+                "texts": self.texts,
+                "measures": [
+                    {"measure": m, **asdict(s), "seconds_per_text": self.seconds.get(m, math.nan)}
+                    for m, s in self.standings.items()
+                ],
+                "evaluations": {
+                    name: {
+                        "summary": column.summary,
+                        "citation": specs[name].citation,
+                        "direction": column.direction,
+                        "measures": {
+                            m: self.cell(name, m) | {"details": column.results[m].details}
+                            for m in self.order
+                            if m in column.results
+                        },
+                    }
+                    for name, column in self.columns.items()
+                },
+                "model": {
+                    name: {
+                        "summary": specs[name].summary,
+                        **{k: v for k, v in r.to_dict().items() if k != "per_example"},
+                    }
+                    for name, r in self.of_model.items()
+                },
+                "left_out": dict(self.left_out),
+                "errors": [asdict(error) for error in self.errors],
+                "settings": dict(self.settings),
+            }
+        )
         return found
 
 
-def ranking_of(found: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0) -> Ranking:
+def ranking_of(
+    found: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
+) -> Ranking:
     """Ranks, tests and intervals from what was found."""
-    measures = [m for m in plan.measures if m not in found.left_out and any(m in c.results for c in found.columns)]
+    measures = [
+        m
+        for m in plan.measures
+        if m not in found.left_out and any(m in c.results for c in found.columns)
+    ]
     return Ranking(
         standings(found.columns, measures, baseline=BASELINE, seed=seed),
         {column.evaluation: column for column in found.columns},
-        {column.evaluation: marks_of(column, measures, baseline=BASELINE, seed=seed) for column in found.columns},
-        found.of_model, found.seconds, found.left_out, found.errors, texts, settings,
-    )  # fmt: skip
+        {
+            column.evaluation: marks_of(column, measures, baseline=BASELINE, seed=seed)
+            for column in found.columns
+        },
+        found.of_model,
+        found.seconds,
+        found.left_out,
+        found.errors,
+        texts,
+        settings,
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""The run: every text recorded once and judged by every evaluation, written down as it goes, then ranked."""
+"""The run: every text recorded once and judged by every evaluation, written down as it goes, then
+ranked.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +44,15 @@ def benchmark(
 ) -> Ranking:
     """Ranks measures on a model by every evaluation that fits the data.
 
-    `measures` and `evaluations` default to all. `options` holds further options by the name of a measure or an evaluation; `other` is
-    a second model for the evaluations that compare two. With `out`, a folder: observations, results and a report are
-    written there, and a run that was interrupted goes on where it stopped; `fresh` starts over.
+    `measures` and `evaluations` default to all. `options` holds further options by the name of a
+    measure or an evaluation; `other` is a second model for the evaluations that compare two. With
+    `out`, a folder: observations, results and a report are written there, and a run that was
+    interrupted goes on where it stopped; `fresh` starts over.
     """
     data = _data(dataset)
-    plan = planned(data.kind, measures, evaluations, options=options, extras={"other": other, "seed": seed})
+    plan = planned(
+        data.kind, measures, evaluations, options=options, extras={"other": other, "seed": seed}
+    )
     settings = settings_of(lens, data, plan, other=other, seed=seed)
     folder = None if out is None else Path(out)
     if folder is not None:
@@ -72,7 +77,9 @@ def benchmark(
     return ranking
 
 
-def _work(lens: Lens, data: Dataset, plan: Plan) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+def _work(
+    lens: Lens, data: Dataset, plan: Plan
+) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """Pieces by name, in the order in which they are done."""
     if plan.of_measures or plan.of_model:
         for number, example in enumerate(data.examples):
@@ -83,7 +90,11 @@ def _work(lens: Lens, data: Dataset, plan: Plan) -> Iterator[tuple[str, Callable
 
 
 def _data(given: Dataset | Sequence[Example]) -> Dataset:
-    data = given if isinstance(given, Dataset) else Dataset("examples", given[0].kind if given else "text", tuple(given))
+    data = (
+        given
+        if isinstance(given, Dataset)
+        else Dataset("examples", given[0].kind if given else "text", tuple(given))
+    )
     if not data.examples:
         raise InvalidInput("there are no examples")
     return data

@@ -17,20 +17,25 @@ FEW = 30  # examples below which intervals are hardly to be believed
 
 def verdict(ranking: Ranking) -> list[str]:
     """Sentences, the answer first."""
-    candidates = [m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)]
+    candidates = [
+        m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
+    ]
     if not candidates:
         return ["No evaluation here says which way is better, so there is nothing to rank."]
     enough = _enough(len(candidates))
     if ranking.texts < enough:
         return [
-            f"Too few texts to say: with {ranking.texts} no difference between {len(candidates)} measures can be told from chance; "
-            f"{enough} or more are needed. First by mean rank, for what it is worth: {candidates[0]}."
+            f"Too few texts to say: with {ranking.texts} no difference between {len(candidates)}"
+            f" measures can be told from chance; {enough} or more are needed. First by mean rank,"
+            f" for what it is worth: {candidates[0]}."
         ]
     return [_answer(ranking, candidates[0]), *_doubts(ranking, candidates[0], candidates)]
 
 
 def _enough(measures: int) -> int:
-    """The smallest number of texts with which a paired test of so many measures can be significant at all."""
+    """The smallest number of texts with which a paired test of so many measures can be significant
+    at all.
+    """
     return math.ceil(1 + math.log2(measures / SIGNIFICANT))
 
 
@@ -39,19 +44,26 @@ def _answer(ranking: Ranking, first: str) -> str:
     low, high = standing.interval
     spread = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
     asked = (
-        f"{standing.judged_by} {_plural('evaluation', standing.judged_by)} of {ranking.texts} {_plural('text', ranking.texts)}"
+        f"{standing.judged_by} {_plural('evaluation', standing.judged_by)} of {ranking.texts}"
+        f" {_plural('text', ranking.texts)}"
     )
     rank = f"mean rank {standing.mean_rank:.1f}{spread} over {asked}"
-    judged = [name for name, marks in ranking.marks.items() if first in marks and name in standing.ranks]
+    judged = [
+        name for name, marks in ranking.marks.items() if first in marks and name in standing.ranks
+    ]
     tested = [name for name in judged if not math.isnan(ranking.marks[name][first].p_random)]
     beaten = [name for name in tested if not ranking.marks[name][first].not_better_than_random]
     if tested and not beaten:
-        return f"No measure earns trust here: {first} stands first, {rank}, but no evaluation tells it from random numbers."
+        return (
+            f"No measure earns trust here: {first} stands first, {rank}, but no evaluation tells it"
+            " from random numbers."
+        )
     best = [name for name in judged if ranking.marks[name][first].is_best]
     reasons = [f"it is the best of {_listed(best)}"] if best else []
     if tested:
         reasons.append(
-            f"it beats random numbers in {_listed(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
+            "it beats random numbers in"
+            f" {_listed(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
         )
     return f"Trust {first} first: {rank}" + (f"; {' and '.join(reasons)}." if reasons else ".")
 
@@ -60,38 +72,69 @@ def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator
     standing = ranking.standings[first]
     close = [m for m in candidates[1:] if ranking.standings[m].p_first >= SIGNIFICANT]
     if close:
-        yield f"Not told apart from it by mean rank: {_listed(close)}. The difference may be chance."
+        yield (
+            f"Not told apart from it by mean rank: {_listed(close)}. The difference may be chance."
+        )
     elif any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
-        yield "Its mean rank is better than that of every other measure by more than chance explains."
+        yield (
+            "Its mean rank is better than that of every other measure by more than chance explains."
+        )
     for name, marks in ranking.marks.items():
         mark = marks.get(first)
-        if mark is None or name not in standing.ranks or mark.is_best or mark.not_different_from_best or math.isnan(mark.p_best):
+        if (
+            mark is None
+            or name not in standing.ranks
+            or mark.is_best
+            or mark.not_different_from_best
+            or math.isnan(mark.p_best)
+        ):
             continue
         best = next(m for m, other in marks.items() if other.is_best)
         yield f"In {name} it is worse than {best}."
     useless = [m for m in candidates if _never_better(ranking, m)]
     if useless:
         yield f"Better than random numbers in no evaluation: {_listed(useless)}."
-    itself = [f"{name} judges {m}" for name, marks in ranking.marks.items() for m, mark in marks.items() if mark.judges_itself]
+    itself = [
+        f"{name} judges {m}"
+        for name, marks in ranking.marks.items()
+        for m, mark in marks.items()
+        if mark.judges_itself
+    ]
     if itself:
-        yield f"Left out of mean ranks, because the evaluation works as the measure does: {_listed(itself)}."
+        yield (
+            "Left out of mean ranks, because the evaluation works as the measure does:"
+            f" {_listed(itself)}."
+        )
     yield from _scope(ranking, standing.judged_by, candidates)
 
 
 def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Iterator[str]:
     if ranking.texts < FEW:
-        yield f"{ranking.texts} {_plural('text', ranking.texts)} are few: the intervals are rough, and real differences may not show."
+        yield (
+            f"{ranking.texts} {_plural('text', ranking.texts)} are few: the intervals are rough,"
+            " and real differences may not show."
+        )
     if judged_by == 1:
         yield "One evaluation alone has been asked; others may rank the measures differently."
     most = max(ranking.standings[m].judged_by for m in candidates)
     seldom = [m for m in candidates if ranking.standings[m].judged_by * 2 < most]
     if seldom:
-        yield f"Judged by fewer than half of the evaluations, and therefore put last: {_listed(seldom)}."
-    yield "This holds for this model and these texts; each evaluation has its own idea of what a good measure is."
+        yield (
+            "Judged by fewer than half of the evaluations, and therefore put last:"
+            f" {_listed(seldom)}."
+        )
+    yield (
+        "This holds for this model and these texts; each evaluation has its own idea of what a good"
+        " measure is."
+    )
 
 
 def _never_better(ranking: Ranking, measure: str) -> bool:
-    found = [marks[measure] for marks in ranking.marks.values() if measure in marks and not math.isnan(marks[measure].p_random)]
+    found = [
+        marks[measure]
+        for marks in ranking.marks.values()
+        if measure in marks and not math.isnan(marks[measure].p_random)
+    ]
     return bool(found) and all(mark.not_better_than_random for mark in found)
 
 

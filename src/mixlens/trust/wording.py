@@ -25,12 +25,20 @@ LEGEND = {
     ITSELF: "judges itself: the evaluation works as the measure does; left out of its mean rank",
 }
 ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
-DIRECTIONS = {"higher": "higher is better", "lower": "lower is better", "neither": "describes; no direction is better"}
+DIRECTIONS = {
+    "higher": "higher is better",
+    "lower": "lower is better",
+    "neither": "describes; no direction is better",
+}
 
 
 def signs(marks: Marks) -> str:
-    found = ((marks.is_best, BEST), (marks.not_different_from_best, LIKE_BEST),
-             (marks.not_better_than_random, LIKE_RANDOM), (marks.judges_itself, ITSELF))  # fmt: skip
+    found = (
+        (marks.is_best, BEST),
+        (marks.not_different_from_best, LIKE_BEST),
+        (marks.not_better_than_random, LIKE_RANDOM),
+        (marks.judges_itself, ITSELF),
+    )
     return "".join(sign for holds, sign in found if holds)
 
 
@@ -50,19 +58,31 @@ def between(interval: tuple[float, float], digits: int = 3) -> str:
 
 
 def seconds(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.3f}" if value < 10 else f"{value:.0f}"
+    return (
+        "–"
+        if value is None or math.isnan(value)
+        else f"{value:.3f}"
+        if value < 10
+        else f"{value:.0f}"
+    )
 
 
 def headline(ranking: Ranking) -> str:
     settings = ranking.settings
-    return f"{settings['model']} on {settings['data']}: {ranking.texts} texts, {len(ranking.order)} measures"
+    return (
+        f"{settings['model']} on {settings['data']}: {ranking.texts} texts, {len(ranking.order)}"
+        " measures"
+    )
 
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
     """What was tried, the reason, and the examples, most examples first."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for error in errors:
-        tried = " under ".join(part for part in (error.measure, error.evaluation) if part) or "reading and recording"
+        tried = (
+            " under ".join(part for part in (error.measure, error.evaluation) if part)
+            or "reading and recording"
+        )
         found[tried, error.reason].append(error.example)
     return sorted(((*key, names) for key, names in found.items()), key=lambda group: -len(group[2]))
 
@@ -99,19 +119,33 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
 
     found = {}
     order = ranking.order
-    ranked = {m: (s.mean_rank, *s.interval) for m, s in ranking.standings.items() if not math.isnan(s.mean_rank)}
+    ranked = {
+        m: (s.mean_rank, *s.interval)
+        for m, s in ranking.standings.items()
+        if not math.isnan(s.mean_rank)
+    }
     if ranked:
         found["Mean rank"] = charts.rank_bars(ranked, BASELINE)
     panels = {
-        name: {m: (result.value, *result.interval) for m, result in column.results.items() if not math.isnan(result.value)}
+        name: {
+            m: (result.value, *result.interval)
+            for m, result in column.results.items()
+            if not math.isnan(result.value)
+        }
         for name, column in ranking.columns.items()
     }
     if panels:
         arrows = {name: ARROWS[column.direction] for name, column in ranking.columns.items()}
         found["Every evaluation"] = charts.evaluation_panels(panels, order, BASELINE, arrows)
     aligned = ranking.columns.get("cue_alignment")
-    results = {} if aligned is None else {m: aligned.results[m] for m in order if m in aligned.results}
-    curves = {m: list(r.details["layers"]) for m, r in results.items() if len(r.details.get("layers", ())) > 1}
+    results = (
+        {} if aligned is None else {m: aligned.results[m] for m in order if m in aligned.results}
+    )
+    curves = {
+        m: list(r.details["layers"])
+        for m, r in results.items()
+        if len(r.details.get("layers", ())) > 1
+    }
     if curves:
         found["Cue alignment by layer"] = charts.layer_curves(curves, BASELINE, "cue alignment")
     return found

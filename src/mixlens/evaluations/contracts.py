@@ -1,0 +1,103 @@
+"""What an evaluation says of itself and what it gives back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mixlens.evaluations.statistics import interval_of
+
+DIRECTIONS = ("higher", "lower", "neither")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An evaluation's description."""
+
+    summary: str
+    citation: str
+    direction: str  # "higher" is better, "lower" is better, or "neither": it describes
+    kinds: tuple[str, ...]  # of examples that it takes (`Example.kind`); none: it brings its own
+    of: str = "measure"  # what is judged: a "measure", or the "model"
+    chance: float | None = None  # what a measure that knows nothing gets, where that is known
+    cost: str = "the measure itself"
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            raise ValueError(f"direction {self.direction!r}: choose one of {', '.join(DIRECTIONS)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A number with its examples behind it."""
+
+    value: float
+    per_example: np.ndarray  # one number for each example; NaN where it has none
+    interval: tuple[float, float]  # bootstrap over the examples, 95 %
+    direction: str
+    chance: float | None = None
+    details: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # further numbers: by layer, by category ...
+
+    @classmethod
+    def of(
+        cls,
+        spec: Spec,
+        per_example: Sequence[float] | np.ndarray,
+        *,
+        value: float | None = None,
+        interval: tuple[float, float] | None = None,
+        details: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> Result:
+        """The mean over the examples that have a number, with its bootstrap interval, unless a
+        value and an interval are given.
+        """
+        values = np.asarray(per_example, np.float64)
+        known = values[~np.isnan(values)]
+        if value is None:
+            value = float(known.mean()) if len(known) else math.nan
+        if interval is None:
+            interval = interval_of(known, seed=seed)
+        return cls(value, values, interval, spec.direction, spec.chance, dict(details or {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and lists, for JSON; NaN becomes None."""
+        return {
+            "value": _plain(self.value),
+            "interval": _plain(list(self.interval)),
+            "direction": self.direction,
+            "chance": self.chance,
+            "examples": len(self.per_example),
+            "per_example": _plain(self.per_example),
+            "details": _plain(dict(self.details)),
+        }
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        better = (
+            "no direction is better"
+            if self.direction == "neither"
+            else f"{self.direction} is better"
+        )
+        return (
+            f"<Result {self.value:.4g} [{low:.4g}, {high:.4g}] of {len(self.per_example)} examples,"
+            f" {better}>"
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (np.floating, np.integer, np.bool_)):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,0 +1,39 @@
+"""A uniform sample of all pairs of a data set, drawn text by text without knowing the other texts.
+
+Every pair gets a random priority and each text keeps its lowest ones. Put together, only those
+below the lowest threshold of any text are used: each pair of the data set then had the same chance,
+however long its text is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def lowest(
+    count: int, keep: int, generator: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Which of `count` things are kept, their priorities, and the priority below which none is
+    missing.
+    """
+    priorities = generator.random(count)
+    if count <= keep:
+        return np.arange(count), priorities, 1.0
+    order = np.argpartition(priorities, keep)
+    chosen = np.sort(order[:keep])
+    return chosen, priorities[chosen], float(priorities[order[keep]])
+
+
+def together(
+    priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None
+) -> list[np.ndarray]:
+    """For each text which of the things that it kept belong to the joint sample, `most` things in
+    all.
+    """
+    least = min(thresholds, default=1.0)
+    every = np.concatenate([some[some < least] for some in priorities])
+    if most is not None and len(every) > most:
+        least = float(np.partition(every, most)[most])
+    return [some < least for some in priorities]

@@ -1,0 +1,256 @@
+"""Transformers whose weights are set by hand, so that it is known where everything comes from.
+
+They are ordinary models of transformers (BERT, GPT-2) of 36 channels. A token's state holds 18
+*features*, each written as (+x, -x) on two channels: the channels of a state then sum to zero, and
+a layer norm does nothing but scale. The features, by block:
+
+* `word`: which word stands here, one of three (one-hot), or nothing for a mark;
+* `mark`: +1 or -1 for the two marks (think of punctuation), 0 for words;
+* `got` and `middle`: empty at first; what heads bring is written there;
+* `place`: the position, one-hot.
+
+Every token has the same length, so that all scales are constants. A head that looks at one place
+gives it a weight of 1 up to 1e-20. The feed-forward network is linear in the features, by pairs of
+ReLUs. A classifier reads one block at every token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+TOKENS = 8
+WORDS, MARKS = (0, 1, 2), (3, 4)  # token ids
+_WIDTHS = {"word": 3, "mark": 1, "got": 3, "middle": 3, "place": TOKENS}
+FEATURES = sum(_WIDTHS.values())
+CHANNELS = 2 * FEATURES
+_SHARP = 1000.0  # logit of the place that is looked at, before scaling
+
+
+def block(name: str) -> Tensor:
+    """[width, FEATURES]: picks one block out of the features."""
+    start = sum(width for other, width in list(_WIDTHS.items())[: list(_WIDTHS).index(name)])
+    return torch.eye(FEATURES, dtype=torch.float64)[start : start + _WIDTHS[name]]
+
+
+def channels() -> Tensor:
+    """[CHANNELS, FEATURES]: how features are written."""
+    eye = torch.eye(FEATURES, dtype=torch.float64)
+    return torch.cat([eye, -eye]) / 2**0.5
+
+
+def ones() -> Tensor:
+    """[CHANNELS, 1]: the direction that a layer norm takes away."""
+    return torch.full((CHANNELS, 1), CHANNELS**-0.5, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Queries, keys and values are [d_head, FEATURES], `output` is [CHANNELS, d_head]; what is
+    missing in d_head is zero.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    output: Tensor
+
+
+def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
+    """Query and key of a head whose target `t` looks at `at[t]`, and every other token at itself."""
+    wanted = torch.eye(TOKENS, dtype=torch.float64)
+    for target, source in at.items():
+        wanted[:, target] = torch.eye(TOKENS, dtype=torch.float64)[source]
+    return _SHARP * wanted @ block("place"), block("place")
+
+
+def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor, Tensor]:
+    """Query and key of a head of BERT's first layer whose target has this row of weights; others
+    look evenly.
+    """
+    query = torch.eye(TOKENS, dtype=torch.float64)[target][None] @ block("place")
+    scale = d_head**0.5 / (
+        CHANNELS / 2
+    )  # two features of a token are 1, and a norm makes its squares sum to CHANNELS
+    return scale * query, torch.tensor([weights], dtype=torch.float64).log() @ block("place")
+
+
+def copying(
+    at: Mapping[int, int], reads: str = "word", writes: str = "got", strength: float = 1.0
+) -> Head:
+    """A head that brings a block of the token it looks at into a block of the target."""
+    return Head(*looking(at), block(reads), strength * channels() @ block(writes).T)
+
+
+def strengthening() -> Tensor:
+    """A harmless feed-forward network: it adds half of each word, mark and copy to what is there,
+    and nothing of the places.
+    """
+    return 0.5 * (torch.eye(FEATURES, dtype=torch.float64) - block("place").T @ block("place"))
+
+
+@dataclass(frozen=True)
+class Layer:
+    heads: Sequence[Head]
+    perceptron: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be built; `reads` is the block that the classifier looks at."""
+
+    layers: Sequence[Layer]
+    d_head: int = 9
+    reads: str = "got"
+
+
+def built(architecture: str, plan: Plan) -> nn.Module:
+    """The model of a plan, in float64: "bert" (post-norm) or "gpt2" (pre-norm, causal)."""
+    with torch.random.fork_rng(devices=[]):  # weights are drawn before they are set
+        model: nn.Module = _BUILDERS[architecture](plan).double().eval()
+    weights = {
+        "word": _embeddings(),
+        "place": channels() @ block("place").T,
+        "classifier": 0.4 * block(plan.reads) @ channels().T,
+    }
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            norm = "norm" in name.lower() or ".ln_" in name
+            parameter.fill_(1.0 if norm and name.endswith("weight") else 0.0)
+        _FILLERS[architecture](model, plan, weights)
+    return model
+
+
+def _embeddings() -> Tensor:
+    """[vocabulary, CHANNELS]"""
+    features = torch.zeros(len(WORDS) + len(MARKS) + 1, FEATURES, dtype=torch.float64)
+    features[list(WORDS)] = block("word")
+    features[MARKS[0]], features[MARKS[1]] = block("mark")[0], -block("mark")[0]
+    return features @ channels().T
+
+
+def _stacked(layer: Layer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Query, key and value [heads * d_head, CHANNELS] and output [CHANNELS, heads * d_head] of all
+    heads.
+    """
+    heads = CHANNELS // d_head
+
+    def padded(part: Tensor) -> Tensor:
+        return nn.functional.pad(part, (0, 0, 0, d_head - len(part)))
+
+    def joined(part: Callable[[Head], Tensor]) -> Tensor:
+        idle = [torch.zeros(d_head, part(layer.heads[0]).shape[1], dtype=torch.float64)] * (
+            heads - len(layer.heads)
+        )
+        return torch.cat([*(padded(part(head)) for head in layer.heads), *idle])
+
+    read = channels().T
+    output = joined(lambda head: head.output.T).T
+    return (
+        joined(lambda h: h.query) @ read,
+        joined(lambda h: h.key) @ read,
+        joined(lambda h: h.value) @ read,
+        output,
+    )
+
+
+def _perceptron(layer: Layer) -> tuple[Tensor, Tensor]:
+    """First and second weight: relu(x) - relu(-x) = x, then the linear map."""
+    read = channels().T
+    return (
+        torch.cat([read, -read]),
+        channels()
+        @ layer.perceptron
+        @ torch.cat([torch.eye(FEATURES), -torch.eye(FEATURES)], 1).double(),
+    )
+
+
+# ------------------------------------------------------------------------------------ architectures
+
+_SIZES: dict[str, Any] = {
+    "vocab_size": len(WORDS) + len(MARKS) + 1,
+    "num_labels": len(WORDS),
+    "pad_token_id": len(WORDS) + len(MARKS),
+}
+
+
+def _bert(plan: Plan) -> Any:
+    import transformers
+
+    models: Any = transformers
+    config = models.BertConfig(
+        **_SIZES,
+        hidden_size=CHANNELS,
+        num_hidden_layers=len(plan.layers),
+        num_attention_heads=CHANNELS // plan.d_head,
+        intermediate_size=CHANNELS,
+        hidden_act="relu",
+        max_position_embeddings=2 * TOKENS,
+        layer_norm_eps=1e-12,
+    )
+    return models.BertForTokenClassification(config)
+
+
+def _fill_bert(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
+    model.bert.embeddings.word_embeddings.weight.copy_(weights["word"])
+    model.bert.embeddings.position_embeddings.weight[:TOKENS] = weights["place"].T
+    model.classifier.weight.copy_(weights["classifier"])
+    for module, layer in zip(model.bert.encoder.layer, plan.layers, strict=True):
+        own = module.attention.self
+        query, key, value, output = _stacked(layer, plan.d_head)
+        first, second = _perceptron(layer)
+        for linear, weight in (
+            (own.query, query),
+            (own.key, key),
+            (own.value, value),
+            (module.attention.output.dense, output),
+            (module.intermediate.dense, first),
+            (module.output.dense, second),
+        ):
+            linear.weight.copy_(weight)
+
+
+def _gpt2(plan: Plan) -> Any:
+    import transformers
+
+    models: Any = transformers
+    config = models.GPT2Config(
+        **_SIZES,
+        n_embd=CHANNELS,
+        n_layer=len(plan.layers),
+        n_head=CHANNELS // plan.d_head,
+        n_inner=CHANNELS,
+        n_positions=2 * TOKENS,
+        activation_function="relu",
+        layer_norm_epsilon=1e-12,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    return models.GPT2ForTokenClassification(config)
+
+
+def _fill_gpt2(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
+    model.transformer.wte.weight.copy_(weights["word"])
+    model.transformer.wpe.weight[:TOKENS] = weights["place"].T
+    model.classifier.weight.copy_(weights["classifier"])
+    for module, layer in zip(model.transformer.h, plan.layers, strict=True):
+        query, key, value, output = _stacked(layer, plan.d_head)
+        first, second = _perceptron(layer)
+        for conv, weight in (
+            (module.attn.c_attn, torch.cat([query, key, value])),
+            (module.attn.c_proj, output),
+            (module.mlp.c_fc, first),
+            (module.mlp.c_proj, second),
+        ):
+            conv.weight.copy_(weight.T)
+
+
+_BUILDERS: dict[str, Callable[[Plan], Any]] = {"bert": _bert, "gpt2": _gpt2}
+_FILLERS: dict[str, Callable[[Any, Plan, Mapping[str, Tensor]], None]] = {
+    "bert": _fill_bert,
+    "gpt2": _fill_gpt2,
+}

@@ -1,0 +1,75 @@
+"""The probe of the program released with Mohebbi et al.
+
+(2023), for numbers on the scale of their figure 3.
+
+It departs from an online code in several ways, all kept here. A hidden layer of 128 (ReLU, layer
+norm, dropout .2 and .3) stands in place of a linear probe. Its softmax goes once more through the
+softmax of the cross-entropy, in training and in what is counted. What is counted is in nats, the
+first block in bits. The learning rate falls to zero within the first pass over the data, so that
+later passes change nothing and small data sets stay far from the ceiling. A label costs ln 2 = .69
+where nothing is known and ln(1 + 1/e) = .31 at best: compression runs from 1.44 to 3.19 for two
+classes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+FRACTIONS = (0.008, 0.016, 0.032, 0.0625, 0.125, 0.25, 0.5, 1.0)
+_BATCH, _RATE, _HIDDEN = 128, 1e-3, 128
+
+
+def released_costs(probabilities: np.ndarray, labels: np.ndarray, first: int) -> np.ndarray:
+    """[example]: log2(classes) in the first block; then the cross-entropy, in nats, of
+    probabilities taken as if they were logits.
+    """
+    classes = probabilities.shape[-1]
+    again = (
+        np.log(np.exp(probabilities).sum(-1))
+        - np.take_along_axis(probabilities, labels[:, None], 1)[:, 0]
+    )
+    again[:first] = math.log2(classes)
+    costs: np.ndarray = again
+    return costs
+
+
+def released_fit(
+    states: np.ndarray, labels: np.ndarray, others: np.ndarray, classes: int, *, seed: int = 0
+) -> np.ndarray:
+    """Probabilities [1, example, class] of the released probe."""
+    import torch
+    from torch import nn
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        probe = nn.Sequential(
+            nn.Dropout(0.2),
+            nn.Linear(states.shape[1], _HIDDEN),
+            nn.ReLU(),
+            nn.LayerNorm(_HIDDEN),
+            nn.Dropout(0.3),
+            nn.Linear(_HIDDEN, classes),
+            nn.Softmax(-1),
+        )
+        optimiser = torch.optim.AdamW(probe.parameters(), lr=_RATE, weight_decay=0.0)
+        given, wanted = (
+            torch.tensor(states, dtype=torch.float32),
+            torch.tensor(labels, dtype=torch.long),
+        )
+        starts = range(0, len(given), _BATCH)
+        for step, start in enumerate(starts):
+            optimiser.param_groups[0]["lr"] = _RATE * (1 - step / len(starts))
+            loss = nn.functional.cross_entropy(
+                probe(given[start : start + _BATCH]), wanted[start : start + _BATCH]
+            )
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        probe.eval()
+        with torch.no_grad():
+            made: np.ndarray = (
+                probe(torch.tensor(others, dtype=torch.float32)).double().numpy()[None]
+            )
+    return made

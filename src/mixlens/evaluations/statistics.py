@@ -1,0 +1,104 @@
+"""Honest intervals: the bootstrap over examples, differences between two measures on the same
+examples, rank correlation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mixlens.errors import MissingExtra
+
+RESAMPLES = 2000
+_FLIPS, _AT_ONCE = 10_000, 500
+
+
+def interval_of(
+    values: np.ndarray,
+    statistic: Callable[..., Any] | None = None,
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Percentile bootstrap over the first axis; `statistic(drawn)`, one number of drawn values, is
+    the mean unless given.
+
+    With fewer than two examples nothing is known: (nan, nan).
+    """
+    values = np.asarray(values, np.float64)
+    if len(values) < 2:
+        return math.nan, math.nan
+    generator = np.random.default_rng(seed)
+    found = np.empty(RESAMPLES)
+    for number in range(
+        RESAMPLES
+    ):  # one at a time: all draws at once would not fit for large corpora
+        drawn = values[generator.integers(0, len(values), len(values))]
+        found[number] = drawn.mean() if statistic is None else float(statistic(drawn))
+    low, high = np.nanquantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
+    """How often chance alone would part two measures so far on the same examples: a paired
+    sign-flip permutation test, two-sided.
+    """
+    pairs = ~(np.isnan(a) | np.isnan(b))
+    gaps = (a - b)[pairs]
+    if len(gaps) == 0:
+        return math.nan
+    if not gaps.any():
+        return 1.0
+    generator = np.random.default_rng(seed)
+    as_far = 1  # the order that was seen
+    for _ in range(_FLIPS // _AT_ONCE):
+        signs = generator.choice([-1.0, 1.0], (_AT_ONCE, len(gaps)))
+        as_far += int((np.abs(signs @ gaps) >= abs(gaps.sum()) * (1 - 1e-12)).sum())
+    return as_far / (1 + _FLIPS)
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for asking several questions at once; NaN stays NaN."""
+    values = np.asarray(p_values, np.float64)
+    known = np.flatnonzero(~np.isnan(values))
+    found = values.copy()
+    largest = 0.0
+    for rank, place in enumerate(known[np.argsort(values[known], kind="stable")]):
+        largest = max(largest, min(1.0, float(values[place]) * (len(known) - rank)))
+        found[place] = largest
+    return [float(value) for value in found]
+
+
+def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
+    """The mean over the first axis of the entries that are numbers; NaN where none is."""
+    array = np.asarray(values, np.float64)
+    known = ~np.isnan(array)
+    found: np.ndarray = np.where(known, array, 0).sum(0) / np.where(
+        known.any(0), known.sum(0), np.nan
+    )
+    return found
+
+
+def tied_ranks(values: np.ndarray) -> np.ndarray:
+    """1 for the least; equal values share the mean of their ranks."""
+    try:
+        from scipy.stats import rankdata
+    except ImportError as error:
+        raise MissingExtra("scipy") from error
+    found: np.ndarray = rankdata(values)
+    return found
+
+
+def spearman(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's rank correlation with tied ranks; NaN where one side is constant or has fewer than
+    two entries.
+    """
+    if len(a) < 2:
+        return math.nan
+    ranks = np.stack([tied_ranks(a), tied_ranks(b)])
+    ranks -= ranks.mean(1, keepdims=True)
+    sizes = np.sqrt((ranks**2).sum(1))
+    return float(ranks[0] @ ranks[1] / sizes.prod()) if sizes.all() else math.nan

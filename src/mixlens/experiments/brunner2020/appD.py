@@ -1,0 +1,68 @@
+"""Brunner et al.
+
+(2020), appendix D: identifiability and contributions on other data (CoLA, MNLI).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
+from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
+from mixlens.experiments.brunner2020 import fig3b as brunner2020_fig3b
+from mixlens.experiments.brunner2020 import fig4 as brunner2020_fig4
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+
+SPEC = Spec(
+    title="identifiability and contributions on CoLA or MNLI",
+    finding="the same trends as on MRPC",
+    kinds=("text",),
+    data=(
+        "CoLA dev (1,043 sentences), or MNLI-matched (the first 4,000 pairs; identifiability on"
+        " 500)"
+    ),
+    files=(
+        "glue/cola/dev.tsv",
+        "cola/dev.tsv",
+        "CoLA/dev.tsv",
+        "glue/mnli/*.tsv",
+        "mnli/*.tsv",
+        "MNLI/*.tsv",
+    ),
+    cost="one forward pass and Hidden Token Attribution for each text, then probes",
+)
+
+
+def run(
+    setting: Setting,
+    *,
+    probes: Sequence[str] = ("naive", "linear"),
+    metrics: Sequence[str] = ("cosine",),
+    folds: int = 10,
+    attribution_probes: int | None = 32,
+) -> Outcome:
+    parts = {
+        "fig2a": brunner2020_fig2a.run(setting, probes=probes, metrics=metrics, folds=folds),
+        "fig3a": brunner2020_fig3a.run(setting, probes=attribution_probes),
+        "fig3b": brunner2020_fig3b.run(setting, probes=attribution_probes),
+        "fig4": brunner2020_fig4.run(setting, probes=attribution_probes),
+    }
+    tables = {
+        f"{name}_{key}": table for name, part in parts.items() for key, table in part.tables.items()
+    }
+    drawn = {
+        f"{name}_{key}": figure
+        for name, part in parts.items()
+        for key, figure in part.figures.items()
+    }
+    measured = {
+        f"{name}: {key}": value
+        for name, part in parts.items()
+        for key, value in part.measured.items()
+    }
+    findings = [
+        Finding(f"{name}: {f.statement}", f.holds, f.numbers)
+        for name, part in parts.items()
+        for f in part.findings
+    ]
+    return Outcome(tables, drawn, measured, findings, parts["fig2a"].skipped)

@@ -1,0 +1,84 @@
+"""Brunner et al.
+
+(2020), figures 14 to 17: can the neighbours of a token be told from its hidden state?
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import token_identifiability
+from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title=(
+        "share of tokens from whose state the token k places before or after can be told, by layer"
+    ),
+    finding=(
+        "neighbours can be told above chance, less so with distance and depth; left and right"
+        " differ"
+    ),
+    kinds=("text",),
+    data=brunner2020_fig2a.SPEC.data,
+    files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
+    also=("fig15", "fig16", "fig17"),
+    cost="one forward pass for each text, then a probe for each layer, offset and fold",
+)
+
+OFFSETS = (-3, -2, -1, 1, 2, 3)
+
+
+def run(
+    setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
+) -> Outcome:
+    seen = setting.observed({"states": token_identifiability.observe})
+    options: dict[str, Any] = {
+        "probe": probe,
+        "metric": metric,
+        "folds": folds,
+        "seed": setting.seed,
+        "training": brunner2020_fig2a.training(setting),
+    }
+    layers, chance = {}, {}
+    for offset in setting.track(OFFSETS, "offsets"):
+        found = token_identifiability.conclude(
+            seen.answers["states"], offset=offset, **options
+        ).details
+        layers[f"{offset:+d}"], chance[f"{offset:+d}"] = (
+            np.asarray(found["layers"]),
+            float(found["chance"]),
+        )
+    table = pd.DataFrame({"layer": np.arange(len(layers["+1"])), **layers})
+    near, far = (
+        np.mean([layers[key][1:].max() for key in keys]) for keys in (("-1", "+1"), ("-3", "+3"))
+    )
+    findings = [
+        Finding(
+            "direct neighbours can be told above chance",
+            bool(near > 1.5 * chance["+1"]),
+            f"{near:.2f}, chance {chance['+1']:.2f}",
+        ),
+        Finding(
+            "neighbours three places away can be told less often", bool(far < near), f"{far:.2f}"
+        ),
+    ]
+    figure = figures.lines(
+        layers,
+        x=table.layer,
+        title="telling the token k places away",
+        y_label="share of tokens told",
+    )
+    return Outcome(
+        {"by_layer": table},
+        {"fig14": figure},
+        {},
+        findings,
+        seen.skipped,
+        f"Chance: {chance['+1']:.3f}.",
+    )

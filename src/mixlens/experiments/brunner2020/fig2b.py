@@ -1,0 +1,76 @@
+"""Brunner et al. (2020), figures 2b and 8 to 10: a probe trained on one layer, tested on all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import token_identifiability
+from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title="token identifiability of a probe that was trained on one layer and is tested on another",
+    finding=(
+        "a probe of layer 12 tells 94 % there and more below; one of layer 1 tells less than 70 %"
+        " in layers 11 and 12"
+    ),
+    kinds=("text",),
+    data=brunner2020_fig2a.SPEC.data,
+    files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
+    also=("fig8", "fig9", "fig10"),
+    cost="one forward pass for each text, then a probe for each layer and fold",
+    published={"bert-base-uncased": {"trained and tested on the last layer": 0.94}},
+)
+
+
+def run(
+    setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
+) -> Outcome:
+    seen = setting.observed({"states": token_identifiability.observe})
+    options: dict[str, Any] = {
+        "probe": probe,
+        "metric": metric,
+        "folds": folds,
+        "seed": setting.seed,
+        "training": brunner2020_fig2a.training(setting),
+    }
+    cross = np.asarray(
+        token_identifiability.conclude(seen.answers["states"], across=True, **options).details[
+            "cross"
+        ]
+    )
+    rows = [
+        {"trained on": a, "tested on": b, "rate": float(cross[a, b])}
+        for a, b in np.ndindex(*cross.shape)
+    ]
+    names = [str(layer) for layer in range(len(cross))]
+    lines = {
+        f"trained on {layer}": cross[layer]
+        for layer in sorted({1, len(cross) // 2, len(cross) - 1})
+    }
+    drawn = {
+        "fig2b": figures.lines(
+            lines, x=range(len(cross)), x_label="tested on layer", y_label="share of tokens told"
+        ),
+        "all_layers": figures.heat_map(
+            cross, names, names, x_label="tested on", y_label="trained on", scale=(0, 1)
+        ),
+    }
+    middle, first = float(cross[-1, len(cross) // 2]), float(cross[1, -1])
+    findings = [
+        Finding(
+            "the probe of the last layer works better below",
+            (
+                middle > cross[-1, -1] + 0.005 if cross[-1, -1] < 0.99 else None
+            ),  # nothing to gain at the ceiling
+            f"{middle:.2f} in the middle, {cross[-1, -1]:.2f} at the top",
+        ),
+        Finding("the probe of the first layer fails at the top", first < 0.7, f"{first:.2f}"),
+    ]
+    measured = {"trained and tested on the last layer": float(cross[-1, -1])}
+    return Outcome({"rates": pd.DataFrame(rows)}, drawn, measured, findings, seen.skipped)

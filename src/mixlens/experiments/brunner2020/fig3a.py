@@ -1,0 +1,71 @@
+"""Brunner et al. (2020), figure 3a: how much of a hidden token is its own input token?"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import context_contribution
+from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title=(
+        "contribution of the input token to its own hidden state by layer (Hidden Token"
+        " Attribution)"
+    ),
+    finding=(
+        "median 30.6 % in layer 1, 14.4 % in layer 6 and 10.7 % in layer 12: tokens are mostly"
+        " context"
+    ),
+    kinds=("text",),
+    data=brunner2020_fig2a.SPEC.data,
+    files=brunner2020_fig2a.SPEC.files,
+    own_files=brunner2020_fig2a.SPEC.own_files,
+    cost=(
+        "Hidden Token Attribution for each text: estimated with 32 probes; exact (option"
+        " probes=none) n d_model tangents"
+    ),
+    published={
+        "bert-base-uncased": {
+            "median, first layer": 0.306,
+            "median, middle layer": 0.144,
+            "median, last layer": 0.107,
+        }
+    },
+)
+
+
+def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
+    seen = setting.observed(
+        {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
+    )
+    shares = np.concatenate(
+        [np.asarray(text["own"]) for text in seen.answers["shares"]], 1
+    )  # layer, token
+    quartiles = np.asarray(context_contribution.conclude(seen.answers["shares"]).details["own"]).T
+    table = pd.DataFrame(
+        {
+            "layer": np.arange(1, len(shares) + 1),
+            "lower quartile": quartiles[0],
+            "median": quartiles[1],
+            "upper quartile": quartiles[2],
+        }
+    )
+    medians = quartiles[1]
+    measured = {
+        "median, first layer": float(medians[0]),
+        "median, middle layer": float(medians[(len(medians) - 1) // 2]),
+        "median, last layer": float(medians[-1]),
+    }
+    finding = Finding(
+        "the own share falls with depth",
+        bool(medians[-1] < medians[0]),
+        f"{medians[0]:.3f} to {medians[-1]:.3f}",
+    )
+    groups = {str(layer + 1): values for layer, values in enumerate(shares)}
+    figure = figures.boxes(groups, title="own contribution of every token", y_label="share")
+    return Outcome({"by_layer": table}, {"fig3a": figure}, measured, [finding], seen.skipped)

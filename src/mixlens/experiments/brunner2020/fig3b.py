@@ -1,0 +1,50 @@
+"""Brunner et al. (2020), figure 3b: how many tokens are not their own largest contributor?"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import context_contribution
+from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title="share of tokens that have a larger contributor than themselves, by layer",
+    finding="none in layers 1 to 3, 18 % in layer 6, 30 % in layers 11 and 12",
+    kinds=("text",),
+    data=brunner2020_fig3a.SPEC.data,
+    files=brunner2020_fig3a.SPEC.files,
+    own_files=brunner2020_fig3a.SPEC.own_files,
+    cost=brunner2020_fig3a.SPEC.cost,
+    published={"bert-base-uncased": {"first layer": 0.0, "middle layer": 0.18, "last layer": 0.30}},
+)
+
+
+def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
+    seen = setting.observed(
+        {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
+    )
+    layers = np.asarray(
+        context_contribution.conclude(seen.answers["shares"]).details["not_largest"]
+    )
+    table = pd.DataFrame({"layer": np.arange(1, len(layers) + 1), "share": layers})
+    measured = {
+        "first layer": float(layers[0]),
+        "middle layer": float(layers[(len(layers) - 1) // 2]),
+        "last layer": float(layers[-1]),
+    }
+    finding = Finding(
+        "tokens lose themselves with depth",
+        bool(layers[-1] > layers[0]),
+        f"{layers[0]:.3f} to {layers[-1]:.3f}",
+    )
+    figure = figures.lines(
+        {"share": layers},
+        title="tokens that are not their own largest contributor",
+        y_label="share",
+    )
+    return Outcome({"by_layer": table}, {"fig3b": figure}, measured, [finding], seen.skipped)

@@ -1,0 +1,51 @@
+"""Ferrando et al.
+
+(2022), figure 3: are block outputs, and the vectors that add up to them, spread over all
+directions?
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import anisotropy
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.render import figures
+
+SPEC = Spec(
+    title="mean cosine similarity of block outputs and of transformed vectors by layer",
+    finding=(
+        "outputs crowd together in one direction, transformed vectors do not: so distances between"
+        " the latter mean something"
+    ),
+    kinds=("text",),
+    data="sentences of SST-2",
+    files=("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv"),
+    models=("bert-base-uncased", "distilbert-base-uncased", "roberta-base"),
+    texts=500,
+    cost="one forward pass and n^2 d_model for each layer and text",
+)
+
+
+def run(setting: Setting) -> Outcome:
+    seen = setting.observed({"vectors": anisotropy.observe})
+    found = anisotropy.conclude(seen.answers["vectors"]).details
+    outputs, transformed = np.asarray(found["outputs"]), np.asarray(found["transformed"])
+    table = pd.DataFrame(
+        {
+            "layer": np.arange(1, len(outputs) + 1),
+            "block outputs": outputs,
+            "transformed vectors": transformed,
+        }
+    )
+    more = int((outputs > transformed).sum())
+    finding = Finding(
+        "block outputs are more alike than transformed vectors",
+        more == len(outputs),
+        f"in {more} of {len(outputs)} layers; mean {outputs.mean():.2f} against"
+        f" {transformed.mean():.2f}",
+    )
+    series = {"block outputs": outputs, "transformed vectors": transformed}
+    figure = figures.lines(series, title="mean cosine similarity of two vectors", y_label="cosine")
+    return Outcome({"by_layer": table}, {"fig3": figure}, {}, [finding], seen.skipped)

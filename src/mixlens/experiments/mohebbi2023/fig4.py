@@ -1,0 +1,102 @@
+"""Mohebbi et al.
+
+(2023), figure 4 and appendices A.5 to A.18: the row of the masked word by layer, with and without
+rollout.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from mixlens.aggregation.target_row import rolled_out_absolute, shares
+from mixlens.evaluations.case import Case
+from mixlens.experiments.contracts import Outcome, Setting, Spec
+from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.measures import refusal
+from mixlens.render import figures
+
+SPEC = Spec(
+    title=(
+        "what the masked word takes from each token, by layer and measure, of one layer at a time"
+        " and rolled out"
+    ),
+    finding=(
+        "Value Zeroing points at the cue; attention and its kin at special tokens, punctuation or"
+        " the mask itself"
+    ),
+    kinds=("agreement",),
+    data="single sentences of the five BLiMP paradigms",
+    files=mohebbi2023_fig1.SPEC.files,
+    models=mohebbi2023_fig1.SPEC.models,
+    needs="language",
+    cost="every measure once for each text",
+    also=tuple(f"figA{number}" for number in range(5, 19)),
+    texts=4,
+)
+
+MEASURES = (
+    "attention",
+    "attention_norm",
+    "attention_norm_res_ln",
+    "globenc",
+    "alti",
+    "value_zeroing",
+)
+
+
+def run(setting: Setting) -> Outcome:
+    seen = setting.observed({"maps": _maps})
+    drawn, tables = {}, []
+    for number, found in enumerate(seen.answers["maps"], 1):
+        figure, places = figures.panels(
+            len(found["scores"]),
+            columns=len(found["scores"]) // 2,
+            width=3.4,
+            height=0.3 * len(found["tokens"]) + 1.2,
+        )
+        for place, (name, how) in zip(places, found["scores"], strict=True):
+            values = found["scores"][name, how]
+            columns = [str(layer + 1) for layer in range(len(values))]
+            figures.heat_map(
+                values.T,
+                found["tokens"],
+                columns,
+                title=f"{name}{how}",
+                x_label="layer",
+                y_label="",
+                axes=place,
+            )
+        drawn[f"text{number}"] = figure
+        tables += [
+            {
+                "text": number,
+                "measure": name,
+                "rollout": bool(how),
+                "layer": layer + 1,
+                "token": token,
+                "share": float(value),
+            }
+            for (name, how), values in found["scores"].items()
+            for layer, row in enumerate(values)
+            for token, value in zip(found["tokens"], row, strict=True)
+        ]
+    return Outcome({"rows": pd.DataFrame(tables)}, drawn, {}, [], seen.skipped)
+
+
+def _maps(case: Case) -> dict[str, object]:
+    scores: dict[tuple[str, str], np.ndarray] = {}
+    allowed = [name for name in MEASURES if refusal(name, case.recording.structure) is None]
+    for how in ("", " + rollout"):
+        for name in allowed:
+            rolled = (
+                rolled_out_absolute(case.maps(name)).row(case.target).scores
+                if how
+                else case.layer_rows(name)
+            )
+            scores[name, how] = shares(rolled)
+    marks = {token for tokens in case.cues for token in tokens}
+    tokens = [
+        f"» {label}" if place in marks else label for place, label in enumerate(case.row.labels)
+    ]
+    return {"tokens": tokens, "scores": scores}

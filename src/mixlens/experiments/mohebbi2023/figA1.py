@@ -1,0 +1,60 @@
+"""Mohebbi et al.
+
+(2023), figure A.1: Value Zeroing with other distances and with normalised representations.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mixlens.evaluations import cue_alignment
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.render import figures
+
+SPEC = Spec(
+    title="cue alignment of Value Zeroing by the distance that compares the two outputs",
+    finding=(
+        "every distance, on raw or normalised representations, shows the same pattern over layers"
+    ),
+    kinds=("agreement",),
+    data=mohebbi2023_fig1.SPEC.data,
+    files=mohebbi2023_fig1.SPEC.files,
+    own_files=mohebbi2023_fig1.SPEC.own_files,
+    models=mohebbi2023_fig1.SPEC.models,
+    needs="language",
+    cost="Value Zeroing five times for each text",
+)
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "cosine": {},
+    "euclidean": {"distance": "euclidean"},
+    "spearman": {"distance": "spearman"},
+    "cosine, normalised": {"normalized": True},
+    "euclidean, normalised": {"distance": "euclidean", "normalized": True},
+}
+
+
+def run(setting: Setting) -> Outcome:
+    observe = partial(cue_alignment.observe, measure="value_zeroing")
+    seen = setting.observed(
+        {name: partial(observe, options=options) for name, options in VARIANTS.items()}
+    )
+    layers = {
+        name: cue_alignment.conclude(kept).details["layers"] for name, kept in seen.answers.items()
+    }
+    table = pd.DataFrame({"layer": np.arange(1, len(layers["cosine"]) + 1), **layers})
+    smallest = float(table.drop(columns="layer").corr().loc["cosine"].min())
+    finding = Finding(
+        "every distance shows the same pattern over layers",
+        smallest > 0.8,
+        f"smallest correlation {smallest:.2f}",
+    )
+    figure = figures.lines(
+        layers, title="Value Zeroing: cue alignment by distance", y_label="dot product"
+    )
+    return Outcome({"by_layer": table}, {"figA1": figure}, {}, [finding], seen.skipped)

@@ -1,0 +1,76 @@
+"""Mohebbi et al.
+
+(2023), table 3: do the rolled-out measures rank tokens as blanking them out does?
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mixlens.evaluations import erasure
+from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
+from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.ranked import ranked, ranked_bars
+from mixlens.measures import measures
+
+SPEC = Spec(
+    title="Spearman's correlation of each measure, rolled out, with blanking out every token",
+    finding=(
+        "Value Zeroing agrees best with blank-out (0.26), then DeepLift (0.20) and norms (0.19);"
+        " attention is below zero"
+    ),
+    kinds=("agreement",),
+    data=mohebbi2023_fig1.SPEC.data,
+    files=mohebbi2023_fig1.SPEC.files,
+    own_files=mohebbi2023_fig1.SPEC.own_files,
+    models=mohebbi2023_fig1.SPEC.models,
+    needs="language",
+    cost="every measure and n forward passes for each text",
+    published={
+        "bert-base-uncased": {
+            "random": -0.01,
+            "attention": -0.10,
+            "attention_norm": 0.19,
+            "attention_norm_res": 0.03,
+            "attention_norm_res_ln": -0.08,
+            "globenc": -0.01,
+            "alti": 0.17,
+            "gradient_x_input": 0.11,
+            "integrated_gradients": 0.07,
+            "deep_lift": 0.20,
+            "value_zeroing": 0.26,
+        }
+    },
+)
+
+
+def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
+    names = [name for name in measures() if name != "blank_out"]
+    known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
+    observe = partial(
+        erasure.observe, variant=variant, replacement=None if known else "zero"
+    )  # a tokenizer may have no [UNK]
+    seen = setting.observed({name: partial(observe, measure=name) for name in names})
+    results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
+    table = ranked(results)
+    values = {name: found.value for name, found in results.items()}
+    layered = {
+        name: value
+        for name, value in values.items()
+        if not measures()[name].explains_output and value == value
+    }
+    best = max(layered, key=layered.__getitem__)
+    findings = [
+        Finding(
+            "of measures of mixing, Value Zeroing agrees best",
+            best == "value_zeroing",
+            f"best: {best} {layered[best]:.2f}",
+        ),
+        Finding(
+            "attention does not agree with blank-out",
+            told(values["attention"] < 0.05, values["attention"]),
+            f"{values['attention']:.2f}",
+        ),
+    ]
+    figure = ranked_bars(results, "agreement with blank-out")
+    return Outcome({"spearman": table}, {"table3": figure}, values, findings, seen.skipped)

@@ -1,0 +1,343 @@
+"""The derivative of a layer with everything after its attention folded into one matrix for each
+target.
+
+Beyond its attention a layer works on rows, so with attention outputs o the layer's output e_i =
+R(x_i, o_i) has the derivative de_i = dx_i R_x(i) + do_i R_o(i), two d x d matrices that are the
+same for all tangents. Where x and o enter as one sum beta x + alpha o (no norm on the branch, no
+parallel feed-forward part) one matrix does. What is left to do for each tangent is the attention
+and one product, instead of a feed-forward part that is several times as large.
+
+The matrices come from the layer's own code, by pushing the unit vectors through all rows at once;
+for a perceptron from J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a rank-one
+part, which halves the work. Each folded layer is compared with the derivative of the whole layer
+before it is used. The quantity is that of Brunner et al., "On Identifiability in Transformers",
+ICLR 2020, eq. 11.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.precision import matmul_precision
+from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.recording.recording import computing_dtype
+from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.site import difference
+from mixlens.recording.structure import SiteStructure
+from mixlens.replay.attention_slopes import AttentionSlopes
+from mixlens.replay.intervention import LayerFunction
+from mixlens.replay.perceptron import perceptron
+from mixlens.replay.perceptron_slopes import PerceptronSlopes
+from mixlens.replay.tail import Tail, answering, levels, looped_experts
+
+Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
+"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of its output."""
+
+_AGREES = {
+    torch.float64: 1e-6,
+    torch.float32: 2e-5,
+}  # some models take norms and softmaxes in float32 whatever their dtype
+_OVERHEAD = 1.3  # forward mode under vmap beside the plain products
+
+
+Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
+
+
+@dataclass(frozen=True)
+class FoldedLayer:
+    """Pushes tangents through the attention of a layer, then through the matrices of its rest."""
+
+    parts: Parts  # the tangents that enter the rest: of x and every o, or of beta x + alpha o
+    matrices: tuple[Float[Tensor, "token d d"], ...]
+
+    def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+        parts = self.parts(primals, tangents)
+        total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
+        for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):
+            total.baddbmm_(part.transpose(0, 1), matrix)
+        return total.transpose(0, 1)
+
+
+def folded_bytes(step: object) -> int:
+    """What the matrices of a step take; nothing where it cannot be folded."""
+    if not isinstance(step, LayerFunction):
+        return 0
+    tokens, width = step.point.shape
+    return int(_matrices(step) * tokens * width * width * step.point.element_size())
+
+
+def pays(step: object, tangents: int) -> bool:
+    """Do so many tangents save more products than the matrices take?"""
+    if not isinstance(step, LayerFunction):
+        return False
+    width, count = int(step.point.shape[-1]), _matrices(step)
+    total = sum(p.numel() for p in step.module.parameters() if p.dim() > 1)
+    attention = sum(
+        2 * width * site.d_head * (site.heads + site.kv_heads)
+        for site in step.layer.structure.sites
+    )
+    rest = _OVERHEAD * (total - attention)
+    mlp = perceptron(step.layer) if _one_sum(step) else None
+    setup = width * (mlp.second[0].numel() if mlp is not None else count * rest)
+    return tangents * (rest - count * width * width) > setup
+
+
+def fold(step: object, push: Push, *, size: int) -> Push | None:
+    """A faster push that agrees with `push`, or None.
+
+    `size`: tangents that fit in memory at once.
+    """
+    if not isinstance(step, LayerFunction):
+        return None
+    primals = (step.point,) if step.states is None else (step.point, step.states)
+    generator = torch.Generator().manual_seed(1)
+    noise = tuple(
+        torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals
+    )
+    try:
+        rest = _Rest(step)  # in the precision that the layer was recorded in
+        with (
+            torch.no_grad(),
+            matmul_precision("float32"),
+        ):  # computed once: it should not be coarse, and comparisons need their digits
+            matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
+            for parts in (_written_out, _differentiated):
+                made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
+                if made is not None:
+                    return made
+    except (
+        Exception
+    ):  # a layer that cannot run on rows raises whatever it likes; the whole layer remains
+        return None
+    return None
+
+
+def _agreeing(
+    parts: Callable[[LayerFunction, _Rest], Parts],
+    step: LayerFunction,
+    rest: _Rest,
+    matrices: tuple[Tensor, ...],
+    primals: tuple[Tensor, ...],
+    noise: tuple[Tensor, ...],
+    expected: Tensor,
+) -> FoldedLayer | None:
+    try:
+        made = FoldedLayer(parts(step, rest), matrices)
+        return (
+            made if difference(made(primals, noise), expected) <= _AGREES[expected.dtype] else None
+        )
+    except Exception:  # attention of another form
+        return None
+
+
+# ------------------------------------------------------------------------------------ the two parts
+
+
+def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
+    """Plain softmax attention by its formula."""
+    if len(rest.sites) > 1 or step.states is not None:
+        raise ValueError("one attention only")
+    site = rest.sites[0]
+    slopes, structure, joined = AttentionSlopes(step, site), site.structure, _joined(site.structure)
+    factor = structure.branch_scale if joined else 1.0
+    output = slopes.output * (factor.to(slopes.output) if isinstance(factor, Tensor) else factor)
+
+    def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
+        tangent = tangents[0].contiguous()
+        mixed = slopes(tangent)
+        if not joined:
+            return [tangent, (mixed @ output).view(tangent.shape)]
+        return [
+            torch.addmm(tangent.flatten(0, 1), mixed, output, beta=structure.residual_scale).view(
+                tangent.shape
+            )
+        ]
+
+    return parts
+
+
+def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
+    """Any attention, by the forward derivative of the layer's own code."""
+    attention, site = _attention(step), step.layer.structure.sites[0]
+    factor, joined = site.branch_scale, _joined(site)
+
+    def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
+        first, *others = _pushed(attention, primals, tangents)
+        if not joined:
+            return [tangents[0], first, *others]
+        scaled = (
+            first * factor.to(first)
+            if isinstance(factor, Tensor)
+            else first * factor
+            if factor != 1
+            else first
+        )
+        return [torch.add(scaled, tangents[0], alpha=site.residual_scale), *others]
+
+    return parts
+
+
+def _matrices_of(step: LayerFunction, rest: _Rest, size: int) -> tuple[Tensor, ...]:
+    first = step.layer.structure.sites[0]
+    primals = (step.point,) if step.states is None else (step.point, step.states)
+    point = (step.point, *_attention(step)(*primals))
+    slopes = _slopes(step, rest, point) if _one_sum(step) else None
+    if slopes is not None:
+        return (slopes.matrices(),)
+    joined = _joined(first)
+    matrices = [
+        _by_basis(rest, point, number, size)
+        for number in range(len(point))
+        if not (joined and number == 1)
+    ]
+    if joined:
+        matrices[0] /= first.residual_scale
+    return tuple(matrices)
+
+
+def _joined(site: SiteStructure) -> bool:
+    return (
+        not site.parallel
+        and not site.branch
+        and site.residual_from is None
+        and site.residual_scale != 0
+    )
+
+
+def _one_sum(step: LayerFunction) -> bool:
+    return len(step.layer.structure.sites) == 1 and _joined(step.layer.structure.sites[0])
+
+
+def _matrices(step: LayerFunction) -> int:
+    sites = step.layer.structure.sites
+    return 1 + len(sites) - _joined(sites[0])
+
+
+class _Enough(Exception):
+    """Ends a run of a layer whose rest is not needed."""
+
+
+def _attention(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
+    """What the output projections of the attention sites return; the layer is left after the last
+    of them.
+    """
+    paths = [site.output_projection for site in step.layer.structure.sites]
+
+    def single(*primals: Tensor) -> tuple[Tensor, ...]:
+        found: list[Tensor] = []
+
+        def left(submodule: nn.Module, inputs: Any, output: Any) -> None:
+            found.append(first_tensor(output).reshape(primals[0].shape))
+            if len(found) == len(paths):
+                raise _Enough
+
+        handles: list[Any] = []
+        with hooks_removed(handles), contextlib.suppress(_Enough):
+            handles += [
+                step.module.get_submodule(path).register_forward_hook(left) for path in paths
+            ]
+            step(*(primal[None] for primal in primals))
+        return tuple(found)
+
+    return single
+
+
+class _Rest:
+    """The output of a layer as a function of the rows of its input and of the outputs of all its
+    attention sites.
+    """
+
+    def __init__(self, step: LayerFunction) -> None:
+        self.step, self.layer = step, step.layer
+        tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
+        self.sites = tail.sites
+        self.shortcuts = tail.shortcuts if tail.mode == "shortcut" else ()
+
+    def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
+        layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
+        args, kwargs = expanded(layer._call, layer.structure.axes, self.step.row, 1)
+        dtype = computing_dtype(layer._call.hidden_in.dtype)
+        args, kwargs = cast(args, dtype), cast(kwargs, dtype)
+        if (
+            not self.shortcuts
+        ):  # the layer attends for nothing: its projections return something else
+            replaced = {
+                site.output_projection: output[None]
+                for site, output in zip(structures, outputs, strict=True)
+            }
+            backend = layer._recording.structure.backend
+            return run_layer(
+                module, backend, args, kwargs, batch=1, hidden=hidden[None], replace_output=replaced
+            )[0]
+        given, stream = {}, hidden
+        for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
+            residual = (
+                stream
+                if site.residual_from is None
+                else module.get_submodule(site.residual_from)(stream)
+            )
+            known = levels(module, site, residual, output)
+            given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
+            stream = known["block"]
+        with answering(module, given), looped_experts(module):
+            return run_layer(module, "", args, kwargs, batch=1, hidden=hidden[None])[0]
+
+
+# ------------------------------------------------------------------------------------- the matrices
+
+
+def _slopes(step: LayerFunction, rest: _Rest, point: Sequence[Tensor]) -> PerceptronSlopes | None:
+    """The closed form, where it moves a few rows as the layer's own code does."""
+    mlp = perceptron(step.layer)
+    if mlp is None:
+        return None
+    slopes = PerceptronSlopes(step.layer, point[0], point[1], mlp)
+    generator = torch.Generator().manual_seed(2)
+    noise = torch.randn(step.point.shape, generator=generator, dtype=torch.float64).to(step.point)
+    expected = _pushed(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
+    few = torch.linspace(0, len(noise) - 1, min(3, len(noise)), device=noise.device).long()
+    made = (
+        torch.bmm(noise[few][:, None], slopes.matrices(few))[:, 0]
+        * rest.sites[0].structure.residual_scale
+    )
+    return slopes if difference(made, expected[few]) <= _AGREES[noise.dtype] else None
+
+
+def _by_basis(
+    rest: _Rest, point: Sequence[Tensor], number: int, size: int
+) -> Float[Tensor, "token d d"]:
+    """The derivative by one argument, for all rows at once: a unit vector in every row."""
+    tokens, width = point[number].shape
+
+    def single(argument: Tensor) -> tuple[Tensor, ...]:
+        return (rest(*point[:number], argument, *point[number + 1 :]),)
+
+    unit = torch.eye(width, dtype=point[number].dtype, device=point[number].device)
+    matrices = unit.new_empty(tokens, width, width)
+    for start in range(0, width, size):
+        basis = unit[start : start + size, None].expand(-1, tokens, -1)
+        matrices[:, start : start + size] = _pushed(single, (point[number],), (basis,))[
+            0
+        ].transpose(0, 1)
+    return matrices
+
+
+def _pushed(
+    function: Callable[..., tuple[Tensor, ...]],
+    primals: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    def one(*tangent: Tensor) -> tuple[Tensor, ...]:
+        result: tuple[Tensor, ...] = torch.func.jvp(function, primals, tangent)[1]
+        return result
+
+    with torch.no_grad():
+        pushed: tuple[Tensor, ...] = torch.func.vmap(one)(*tangents)
+    return pushed

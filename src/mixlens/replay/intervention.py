@@ -1,0 +1,238 @@
+"""Interventions on a recorded model: a layer as a function of what it is given, and the whole model
+from one layer's input on.
+
+Nothing of the model is changed: layers are called with other tensors, or their input is exchanged
+by a hook that is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.recording.calls import (
+    LayerCall,
+    first_tensor,
+    forward,
+    hooks_removed,
+    layer_calls,
+    with_hidden_argument,
+)
+from mixlens.recording.capture import plain_experts
+from mixlens.recording.events import float_tensors
+from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.recording import Layer, Recording, computing_dtype
+from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.site import difference, rounding
+
+_STATES = "encoder_hidden_states"
+
+
+class LayerFunction:
+    """One recorded layer as a function of hidden states (and of the encoder's states), for one
+    text; copies go in a batch.
+
+    It holds the layer in float32 or better, and runs it with plain attention, through which forward
+    derivatives exist.
+    """
+
+    def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
+        self.layer, self.row = layer, row
+        self.module = layer.module
+        self.point: Float[Tensor, "target d_model"] = layer.input[row]
+        self.states: Float[Tensor, "source d_states"] | None = None
+        if of_states:
+            found = _argument(layer._call, _STATES)
+            if found is None:
+                raise UnsupportedModel(
+                    f"layer `{layer.structure.path}` does not take the encoder's output as"
+                    f" `{_STATES}`"
+                )
+            self.states = found[row].to(self.point.dtype)
+
+    def __call__(
+        self,
+        hidden: Float[Tensor, "copies target d_model"],
+        states: Float[Tensor, "copies source d_states"] | None = None,
+    ) -> Float[Tensor, "copies target d_model"]:
+        """The layer's output. Derivatives can be taken in either mode."""
+        copies, layer = int(hidden.shape[0]), self.layer
+        args, kwargs = expanded(layer._call, layer.structure.axes, self.row, copies)
+        dtype = computing_dtype(layer._call.hidden_in.dtype)
+        args, kwargs = cast(args, dtype), cast(kwargs, dtype)
+        args, kwargs = with_hidden_argument(args, kwargs, hidden)
+        if states is not None:
+            args, kwargs = _with_argument(self.module, args, kwargs, _STATES, states)
+        backend = layer._recording.structure.backend
+        return run_layer(
+            self.module, backend, args, kwargs, batch=copies, grad=torch.is_grad_enabled()
+        )
+
+
+def _argument(call: LayerCall, name: str) -> Tensor | None:
+    bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
+    found = bound.get(name, bound.get("kwargs", {}).get(name))
+    return found if isinstance(found, Tensor) else None
+
+
+def _with_argument(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if name in kwargs:
+        return args, {**kwargs, name: value}
+    position = list(inspect.signature(module.forward).parameters).index(name)
+    return (*args[:position], value, *args[position + 1 :]), kwargs
+
+
+class ModelFrom:
+    """The whole model as a function of the hidden states that enter one layer of the stack behind a
+    site.
+    """
+
+    def __init__(self, recording: Recording, site: str | None = None) -> None:
+        self.recording = recording
+        self.stack = recording.structure.stack_of(site)
+        self.layers = recording._layers[self.stack.name]
+
+    def hidden(self, layer: int) -> Float[Tensor, "batch target d_model"]:
+        """What the layer was given, in the model's own precision."""
+        return self.layers[layer]._call.hidden_in.detach()
+
+    def __call__(
+        self,
+        layer: int,
+        hidden: Float[Tensor, "copies target d_model"],
+        rows: Int[Tensor, " copies"],
+        edits: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The model's output for copies of the named texts with other hidden states there."""
+        calls = self.recording.structure.calls
+        wanted = next(
+            i for i, (stack, index) in enumerate(calls) if stack is self.stack and index == layer
+        )
+
+        def on_enter(number: int, call: LayerCall) -> Tensor | None:
+            return hidden.to(call.hidden_in.dtype) if number == wanted else None
+
+        inputs = {**input_rows(self.recording, rows), **(edits or {})}
+        model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
+        try:
+            return layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
+        except RuntimeError:  # grouped expert products cannot run in float64
+            with plain_experts(model):
+                return layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
+
+
+def model_output(
+    recording: Recording, rows: Int[Tensor, " copies"], edits: Mapping[str, Any]
+) -> Any:
+    """The model's output for copies of the named texts with other inputs."""
+    inputs = {**input_rows(recording, rows), **edits}
+    try:
+        return forward(recording.model, inputs)
+    except RuntimeError:
+        with plain_experts(recording.model):
+            return forward(recording.model, inputs)
+
+
+def layer_input(
+    recording: Recording, stack_path: str, layer: int, edits: Mapping[str, Any]
+) -> Float[Tensor, "batch target d_model"]:
+    """What a layer is given when the model's inputs are others."""
+    path = next(s.layers[layer].path for s in recording.structure.stacks if s.path == stack_path)
+    order = [
+        i
+        for i, (stack, index) in enumerate(recording.structure.calls)
+        if stack.path == stack_path and index == layer
+    ]
+    paths = {stack.layers[index].path for stack, index in recording.structure.calls}
+    seen: dict[int, Tensor] = {}
+
+    def on_enter(number: int, call: LayerCall) -> None:
+        if number in order and call.path == path:
+            seen[number] = call.hidden_in.detach()
+
+    with torch.no_grad():
+        layer_calls(recording.model, {**recording.inputs, **edits}, paths, None, on_enter=on_enter)
+    return seen[order[0]]
+
+
+def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
+    """The recorded inputs, with the named texts in the place of the batch."""
+    batch = recording.batch
+    return {
+        name: (
+            value[rows.to(value.device)]
+            if isinstance(value, Tensor) and value.dim() > 0 and value.shape[0] == batch
+            else value
+        )
+        for name, value in recording.inputs.items()
+    }
+
+
+def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
+    """Name and ids of the input whose tokens the stack behind a site works on."""
+    stack = recording.structure.stack_of(site)
+    width = recording._layers[stack.name][0]._call.hidden_in.shape[1]
+    names = (
+        ["decoder_input_ids", "input_ids"]
+        if stack.has_cross or len(recording.structure.stacks) == 1
+        else ["input_ids"]
+    )
+    for name in names:
+        ids = recording.inputs.get(name)
+        if isinstance(ids, Tensor) and ids.shape[1] == width:
+            return name, ids
+    raise InvalidInput(
+        f"the tokens of {stack.name} are not given as ids, so none of them can be replaced by"
+        " another token"
+    )
+
+
+def embedding_norm(
+    recording: Recording, site: str | None
+) -> tuple[LinearisedNorm, Float[Tensor, "batch target d_model"]]:
+    """The norm whose output is the first layer's input, and what went into it: the sum of the
+    embeddings.
+    """
+    stack = recording.structure.stack_of(site)
+    first = recording._layers[stack.name][0]
+    expected, found = first._call.hidden_in, []
+    tolerance = rounding(expected)
+    handles: list[Any] = []
+
+    def left(
+        module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
+    ) -> None:
+        inputs = list(float_tensors((*args, *kwargs.values())))
+        try:
+            tensor = first_tensor(output)
+        except TypeError:
+            return
+        if (
+            inputs
+            and inputs[0].shape == expected.shape == tensor.shape
+            and difference(tensor, expected) <= tolerance
+        ):
+            found.append((module, inputs[0].detach()))
+
+    with torch.no_grad(), hooks_removed(handles):
+        for path, module in recording.model.named_modules():
+            if not path.startswith(stack.path):
+                handles.append(module.register_forward_hook(left, with_kwargs=True))
+        forward(recording.model, recording.inputs)
+    for module, summed in found:
+        wide = summed.to(computing_dtype(summed.dtype))
+        form = norm_of(module, wide)
+        if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
+            return form, wide
+    raise UnsupportedModel(
+        f"no norm stands between the embeddings and the first layer of {stack.name}, so there is no"
+        " embedding sum before a norm: use wrt='embedding'"
+    )

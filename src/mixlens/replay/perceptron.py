@@ -1,0 +1,190 @@
+"""The feed-forward part of a layer as matrices, where it is a plain or gated perceptron; found and
+checked by numbers.
+
+feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
+the output z of a norm. Mixtures of experts, convolutions and whatever else does not fit are simply
+not found.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.recording.events import float_tensors
+from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.projection import affine_map
+from mixlens.recording.recording import Layer, computing_dtype
+from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.site import difference
+from mixlens.replay.tail import same_bar, signature
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+    "relu_squared": lambda x: F.relu(x).square(),
+}
+
+
+@dataclass(frozen=True)
+class _Paths:
+    norm: str
+    first: tuple[str, ...]  # one, or the gate and what it multiplies
+    second: str
+    activation: str
+    after: str | None  # a norm between the second product and the residual
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """The matrices of one layer."""
+
+    norm_path: str
+    norm: LinearisedNorm  # whose output z is
+    first: tuple[tuple[Float[Tensor, "d_model d_ff"], Float[Tensor, " d_ff"]], ...]
+    second: tuple[Float[Tensor, "d_ff d_model"], Float[Tensor, " d_model"]]
+    activation: Callable[[Tensor], Tensor]
+    after: str | None
+
+    def hidden(self, products: list[Tensor]) -> Tensor:
+        """What goes into the second product."""
+        made = self.activation(products[0])
+        return made if len(products) == 1 else made.mul_(products[1])
+
+
+def perceptron(layer: Layer) -> Perceptron | None:
+    """The feed-forward part of a layer, or None where it has no such form."""
+    known = _known.setdefault(layer._recording.model, {})
+    key = signature(layer)
+    if key not in known:
+        with torch.no_grad():
+            known[key] = _found(layer)
+    paths = known[key]
+    if paths is None:
+        return None
+    like, module = layer.input, layer.module
+    norm = norm_of(module.get_submodule(paths.norm), like)
+    first = [
+        affine_map(module.get_submodule(path), int(like.shape[-1]), like) for path in paths.first
+    ]
+    if norm is None or not norm.scaled or any(part is None for part in first):
+        return None
+    firsts = tuple(part for part in first if part is not None)
+    second = affine_map(module.get_submodule(paths.second), int(firsts[0][0].shape[1]), like)
+    if second is None:
+        return None
+    return Perceptron(paths.norm, norm, firsts, second, ACTIVATIONS[paths.activation], paths.after)
+
+
+_known: weakref.WeakKeyDictionary[nn.Module, dict[object, _Paths | None]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@dataclass(frozen=True)
+class _Event:
+    path: str
+    module: nn.Module
+    given: Tensor
+    output: Tensor
+
+
+def _found(layer: Layer) -> _Paths | None:
+    structure, site = layer.structure.feed_forward, layer.structure.sites[-1]
+    if (
+        structure is None
+        or site.parallel
+        or site.branch_norm
+        or site.branch
+        or (site.output_norm and structure.input_norm)
+    ):
+        return None
+    norm_path = site.output_norm or structure.input_norm
+    events = _events(layer)
+    if norm_path is None or norm_path not in events or structure.output not in events:
+        return None
+    z, added = events[norm_path].output, events[structure.output]
+    affine = [
+        event
+        for event in events.values()
+        if not list(event.module.children()) and event.given.shape[:-1] == z.shape[:-1]
+    ]
+    firsts = [
+        e
+        for e in affine
+        if _same(e.given, z) and affine_map(e.module, int(z.shape[-1]), z) is not None
+    ]
+    for second in affine:
+        after = None if _same(second.output, added.output) else structure.output
+        if after is not None and not (
+            _same(second.output, added.given) and norm_of(added.module, z) is not None
+        ):
+            continue
+        if second in firsts or affine_map(second.module, int(second.given.shape[-1]), z) is None:
+            continue
+        chosen = _explained(second.given, firsts)
+        if chosen is not None:
+            return _Paths(norm_path, chosen[0], second.path, chosen[1], after)
+    return None
+
+
+def _explained(hidden: Tensor, firsts: list[_Event]) -> tuple[tuple[str, ...], str] | None:
+    """Which first products and which activation give what goes into the second product."""
+    wide = [event for event in firsts if event.output.shape == hidden.shape]
+    for name, activation in ACTIVATIONS.items():
+        for one in wide:
+            made = activation(one.output)
+            if _same(made, hidden):
+                return (one.path,), name
+            for other in wide:
+                if other is not one and _same(made * other.output, hidden):
+                    return (one.path, other.path), name
+    return None
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.shape == b.shape and difference(a, b) <= same_bar(a)
+
+
+def _events(layer: Layer) -> dict[str, _Event]:
+    """The last call of every submodule in one run of the layer on the first text."""
+    module, found = layer.module, dict[str, _Event]()
+    args, kwargs = expanded(layer._call, layer.structure.axes, 0, 1)
+    dtype = computing_dtype(layer._call.hidden_in.dtype)
+    handles: list[Any] = []
+
+    def left(path: str) -> Callable[..., None]:
+        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Any, output: Any) -> None:
+            given = next(float_tensors((*inputs, *named.values())), None)
+            try:
+                tensor = first_tensor(output)
+            except TypeError:
+                return
+            if given is not None:
+                found[path] = _Event(path, submodule, given.clone(), tensor.clone())
+
+        return hook
+
+    with hooks_removed(handles):
+        for path, submodule in module.named_modules():
+            if path and not isinstance(submodule, nn.ModuleList):
+                handles.append(submodule.register_forward_hook(left(path), with_kwargs=True))
+        run_layer(
+            module,
+            layer._recording.structure.backend,
+            cast(args, dtype),
+            cast(kwargs, dtype),
+            batch=1,
+        )
+    return found

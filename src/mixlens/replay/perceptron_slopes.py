@@ -1,0 +1,147 @@
+"""The derivative of everything after an attention block that ends in a perceptron, as one matrix
+for each target.
+
+With u = beta x + alpha o, z = N(u) and feed_forward(z) = act(z W_1 + b_1) W_2 + b_2 the matrix is
+made of W_1 diag(act'_i) W_2 (for gated perceptrons (W_g diag(act'_i * up_i) + W_u diag(act_i)) W_2)
+and of the derivatives of the norms, which are a diagonal plus a part of rank one and so cost no
+products. Row vectors are multiplied from the left: de_i = du_i E_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.recording import Layer
+from mixlens.replay.perceptron import Perceptron
+
+_BLOCK_BYTES = {"cpu": 64 * 2**20}
+_DEVICE_BLOCK_BYTES = 2**30
+
+
+class PerceptronSlopes:
+    """E_i for rows of the stream and of the attention output of a layer with one attention site."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        stream: Float[Tensor, "row d"],
+        projected: Float[Tensor, "row d"],
+        mlp: Perceptron,
+    ) -> None:
+        structure, feed_forward = layer.structure.sites[0], layer.structure.feed_forward
+        assert feed_forward is not None
+        self.mlp, self.after_block = mlp, structure.output_norm is not None
+        self.residual_scale, self.branch_scale = (
+            feed_forward.residual_scale,
+            feed_forward.branch_scale,
+        )
+
+        def norm(path: str | None) -> LinearisedNorm | None:
+            if path is None:
+                return None
+            form = norm_of(layer.module.get_submodule(path), stream)
+            if form is None:
+                raise ValueError(f"`{path}` is no norm")
+            return form
+
+        self.after, self.output_norm = norm(mlp.after), norm(feed_forward.output_norm)
+        factor = structure.branch_scale
+        scale = factor.to(projected) if isinstance(factor, Tensor) else factor
+        self.sums = stream * structure.residual_scale + projected * scale  # u
+        normed = mlp.norm(self.sums)
+        products = [normed @ matrix + bias for matrix, bias in mlp.first]
+        value, slope = _value_and_slope(mlp.activation, products[0])
+        self.slopes = [slope] if len(products) == 1 else [slope * products[1], value]
+        hidden = value if len(products) == 1 else value * products[1]
+        self.branch = hidden @ mlp.second[0] + mlp.second[1]
+        branch = self._scaled(self.branch if self.after is None else self.after(self.branch))
+        self.total = branch + (normed if self.after_block else self.sums) * self.residual_scale
+
+    def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
+        """For all rows, or for a few of them."""
+        if rows is None:
+            rows = torch.arange(len(self.sums), device=self.sums.device)
+        width, inner = self.mlp.first[0][0].shape
+        made = self.sums.new_empty(len(rows), width, width)
+        limit = _BLOCK_BYTES.get(made.device.type, _DEVICE_BLOCK_BYTES)
+        at_once = max(1, limit // (width * inner * made.element_size()))
+        for start in range(0, len(rows), at_once):
+            made[start : start + at_once] = self._block(rows[start : start + at_once])
+        return made
+
+    def _block(self, rows: Int[Tensor, " row"]) -> Float[Tensor, "row d d"]:
+        width = int(self.sums.shape[-1])
+        inner = self.mlp.first[0][0] * self.slopes[0][rows, None]
+        for (matrix, _), slope in zip(self.mlp.first[1:], self.slopes[1:], strict=True):
+            inner = inner.addcmul_(matrix.expand_as(inner), slope[rows, None])
+        block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(rows), width, width)
+        if self.after is not None:
+            block = _then_norm(block, self.after, self.branch[rows])
+        block = self._scaled(block)
+        if self.after_block:
+            block.diagonal(dim1=1, dim2=2).add_(self.residual_scale)
+        block = _norm_then(self.mlp.norm, self.sums[rows], block)
+        if not self.after_block:
+            block.diagonal(dim1=1, dim2=2).add_(self.residual_scale)
+        return (
+            block
+            if self.output_norm is None
+            else _then_norm(block, self.output_norm, self.total[rows])
+        )
+
+    def _scaled(self, branch: Tensor) -> Tensor:
+        factor = self.branch_scale
+        return (
+            branch * factor.to(branch)
+            if isinstance(factor, Tensor)
+            else branch
+            if factor == 1.0
+            else branch * factor
+        )
+
+
+def _value_and_slope(function: Callable[[Tensor], Tensor], point: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a function that works on each number by itself."""
+    found = torch.func.jvp(function, (point,), (torch.ones_like(point),))
+    return found[0], found[1]
+
+
+def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:
+    """h = centred(u) / sigma and 1 / sigma: dN = (du - mean(du) - h mean(h du)) / sigma * gain."""
+    centred = point - point.mean(-1, keepdim=True) if norm.centred else point
+    inverse = norm.inverse_sigma(point)[:, None]
+    return centred * inverse, inverse
+
+
+def _norm_then(
+    norm: LinearisedNorm, point: Float[Tensor, "row d"], block: Float[Tensor, "row d d"]
+) -> Tensor:
+    """J_N times a matrix."""
+    block = block * norm.gain[:, None]
+    if not norm.scaled:
+        return block
+    direction, inverse = _direction(norm, point)
+    along = torch.bmm(direction[:, None], block) / -block.shape[-1]
+    mean = block.mean(1, keepdim=True) if norm.centred else None
+    block = block.baddbmm_(direction[..., None], along)
+    if mean is not None:
+        block = block.sub_(mean)
+    return block.mul_(inverse[..., None])
+
+
+def _then_norm(
+    block: Float[Tensor, "row d d"], norm: LinearisedNorm, point: Float[Tensor, "row d"]
+) -> Tensor:
+    """A matrix times J_N."""
+    if not norm.scaled:
+        return block * norm.gain
+    direction, inverse = _direction(norm, point)
+    along = torch.bmm(block, direction[..., None]) / -block.shape[-1]
+    if norm.centred:
+        block = block - block.mean(-1, keepdim=True)
+    return torch.baddbmm(block, along, direction[:, None]).mul_(inverse[..., None] * norm.gain)

@@ -1,0 +1,274 @@
+"""Folded layers: the same derivative as the whole layer, and never used where it is not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as hf
+
+from mixlens import Lens
+from mixlens.replay import attention_slopes, folding, jacobian, perceptron_slopes
+from mixlens.replay.intervention import LayerFunction
+from tests.conformance import zoo
+from tests.measures import models
+from tests.measures import oracles_intervention as oracles
+from tests.measures.test_hidden_token_attribution import ROUNDED
+
+
+def _step(name, site, index=1, length=9):
+    return LayerFunction(
+        models.recording(name, length).layers(site)[index], 0, of_states=site == "cross"
+    )
+
+
+def _primals(step):
+    return (step.point,) if step.states is None else (step.point, step.states)
+
+
+def _noise(step, count=5, seed=7):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(
+        torch.randn(count, *p.shape, generator=generator, dtype=p.dtype) for p in _primals(step)
+    )
+
+
+def _way(push):
+    return push.parts.__qualname__.split(".")[0]
+
+
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name, site):
+    step = _step(name, site)
+    whole = jacobian.forward_derivative(step)
+    made = folding.fold(step, whole, size=7)
+    assert made is not None
+    torch.testing.assert_close(
+        made(_primals(step), _noise(step)),
+        whole(_primals(step), _noise(step)),
+        atol=ROUNDED.get(name, 1e-11),
+        rtol=ROUNDED.get(name, 0),
+    )
+
+
+@pytest.mark.parametrize("path", ["whole", "differentiated", "basis", "fastest", "banded"])
+@pytest.mark.parametrize(("name", "site"), models.SITES)
+def test_every_way_equals_one_backward_pass_per_scalar(name, site, path, monkeypatch):
+    ways = []
+
+    def folded(step, push, *, size):
+        ways.append(found := folding.fold(step, push, size=size))
+        return found
+
+    monkeypatch.setattr(jacobian, "fold", folded)
+    monkeypatch.setattr(jacobian, "pays", lambda step, tangents: path != "whole")
+    if path in ("differentiated", "basis"):
+        monkeypatch.setattr(folding, "_written_out", _refused)
+    if path == "basis":
+        monkeypatch.setattr(folding, "perceptron", lambda layer: None)
+    if path == "banded":  # room for the matrices of one layer only
+        monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 200_000)
+        plan = jacobian._Plan.__init__
+
+        def cramped(self, steps, pushes, tangents, size, memory):
+            plan(
+                self,
+                steps,
+                pushes,
+                tangents,
+                size,
+                max(folding.folded_bytes(step) for step in steps),
+            )
+
+        monkeypatch.setattr(jacobian._Plan, "__init__", cramped)
+    expected = oracles.hidden_token_attribution(
+        name, site, models.build(name), models.inputs(name, 9)
+    )
+    made = models.scores("hidden_token_attribution", models.recording(name, 9), site=site).values[
+        :, 0
+    ]
+    torch.testing.assert_close(made, expected, atol=ROUNDED.get(name, 1e-10), rtol=0)
+    assert all(way is not None for way in ways)
+    assert (len(ways) == 0) == (path == "whole")
+    assert (len(ways) > len(made)) == (
+        path == "banded"
+    )  # a layer is folded again for every band, else once
+
+
+def _refused(step, rest):
+    raise ValueError("another form")
+
+
+def test_the_closed_forms_are_used_where_they_hold():
+    for name, site, way in [
+        ("bert", "encoder", "_written_out"),
+        ("gpt2", "decoder", "_written_out"),
+        ("bart", "encoder", "_written_out"),
+        ("llama", "decoder", "_differentiated"),  # positions turn queries and keys
+        ("gemma2", "decoder", "_differentiated"),  # and scores are capped
+        ("bart", "cross", "_differentiated"),  # two attentions
+    ]:
+        step = _step(name, site)
+        assert _way(folding.fold(step, jacobian.forward_derivative(step), size=64)) == way, name
+
+
+@pytest.mark.parametrize(
+    ("name", "site"),
+    [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("bart", "encoder")],
+)
+def test_a_perceptron_in_closed_form_equals_its_derivative(name, site, monkeypatch):
+    step = _step(name, site)
+    rest = folding._Rest(step)
+    with torch.no_grad():
+        (closed,) = folding._matrices_of(step, rest, 5)
+        monkeypatch.setattr(folding, "perceptron", lambda layer: None)
+        (pushed,) = folding._matrices_of(step, rest, 5)
+    torch.testing.assert_close(
+        closed, pushed, atol=ROUNDED.get(name, 1e-11), rtol=ROUNDED.get(name, 0)
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["mixtral", "gpt-oss", "dinov2", "deberta-v2", "falcon", "granite", "t5"]
+)
+def test_other_layers_fold_or_are_left_alone(name):
+    recorded = Lens(zoo.built(name, torch.float64)).record(zoo.inputs(name, torch.float64))
+    for site in recorded.sites:
+        step = LayerFunction(recorded.layers(site)[-1], 1, of_states=site == "cross")
+        whole = jacobian.forward_derivative(step)
+        made = folding.fold(step, whole, size=16)
+        if made is not None:
+            one, other = (push(_primals(step), _noise(step)) for push in (made, whole))
+            assert (one - other).abs().max() <= 1e-6 * other.abs().max()
+
+
+# ------------------------------------------------------------------------ what is wrong is not used
+
+
+def test_a_wrong_closed_form_is_not_used(monkeypatch):
+    step = _step("bert", "encoder")
+    whole = jacobian.forward_derivative(step)
+    right = perceptron_slopes._norm_then
+    monkeypatch.setattr(
+        perceptron_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments)
+    )
+    made = folding.fold(step, whole, size=64)  # then the matrices come from the layer's own code
+    torch.testing.assert_close(
+        made(_primals(step), _noise(step)), whole(_primals(step), _noise(step)), atol=1e-11, rtol=0
+    )
+
+
+def test_a_wrong_attention_is_not_used(monkeypatch):
+    step = _step("gpt2", "decoder")
+    whole = jacobian.forward_derivative(step)
+    right = attention_slopes.AttentionSlopes.__call__
+    monkeypatch.setattr(
+        attention_slopes.AttentionSlopes,
+        "__call__",
+        lambda self, tangents: 1.0001 * right(self, tangents),
+    )
+    assert _way(folding.fold(step, whole, size=64)) == "_differentiated"
+
+
+def test_wrong_matrices_are_not_used(monkeypatch):
+    step = _step("gemma2", "decoder")
+    whole = jacobian.forward_derivative(step)
+    right = folding._by_basis
+    monkeypatch.setattr(folding, "_by_basis", lambda *arguments: 1.0001 * right(*arguments))
+    assert folding.fold(step, whole, size=64) is None
+    expected = models.scores("hidden_token_attribution", models.recording("gemma2", 9)).values
+    monkeypatch.setattr(jacobian, "pays", lambda step, tangents: False)
+    assert torch.equal(
+        models.scores("hidden_token_attribution", models.recording("gemma2", 9)).values, expected
+    )
+
+
+# --------------------------------------------------------------------------------- when, and traces
+
+
+def test_few_tangents_are_not_worth_the_matrices():
+    step = _step("bert", "encoder")
+    assert not folding.pays(step, 4)
+    assert folding.pays(step, 64)
+    assert not folding.pays(object(), 10**9)
+    assert folding.folded_bytes(step) == 9 * 16 * 16 * 8
+    assert folding.folded_bytes(_step("gpt_neox", "decoder")) == 2 * 9 * 16 * 16 * 8
+
+
+def test_without_memory_nothing_is_folded(monkeypatch):
+    monkeypatch.setattr(jacobian, "fold", lambda *arguments, **options: pytest.fail("folded"))
+    recorded = Lens(models.build("bert")).record(models.inputs("bert", 6), memory_budget=1000)
+    models.scores("hidden_token_attribution", recorded)
+
+
+@pytest.mark.parametrize(
+    ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
+)
+def test_a_seed_gives_the_same_probes_folded_or_not(name, site, monkeypatch):
+    made = []
+    for folds in (True, False):
+        monkeypatch.setattr(jacobian, "pays", lambda step, tangents, folds=folds: folds)
+        made.append(
+            models.scores(
+                "hidden_token_attribution", models.recording(name, 7), site=site, probes=8, seed=3
+            )
+        )
+    torch.testing.assert_close(made[0].values, made[1].values, atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        made[0].extras["standard_error"], made[1].extras["standard_error"], atol=1e-12, rtol=0
+    )
+
+
+def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
+    """As with TF32 on a GPU: comparisons are made in full precision, at a point that was recorded
+    without it.
+    """
+    model = models.randomised(
+        hf.BertModel(hf.BertConfig(**models._SIZES), add_pooling_layer=False)
+    ).float()
+    plain = torch.nn.Linear.forward
+
+    def coarse(self, given):
+        return plain(
+            self,
+            given if torch.get_float32_matmul_precision() == "highest" else given.half().float(),
+        )
+
+    monkeypatch.setattr(torch.nn.Linear, "forward", coarse)
+    for module in ("site", "tail"):
+        monkeypatch.setattr(f"mixlens.recording.{module}.rounding", lambda like, dtype=None: 2e-2)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        recorded = Lens(model).record(models.inputs("bert", 6))
+        step = LayerFunction(recorded.layers()[1], 0)
+        assert (
+            _way(folding.fold(step, jacobian.forward_derivative(step), size=64)) == "_written_out"
+        )
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_nothing_is_left_behind():
+    model, step = models.build("gpt2"), _step("gpt2", "decoder")
+
+    # transformers itself leaves a hook on a model that was once asked for its attentions
+    def state():
+        return [
+            (
+                list(module._forward_hooks),
+                list(module._forward_pre_hooks),
+                "forward" in vars(module),
+            )
+            for module in model.modules()
+        ]
+
+    untouched, before = state(), torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        folding.fold(step, jacobian.forward_derivative(step), size=64)
+        assert (
+            torch.get_float32_matmul_precision() == "high"
+        )  # what a user chose for the many products
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert state() == untouched
