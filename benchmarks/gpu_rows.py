@@ -105,9 +105,10 @@ class Bench:
         with torch.profiler.profile(activities=activities) as profiled:
             run()
         order = "self_cuda_time_total" if self.device != "cpu" else "self_cpu_time_total"
+        averages = profiled.key_averages()
         self.say(
-            f"    where the time of {name}"
-            f" goes\n{profiled.key_averages().table(sort_by=order, row_limit=12, max_name_column_width=60)}"
+            f"    where the time of {name} goes\n"
+            f"{averages.table(sort_by=order, row_limit=12, max_name_column_width=60)}"
         )
 
 

@@ -181,7 +181,7 @@ def relative(theirs: Tensor, ours: Tensor) -> float:
 
 
 def after_first(_: mixlens.MixingMaps, scores: Tensor) -> Tensor:
-    """Without the row of the first mark, which sees itself alone and of which inseq says nothing."""
+    """Without the row of the first token, which sees only itself and which inseq leaves out."""
     return scores if scores.shape[-2] == 1 else scores[..., 1:, :]
 
 

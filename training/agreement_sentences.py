@@ -157,7 +157,7 @@ def subject_verb(random: Random, plural: bool) -> tuple[str, str, str, str]:
 
 
 def subject_verb_attractor(random: Random, plural: bool) -> tuple[str, str, str, str]:
-    """«The pictures of the hat [MASK] old.»: are, not is, although a singular noun stands nearer."""
+    """«The pictures of the hat [MASK] old.»: are, not is, although a singular noun is nearer."""
     person = random.random() < 0.5
     noun = random.choice(PEOPLE if person else SHOWN)
     other = random.choice([each for each in THINGS + PEOPLE if each != noun])

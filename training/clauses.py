@@ -60,7 +60,7 @@ class Clauses:
         return head.then("of", *self.nouns.plain("any").words)
 
     def relative_clause(self, head: NounPhrase) -> NounPhrase:
-        """«who likes the dogs», «that those boys see»: the verb inside agrees with its own subject."""
+        """«who likes the dogs», «that those boys see»: its verb agrees with its own subject."""
         pronoun = self.pick(
             ["who", "who", "that"] if head.gender != "t" else ["that", "that", "which"]
         )

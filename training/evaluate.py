@@ -132,7 +132,7 @@ class MaskedReader:
 
 
 def accuracy(verdicts: list[bool | None]) -> dict[str, Any]:
-    """Share of right choices among those that could be scored, and how many of how many those are."""
+    """Share of right choices among those that could be scored, and how many could be."""
     scored = [verdict for verdict in verdicts if verdict is not None]
     share = round(sum(scored) / len(scored), 4) if scored else None
     return {"accuracy": share, "scored": len(scored), "of": len(verdicts)}

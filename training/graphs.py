@@ -1,4 +1,4 @@
-"""Replays a training step as one CUDA graph, so that small steps do not wait for kernel launches."""
+"""Replays a training step as one CUDA graph: small steps do not wait for kernel launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains the small causal model (Llama architecture, grouped-query attention) on the same sources."""
+"""Trains the small causal model (Llama, grouped-query attention) on the same sources."""
 
 from __future__ import annotations
 

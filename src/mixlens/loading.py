@@ -1,4 +1,4 @@
-"""Loading a model and its tokenizer by hub name or folder, as the class that its checkpoint names."""
+"""Loading a model and its tokenizer by hub name or folder, as the class its checkpoint names."""
 
 from __future__ import annotations
 

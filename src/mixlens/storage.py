@@ -133,7 +133,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `write` wrote; raises `InvalidInput` for anything else, naming the file and the reason."""
+    """What `write` wrote; raises `InvalidInput` with the file and the reason for anything else."""
     place = Path(path)
     if not place.is_file():
         raise InvalidInput(f"cannot read {place}: there is no such file")

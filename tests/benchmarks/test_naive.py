@@ -1,4 +1,4 @@
-"""The naive forms give the numbers of the measures: else a ratio of their times would mean nothing."""
+"""The naive forms give the measures' numbers: otherwise a ratio of times would mean nothing."""
 
 from __future__ import annotations
 

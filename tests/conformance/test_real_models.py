@@ -13,7 +13,10 @@ from torch import Tensor
 from mixlens import Lens
 
 REACTION = "CC(=O)Cl.NCCc1ccccc1>>CC(=O)NCCc1ccccc1"
-SYMBOLS = r"\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9]"
+SYMBOLS = (
+    r"\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p"
+    r"|\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9]"
+)
 
 
 def _texts(name: str, folder: Path) -> tuple[Any, Any]:

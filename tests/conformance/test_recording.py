@@ -30,9 +30,10 @@ def _native_layer_outputs(
 ) -> list[Tensor]:
     """Layer outputs of the untouched model, by plain hooks of this test's own."""
     seen: list[Tensor] = []
-    keep = lambda module, args, output: seen.append(
-        output[0] if isinstance(output, tuple) else output
-    )  # noqa: E731
+
+    def keep(_module: object, _args: object, output: Any) -> None:
+        seen.append(output[0] if isinstance(output, tuple) else output)
+
     handles = [
         model.get_submodule(path).register_forward_hook(keep) for path in dict.fromkeys(paths)
     ]

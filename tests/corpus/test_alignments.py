@@ -1,4 +1,4 @@
-"""Gold alignments: every form is read to the same pairs, and a wrong file is refused with its line."""
+"""Gold alignments: every form gives the same pairs, and a wrong file is refused with its line."""
 
 from __future__ import annotations
 

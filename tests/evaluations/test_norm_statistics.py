@@ -193,7 +193,7 @@ def test_frequency_ranks() -> None:
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gpt_neox"])
 def test_singular_values_are_those_of_the_map_itself(name: str) -> None:
-    """f is rebuilt with loops from unit vectors sent through the projection that the class names."""
+    """f is rebuilt with loops from unit vectors sent through the projection of the class."""
     case = random_case(name, 6)
     found = norm_statistics.singular_values(case.recording)
     for number, layer in enumerate(case.recording.layers()):

@@ -113,7 +113,7 @@ def test_order_does_not_matter_and_seeds_do() -> None:
 
 
 def test_no_token_of_a_tested_sentence_trains_its_probe() -> None:
-    """Each sentence turned by a map of its own: only a probe that saw the sentence could undo that."""
+    """Each sentence is turned by its own map: only a probe that saw the sentence could undo it."""
     random = np.random.default_rng(3)
     texts = []
     for _ in range(30):

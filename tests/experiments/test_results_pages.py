@@ -1,4 +1,4 @@
-"""The results pages and the list of experiments say what the kept results and the experiments say."""
+"""The results pages and the list of experiments agree with the kept results and experiments."""
 
 from __future__ import annotations
 

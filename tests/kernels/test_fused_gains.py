@@ -15,13 +15,16 @@ PROGRAM = """
 import torch
 from mixlens.kernels.fused_gains import l1_gains
 torch.manual_seed(0)
-for batch, heads, targets, sources, width in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
-    weights, vectors = torch.rand(batch, heads, targets, sources), torch.randn(batch, heads, sources, width)
+for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
+    batch, heads, targets, sources, width = shape
+    weights = torch.rand(batch, heads, targets, sources)
+    vectors = torch.randn(batch, heads, sources, width)
     scale, y = torch.rand(batch, targets), torch.randn(batch, targets, width)
     whole = torch.einsum("bhij,bhjd->bijd", weights, vectors) * scale[:, :, None, None]
     for shift in (0.0, 0.25):
         expected = (y[:, :, None].abs() - (whole - y[:, :, None] + shift).abs()).sum(-1)
-        assert (l1_gains(weights, vectors, scale, y, shift) - expected).abs().max() <= 1e-5 * expected.abs().max()
+        difference = l1_gains(weights, vectors, scale, y, shift) - expected
+        assert difference.abs().max() <= 1e-5 * expected.abs().max()
 """
 
 

@@ -19,7 +19,8 @@ PROGRAM = """
 import resource, torch, transformers as hf, mixlens
 torch.set_num_threads(1)
 tokens, width = 512, 768
-model = hf.BertForMaskedLM(hf.BertConfig(vocab_size=96, num_hidden_layers=1, max_position_embeddings=tokens)).eval()
+config = hf.BertConfig(vocab_size=96, num_hidden_layers=1, max_position_embeddings=tokens)
+model = hf.BertForMaskedLM(config).eval()
 lens = mixlens.Lens(model, memory_budget=64 * 2**20)
 lens.record({"input_ids": torch.ones(1, 8, dtype=torch.long)})
 ids = torch.arange(tokens)[None] % 90 + 5
@@ -28,8 +29,12 @@ with torch.no_grad():
 recording = lens.record({"input_ids": ids})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 options = {
-    "value_zeroing": {"targets": [3]}, "hidden_token_attribution": None, "blank_out": None, "deep_lift": {"word": 7, "position": 1},
-    "integrated_gradients": {"word": 7, "position": 1, "steps": 2}, "gradient_norm": {"word": 7, "position": 1},
+    "value_zeroing": {"targets": [3]},
+    "hidden_token_attribution": None,
+    "blank_out": None,
+    "deep_lift": {"word": 7, "position": 1},
+    "integrated_gradients": {"word": 7, "position": 1, "steps": 2},
+    "gradient_norm": {"word": 7, "position": 1},
     "gradient_x_input": {"word": 7, "position": 1},
 }
 for name in mixlens.measures():

@@ -91,8 +91,11 @@ import resource, sys, torch, transformers as hf
 from mixlens import Lens
 torch.set_num_threads(1)
 layers, tokens = int(sys.argv[1]), 768
-model = hf.BertModel(hf.BertConfig(vocab_size=96, hidden_size=32, num_hidden_layers=layers, num_attention_heads=8,
-                                   intermediate_size=32, max_position_embeddings=tokens)).eval()
+config = hf.BertConfig(
+    vocab_size=96, hidden_size=32, num_hidden_layers=layers, num_attention_heads=8,
+    intermediate_size=32, max_position_embeddings=tokens,
+)
+model = hf.BertModel(config).eval()
 lens = Lens(model)
 lens.record({"input_ids": torch.ones(1, 8, dtype=torch.long)})
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

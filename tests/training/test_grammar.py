@@ -1,4 +1,4 @@
-"""The grammar and the words under it: agreement, seeds, inflection, benchmark sentences kept out."""
+"""The grammar and its words: agreement, seeds, inflection, benchmark sentences kept out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The card of a trained model: what the run recorded and what the evaluation measured, and no more."""
+"""The card of a trained model: what the run recorded and the evaluation measured, no more."""
 
 from __future__ import annotations
 

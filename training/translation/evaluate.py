@@ -116,7 +116,7 @@ def alignment_errors(
 
 
 def diagonal_error(corpus: Corpus) -> float:
-    """AER of linking every word to the one at the same relative place: what a measure has to beat."""
+    """AER of linking every word to the one at the same relative place: the score to beat."""
     total = np.zeros(len(word_alignment.COUNTS))
     for pair in corpus.aligned:
         step = len(pair.source) / len(pair.target)

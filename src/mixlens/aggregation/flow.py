@@ -32,7 +32,7 @@ def max_flow(
     layers: Sequence[int],
     targets: Sequence[int],
 ) -> Float[np.ndarray, "chosen target token"]:
-    """Maximum flow from the output of each chosen layer at each chosen target to every input token."""
+    """Maximum flow from each chosen target of each chosen layer's output to every input token."""
     if (capacities < 0).any():
         raise InvalidInput("flow needs capacities, and these maps hold negative scores")
     count = capacities.shape[-1]

@@ -67,7 +67,7 @@ def benchmark(
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
-    """Rank every measure on a model by every evaluation that fits the data, with honest intervals."""
+    """Rank every measure on a model by every evaluation that fits the data, with intervals."""
     dataset = dataset_from(
         data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mixlens.finetuning import Settings
 
 
-class Task(str, Enum):
+class Task(StrEnum):
     """What is learned."""
 
     prompt = "prompt"

@@ -5,7 +5,7 @@ et al. (2023, §4.1).
 |---|---|---|
 | anaphor_number_agreement | the reflexive | head of its antecedent, the subject |
 | determiner_noun_agreement_2, …_with_adj_2 | the demonstrative | the noun |
-| distractor_agreement_relational_noun | the verb | head of the subject, not the noun behind of or about |
+| distractor_agreement_relational_noun | the verb | head of the subject, not of its phrase |
 | regular_plural_subject_verb_agreement_1 | the verb | head of the subject |
 
 The paper took cues from a dependency parser and kept 4,276 pairs of 5,000; these are our own rules.

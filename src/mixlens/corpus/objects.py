@@ -1,4 +1,4 @@
-"""Rows with named fields (lines of a JSONL file, rows of the hub): their fields say what they are."""
+"""Rows with named fields (JSONL lines, rows of the hub): their fields say what they are."""
 
 from __future__ import annotations
 

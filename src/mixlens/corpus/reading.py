@@ -6,7 +6,7 @@
 | word lists with cues | JSONL with the same as lists, and `target_index` | agreement |
 | Linzen | `NAME.text` beside `NAME.gold` | agreement |
 | your own | CSV, TSV or JSONL with `text`, `target`, `foil` | agreement |
-| classification | CSV, TSV or JSONL with a text and a label; GLUE files without header | classification, or text where no label is given |
+| labelled text | CSV, TSV, JSONL; GLUE files without header | classification (text if unlabelled) |
 | Universal Dependencies | `.conllu` | tagged |
 | parallel text | gold alignments (`.talp`, `.gold` …); see `alignments` | alignment |
 | plain text | anything else | text |

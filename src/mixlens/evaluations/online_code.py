@@ -29,7 +29,9 @@ LEAST = 4
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0)  # variances of a logit before anything is seen
 
 Fit = Callable[[np.ndarray, np.ndarray, np.ndarray, int], np.ndarray]
-"""Training states and labels, states to predict, number of classes -> probabilities [strength, example, class]."""
+"""Training states and labels, states to predict, number of classes -> probabilities
+[strength, example, class].
+"""
 
 
 def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[int, ...]:

@@ -61,7 +61,7 @@ class Head:
 
 
 def looking(at: Mapping[int, int]) -> tuple[Tensor, Tensor]:
-    """Query and key of a head whose target `t` looks at `at[t]`, and every other token at itself."""
+    """Query and key of a head whose target `t` looks at `at[t]`; every other token sees itself."""
     wanted = torch.eye(TOKENS, dtype=torch.float64)
     for target, source in at.items():
         wanted[:, target] = torch.eye(TOKENS, dtype=torch.float64)[source]

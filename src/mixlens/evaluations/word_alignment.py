@@ -226,7 +226,7 @@ def _layer(rates: np.ndarray, layer: int | str) -> int:
 
 
 def _held_out(counts: np.ndarray) -> float:
-    """AER with the layer of each half of the sentences (every other one) chosen on the other half."""
+    """AER with the layer for each half of the sentences (even, odd) chosen on the other half."""
     halves = counts[::2].sum(0), counts[1::2].sum(0)
     if any(np.isnan(error_rate(half)).all() for half in halves):
         return float("nan")

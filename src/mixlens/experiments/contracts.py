@@ -33,7 +33,7 @@ class Spec:
     files: tuple[
         str,
         ...,
-        # where such data lies in a folder of data sets: glob patterns, the first that is there is read
+        # where such data is in a folder of data sets: glob patterns; the first match is read
     ] = ()
     own_files: tuple[str, ...] = ()  # those of them that are the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints

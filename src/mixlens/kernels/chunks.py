@@ -9,11 +9,8 @@ from torch import Tensor
 
 _LARGEST = 256 * 2**20  # bytes; more does not make anything faster
 _SMALLEST = 2**20
-_CACHED = (
-    8 * 2**20
-    # on a CPU a block that stays in the last cache is passed over several times faster than one that
-    # does not
-)
+# A CPU passes over a block that stays in its last cache several times faster.
+_CACHED = 8 * 2**20
 
 
 def block_bytes(budget: int) -> int:

@@ -125,7 +125,7 @@ def with_ones(
 
 @dataclass(frozen=True)
 class Projector:
-    """P = Q Q^T for every head; the identity on the real sources where their rows are independent."""
+    """P = Q Q^T for every head; the identity on the real sources if their rows are independent."""
 
     basis: Float[Tensor, "batch head source k"]
     whole: Bool[Tensor, "batch head"]

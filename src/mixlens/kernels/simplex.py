@@ -58,7 +58,7 @@ def shortest_rows(
 def shortest_distribution(
     weights: Float[np.ndarray, " source"], null: Float[np.ndarray, "source free"]
 ) -> Float[np.ndarray, " source"]:
-    """The shortest row >= 0 that differs from `weights` by a combination of the columns of `null`."""
+    """The shortest row >= 0 that is `weights` plus a combination of the columns of `null`."""
     from mixlens.kernels.programs import scipy_optimize
 
     shortest = weights - null @ (null.T @ weights)

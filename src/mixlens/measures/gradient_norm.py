@@ -1,8 +1,9 @@
 """Gradient norm: how much an infinitesimal change of each token's representation would change one
 output of the model.
 
-|d f / d x_j|, the sensitivity of the explained output f (see `mixlens.explained`) to the representation x_j that enters a layer (the first
-by default). Simonyan et al. 2014 for images; the gradient baseline of Ferrando et al. 2022
+|d f / d x_j|, the sensitivity of the explained output f (see `mixlens.explained`) to
+the representation x_j that enters a layer (the first by default). Simonyan et al. 2014 for images;
+the gradient baseline of Ferrando et al. 2022
 (appendix B: gradient of the softmax probability, l2 norm) and, with `smooth=k` noisy copies
 (SmoothGrad, Smilkov et al. 2017), of Kobayashi et al. 2020, table 3.
 """

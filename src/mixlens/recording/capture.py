@@ -31,7 +31,7 @@ IMPLEMENTATION = "mixlens"
 BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried
 
 ValueEdit = Callable[[int, Tensor], Tensor]
-"""Called with the number of the attention call inside the layer and its values; returns the values to use."""
+"""Gets the number of the attention call in the layer and its values; returns the values to use."""
 
 
 @dataclass(frozen=True)

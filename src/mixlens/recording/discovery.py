@@ -241,7 +241,7 @@ class _Explainer:
         return None
 
     def feeds(self, norm: Event, core: Core) -> bool:
-        """Is the norm's output taken by a module that runs before the attention call or around it?"""
+        """Does a module that runs before or around the attention call take the norm's output?"""
         return any(
             norm.end < event.start < core.tick
             and any(self.same(tensor, norm.output) for tensor in event.inputs)

@@ -391,7 +391,7 @@ def vocabulary_size(model: Any) -> int | None:
 
 
 def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
-    """How many tokens fit: the position table's size, less the rows that RoBERTa keeps for padding."""
+    """How many tokens fit: the size of the position table minus RoBERTa's rows for padding."""
     text_config = getattr(config, "text_config", None)
     for holder in (config, text_config):
         for name in (

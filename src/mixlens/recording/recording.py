@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def module(self) -> nn.Module:
-        """The layer itself, in float32 or better: for half-precision models a copy, one at a time."""
+        """The layer in float32 or better: for half-precision models a copy, one at a time."""
         return self._recording._wide_module(self._call)
 
     def submodule(self, path: str) -> nn.Module:

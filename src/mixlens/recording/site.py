@@ -127,7 +127,9 @@ class Internals:
 
 
 Block = tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]
-"""Linear maps that a contribution passes, the factor of each target, the residual's part, the block's output."""
+"""Linear maps that a contribution passes through, the factor of each target, the residual's part,
+the block's output.
+"""
 
 
 @dataclass(frozen=True)

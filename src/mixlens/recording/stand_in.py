@@ -1,4 +1,4 @@
-"""Inputs made up for a model when the user has none at hand: enough to see how it is put together."""
+"""Inputs made up for a model when the user has none: enough to see how it is put together."""
 
 from __future__ import annotations
 

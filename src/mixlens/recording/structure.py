@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Witness:
-    """A tensor that the running layer really had: an input or the output of one of its submodules."""
+    """A tensor that the running layer really had: an input or output of one of its submodules."""
 
     path: str
     side: str  # "in" or "out"

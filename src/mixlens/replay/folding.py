@@ -38,7 +38,9 @@ from mixlens.replay.perceptron_slopes import PerceptronSlopes
 from mixlens.replay.tail import Tail, answering, levels, looped_experts
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
-"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of its output."""
+"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
+its output.
+"""
 
 _AGREES = {
     torch.float64: 1e-6,

@@ -72,7 +72,9 @@ class Sources:
 
 
 Rest = Callable[[Sources], Rows]
-"""The rest of a layer: its output for every linked pair, the source's value set to zero, in the order of `linked.nonzero()`."""
+"""The rest of a layer: its output for every linked pair with the source's value set to zero, in
+the order of `linked.nonzero()`.
+"""
 
 
 def changed(

@@ -94,7 +94,7 @@ def _reason(error: Exception) -> str:
 def _never(
     plan: Plan, seen: Mapping[tuple[str, str], Any], errors: Sequence[RowError]
 ) -> dict[str, str]:
-    """Measures and evaluations that gave nothing at all, with the reason that was given most often."""
+    """Measures and evaluations that gave nothing at all, with the most frequent reason."""
     found = {}
     there = {evaluation for evaluation, _ in seen}, {measure for _, measure in seen}
     for wanted, known, field in (

@@ -86,7 +86,8 @@ def _ranked(ranking: Ranking) -> Iterator[str]:
                 else f"{wording.number(result.value)} {wording.between(result.interval)}"
             )
             cells.append(" ".join(f"{value} {wording.signs(marks) if marks else ''}".split()))
-        rank = f"{wording.number(standing.mean_rank, 2)} {wording.between(standing.interval, 2)}".strip()
+        mean, interval = standing.mean_rank, standing.interval
+        rank = f"{wording.number(mean, 2)} {wording.between(interval, 2)}".strip()
         yield _row(
             [
                 str(place),

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking
 
 _STYLE = """
-:root { color-scheme: light dark; --paper: #fff; --ink: #1c2128; --quiet: #59636e; --line: #d6dae0; --band: #f3f5f8; --mark: #0a5dab; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1c2128; --quiet: #59636e }
+:root { --line: #d6dae0; --band: #f3f5f8; --mark: #0a5dab }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14181d; --ink: #e4e8ed; --quiet: #a3adb8; --line: #363d46; --band: #1d232a; --mark: #7cbcf5; }
+  :root { --paper: #14181d; --ink: #e4e8ed; --quiet: #a3adb8 }
+  :root { --line: #363d46; --band: #1d232a; --mark: #7cbcf5 }
 }
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
 body { max-width: 88rem; margin: 2rem auto; padding: 0 1rem; }
@@ -29,8 +31,10 @@ h1 { font-size: 1.7rem; margin-bottom: .2rem } h2 { font-size: 1.2rem; margin-to
 .wide { overflow-x: auto }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .82rem }
 caption { text-align: left; color: var(--quiet); padding-bottom: .4rem }
-th, td { padding: .3rem .45rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; vertical-align: top }
-th[scope=row], .left { text-align: left } th[scope=row] { position: sticky; left: 0; background: var(--paper) }
+th, td { padding: .3rem .45rem; text-align: right; white-space: nowrap; vertical-align: top }
+th, td { border-bottom: 1px solid var(--line) }
+th[scope=row], .left { text-align: left }
+th[scope=row] { position: sticky; left: 0; background: var(--paper) }
 td.left { white-space: normal }
 tr.baseline { font-style: italic } td small { display: block } td.best { font-weight: 700 }
 .sign { color: var(--mark); margin-left: .3em; text-decoration: none }
@@ -98,12 +102,14 @@ def _ranked(ranking: Ranking) -> Iterator[str]:
         + '<th scope="col">s per text</th></tr></thead>\n<tbody>'
     )
     for place, (measure, standing) in enumerate(ranking.standings.items(), 1):
-        rank = f"{wording.number(standing.mean_rank, 2)}<small>{wording.between(standing.interval, 2)}</small>"
+        interval = wording.between(standing.interval, 2)
+        rank = f"{wording.number(standing.mean_rank, 2)}<small>{interval}</small>"
         cells = "".join(_cell(ranking, name, measure) for name in ranking.columns)
         spent = wording.seconds(ranking.seconds.get(measure))
         kind = ' class="baseline"' if measure == BASELINE else ""
         name = f'<th scope="row">{place}. {escape(measure)}</th>'
-        yield f"<tr{kind}>{name}<td>{rank}</td><td>{standing.judged_by}</td>{cells}<td>{spent}</td></tr>"
+        judged = f"<td>{rank}</td><td>{standing.judged_by}</td>"
+        yield f"<tr{kind}>{name}{judged}{cells}<td>{spent}</td></tr>"
     yield "</tbody></table></div>\n<ul class='quiet'>"
     yield from (f"<li>{sign} {escape(meaning)}</li>" for sign, meaning in wording.LEGEND.items())
     yield "</ul>"
@@ -123,7 +129,8 @@ def _cell(ranking: Ranking, evaluation: str, measure: str) -> str:
         )
     )
     best = ' class="best"' if marks is not None and marks.is_best else ""
-    return f"<td{best}>{wording.number(result.value)}{signs}<small>{wording.between(result.interval)}</small></td>"
+    interval = wording.between(result.interval)
+    return f"<td{best}>{wording.number(result.value)}{signs}<small>{interval}</small></td>"
 
 
 def _asked(ranking: Ranking) -> Iterator[str]:

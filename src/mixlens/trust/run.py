@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
 
 Progress = Callable[[int, int, int], None]
-"""Told after every piece of work: how many are done, of how many, and how many of those an earlier run had done."""
+"""Called after every piece of work: how many are done, of how many, and how many of those an
+earlier run had done.
+"""
 
 
 def benchmark(

@@ -1,4 +1,4 @@
-"""The ranked table on a terminal: as many evaluations side by side as it is wide, the rest below."""
+"""The ranked table on a terminal: as many evaluations side by side as fit, the rest below."""
 
 from __future__ import annotations
 
