@@ -77,7 +77,7 @@ ORDER = [
     {"contracts"},
     {"kernels", "recording", "loading", "replay", "explained"},
     {"measures"},
-    {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation"},
+    {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation", "viewer"},
     {"identifiability", "predictions", "comparison", "corpus"},
     {"render"},
     {"lens"},

@@ -1,0 +1,78 @@
+"""The payload and the viewer in one HTML file, and the same file inside a notebook.
+
+The page forbids itself every outside request (Content-Security-Policy): its own script and style
+are named by their hashes and nothing else may run or load.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+HEIGHT = 640  # pixels of a view in a notebook
+
+
+def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
+    """One self-contained HTML file. `live` is what a page that a server sends knows of that
+    server (docs/viewer.md); only such a page may ask its own origin for more.
+    """
+    script, style = built("viewer.js"), built("page.css")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
+        f" img-src data: blob:; connect-src {chr(39)}{'none' if live is None else 'self'}{chr(39)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    given = {**payload, "live": None if live is None else dict(live)}
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(str(payload.get('title', 'mixlens')))} · mixlens</title>\n"
+        f"<style>{style}</style>\n</head>\n<body>\n"
+        f'<script type="application/json" id="payload">{_inert(given)}</script>\n'
+        '<main id="view"></main>\n'
+        "<noscript>This page draws its view with JavaScript, which is switched off here."
+        "</noscript>\n"
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def frame(payload: Mapping[str, Any]) -> str:
+    """The page inside a notebook: an iframe with a document of its own, so that views do not meet,
+    and a saved notebook shows them without a kernel.
+    """
+    return (
+        f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
+        ' sandbox="allow-scripts allow-downloads allow-popups"'
+        f' style="width:100%;height:{HEIGHT}px;border:0;display:block" loading="lazy"></iframe>'
+    )
+
+
+def write(payload: Mapping[str, Any], path: str | Path) -> Path:
+    """Writes the page to a file and returns its path."""
+    place = Path(path)
+    place.write_text(page(payload), encoding="utf-8")
+    return place
+
+
+@cache
+def built(name: str) -> str:
+    """A file that `make web` made."""
+    return (resources.files("mixlens.viewer") / "built" / name).read_text(encoding="utf-8")
+
+
+def _inert(value: Any) -> str:
+    """JSON that no HTML parser can leave: `<` never appears in it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

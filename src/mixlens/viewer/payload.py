@@ -1,0 +1,236 @@
+"""What the viewer is given: maps, a comparison or a ranking as one JSON object.
+
+The object is described in docs/viewer.md. Whoever makes one with `payload_of`, `comparison_payload`
+or `ranking_payload` can show it in every shell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import mixlens
+from mixlens.aggregation.target_row import rolled_out_absolute
+from mixlens.errors import InvalidInput
+from mixlens.measures import measures
+from mixlens.provenance import plain
+from mixlens.tokens import TokenRow
+from mixlens.viewer import packing
+from mixlens.viewer.text import text_of, well_formed
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+
+FORMAT = {"format": "mixlens", "version": 1}
+
+_MASKS = ("[MASK]", "<mask>")
+_ROLLOUT_WORK = 2e11  # multiplications that a page may take: some seconds
+
+
+def payload_of(
+    maps: MixingMaps | Sequence[MixingMaps],
+    *,
+    target: int | None = None,
+    title: str | None = None,
+    image: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """One or several measures' maps, most often of one text, ready for the viewer.
+
+    `target` is the position that is shown first: by default the mask, else the last token that is
+    not a special one. `image` is {"src": data URI, "rows": …, "columns": …, "first": position of
+    the first patch}; `seconds` is the time that one source takes, for speech.
+    """
+    given = [maps] if not isinstance(maps, Sequence) else list(maps)
+    if not given:
+        raise InvalidInput("a page needs maps to show, and the list is empty")
+    rows: list[TokenRow] = []
+    entries = _entries(given, rows)
+    texts = [text_of(row) for row in rows]
+    if seconds is not None:
+        texts[entries[0]["sources"]]["seconds"] = seconds
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": title or _title(given[0]),
+        "texts": texts,
+        "maps": entries,
+        "image": None if image is None else dict(image),
+        "start": {"target": _first_target(given[0]) if target is None else target},
+    }
+
+
+def comparison_payload(
+    rows: Mapping[str, np.ndarray],
+    sources: TokenRow,
+    target: int,
+    target_token: str,
+    *,
+    aggregate: str,
+    by_layer: Mapping[str, np.ndarray] | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """One row of every measure, and what each layer says if that is known ([layer, source])."""
+    is_source = target < len(sources) and sources.labels[target] == target_token
+    targets = sources if is_source else TokenRow((target_token,))
+    texts = [text_of(sources)] + ([] if is_source else [text_of(targets)])
+    entries = []
+    for name, values in rows.items():
+        layers = None if by_layer is None else by_layer.get(name)
+        entries.append(
+            {
+                **_about(name, {"measure": name, "steps": []}),
+                "targets": 0 if is_source else 1,
+                "sources": 0,
+                "target_positions": [target if is_source else 0],
+                "layers": [] if layers is None else list(range(len(layers))),
+                "signed": bool((values < 0).any()),
+                "scores": None if layers is None else packing.whole(layers[:, None]),
+                "joined": {"how": aggregate, "scores": packing.whole(values[None, None])},
+            }
+        )
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": f"What is inside {target_token}",
+        "texts": texts,
+        "maps": entries,
+        "left_out": dict(left_out or {}),
+        "start": {"target": target if is_source else 0, "view": "compare"},
+    }
+
+
+def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
+    """A ranking of measures, as `Ranking.to_dict` gives it."""
+    return {
+        **FORMAT,
+        "mixlens": mixlens.__version__,
+        "title": "Which measure to trust",
+        "texts": [],
+        "maps": [],
+        "ranking": dict(ranking),
+        "start": {"view": "ranking"},
+    }
+
+
+# ------------------------------------------------------------------------------------- the entries
+
+
+def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str, Any]]:
+    """Maps of heads join the maps of whole layers of the same measure, if those are there too."""
+    merged: dict[str, list[MixingMaps | None]] = {}
+    for maps in given:
+        key = repr({k: v for k, v in maps.provenance.items() if k != "versions"})
+        key += repr((maps.layers, maps.target_positions))
+        pair = merged.setdefault(key, [None, None])
+        pair[int(maps.per_head)] = maps
+    pairs = [(whole, heads) for whole, heads in merged.values()]
+    budget = _Budget(pairs)
+    return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
+
+
+class _Budget:
+    """What fits: everything, the layers without heads, or their largest entries."""
+
+    def __init__(self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]]) -> None:
+        layers, heads, weights = 0, 0, 0
+        for whole, per_head in pairs:
+            shape = _layer_shape(whole, per_head)
+            layers += packing.written_size(shape)
+            weights += shape[0] * (shape[1] + shape[2])
+            heads += packing.written_size(per_head.scores.shape) if per_head is not None else 0
+        self.heads = layers + heads <= packing.ALL_BYTES
+        self.whole = layers <= packing.ALL_BYTES
+        self._each = packing.MOST_BYTES / max(weights, 1)
+
+    def packed(self, scores: np.ndarray) -> dict[str, Any]:
+        if self.whole:
+            return packing.whole(scores)
+        layers, targets, sources = scores.shape
+        return packing.largest(scores, int(self._each * layers * (targets + sources)))
+
+
+def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
+    some = whole if whole is not None else heads
+    assert some is not None
+    layers, targets, sources = some.scores.shape[0], *some.scores.shape[-2:]
+    return layers + 1, targets, sources  # one more for the layers joined
+
+
+def _entry(
+    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: _Budget
+) -> dict[str, Any]:
+    notes = []
+    if layers is None:
+        assert heads is not None
+        layers = heads.heads("mean")
+        notes.append("A layer is the mean of its heads.")
+    if heads is not None and not budget.heads:
+        notes.append(
+            "Single heads are left out: with them the page would be larger than"
+            f" {packing.ALL_BYTES // 1_000_000} MB. Measure fewer layers or targets to see them."
+        )
+    joined, reason = _joined(layers)
+    notes += [reason] if reason else []
+    positions = list(layers.target_positions)
+    every = positions == list(range(len(layers.target_row)))
+    return {
+        **_about(str(layers.provenance.get("measure")), layers.provenance),
+        "targets": _index(layers.target_row, rows),
+        "sources": _index(layers.source_row, rows),
+        "target_positions": None if every else positions,
+        "layers": list(layers.layers),
+        "signed": layers.facts.signed,
+        "scores": budget.packed(layers.scores),
+        "totals": packing.totals(layers.scores),
+        "heads": packing.whole(heads.scores) if heads is not None and budget.heads else None,
+        "joined": None
+        if joined is None
+        else {
+            "how": joined.provenance["steps"][-1],
+            "scores": budget.packed(joined.last().scores),
+        },
+        "notes": notes,
+    }
+
+
+def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    spec = measures().get(name)
+    return {
+        "measure": name,
+        "summary": spec.summary if spec is not None else "",
+        "citation": spec.citation if spec is not None else provenance.get("citation", ""),
+        "provenance": plain(provenance),
+    }
+
+
+def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
+    """The rollout up to the last layer, or why there is none."""
+    if len(maps.layers) * len(maps.source_row) ** 3 > _ROLLOUT_WORK:
+        return None, "The text is too long for a rollout inside the page."
+    try:
+        return rolled_out_absolute(maps), ""
+    except InvalidInput:
+        return None, ""  # rows of some targets, two sides, or layers that are joined already
+
+
+def _index(row: TokenRow, rows: list[TokenRow]) -> int:
+    if row not in rows:
+        rows.append(row)
+    return rows.index(row)
+
+
+def _title(maps: MixingMaps) -> str:
+    shown = maps.target_row.text or " ".join(maps.tokens)
+    shown = well_formed(" ".join(shown.split()))
+    return shown if len(shown) <= 80 else shown[:79] + "…"
+
+
+def _first_target(maps: MixingMaps) -> int:
+    held, row = maps.target_positions, maps.target_row
+    masks = [at for at in held if row.labels[at] in _MASKS]
+    special = row.special or (False,) * len(row)
+    words = [at for at in held if not special[at]]
+    return (masks or words[-1:] or list(held[-1:]) or [0])[0]
