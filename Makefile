@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test check format bench bench-memory docs clean
+.PHONY: demo test check format bench bench-memory zoo docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -27,6 +27,10 @@ bench: $(VENV)/.ready
 
 bench-memory: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.memory
+
+zoo: $(VENV)/.ready
+	$(BIN)/python -m tests.zoo.run
+	$(BIN)/python -m tests.zoo.run --table
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

@@ -1,0 +1,234 @@
+"""What is asked of each model of the zoo: `verify`, every measure, and independent checks.
+
+A check that cannot be made on a model (it returns no attentions, no module holds its values as they
+are) is left out and not counted. A check that fails is a violation.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import mixlens
+from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
+from mixlens.recording.recording import Recording
+from tests.zoo import native
+from tests.zoo.models import Entry
+from tests.zoo.untouched import changes, state_of
+
+Result = dict[str, Any]
+SOURCES = 5  # values are zeroed at so many places of a row
+LONG = 40  # tokens of the lengthened input
+
+
+def verified(entry: Entry) -> Result:
+    """The verdict of `Lens.verify`."""
+    report = mixlens.Lens(entry.build()).verify(entry.given())
+    left_out = {} if not hasattr(report, "left_out") else dict(report.left_out)
+    return {
+        "verdict": "part" if left_out else "verified",
+        "left_out": left_out,
+        "sites": list(report.sites),
+        "refused_measures": {name: why for name, why in report.measures.items() if why},
+        "styles": sorted({style for stack in report.stacks for style in stack.styles}),
+        "backend": report.backend,
+    }
+
+
+def examined(entry: Entry) -> Result:
+    """`verify`, then the measures and every independent check."""
+    model, given = entry.build(), entry.given()
+    before, again = state_of(model, given), state_of(model, given)
+    drawn = set(changes(before, again))
+    result = verified(entry)
+    examination = Examination(model, given)
+    examination.run()
+    after = state_of(model, given)
+    moved = [name for name in changes(before, after) if name not in drawn]
+    examination.note("model untouched", moved)
+    return {**result, "checks": examination.done, "violations": examination.violations}
+
+
+class Examination:
+    """The checks of one model on one input."""
+
+    def __init__(self, model: nn.Module, given: Mapping[str, Any]) -> None:
+        self.model, self.given = model, given
+        self.lens = mixlens.Lens(model)
+        self.recording = self.lens.record(given)
+        self.done: dict[str, float] = {}  # check -> the largest difference
+        self.violations: list[str] = []
+
+    def note(self, check: str, wrong: list[str], size: float = 0.0) -> None:
+        self.done[check] = max(size, self.done.get(check, 0.0))
+        if wrong:
+            self.violations.append(f"{check}: {'; '.join(wrong[:3])}"[:300])
+
+    def compare(self, check: str, found: np.ndarray, expected: np.ndarray, bar: float) -> None:
+        """Row by row: a difference above `bar` of the row's largest number is a violation."""
+        size = np.abs(expected).max(-1, keepdims=True, initial=0.0)
+        error = float((np.abs(found - expected) / np.maximum(size, 1e-9)).max(initial=0.0))
+        self.note(check, [] if error <= bar else [f"off by {error:.1e}"], error)
+
+    def run(self) -> None:
+        self.measures()
+        self.attention()
+        self.value_zeroing("value zeroing", self.recording, self.given)
+        self.targets()
+        self.one_row()
+        longer = lengthened(self.model, self.given)
+        if longer is not None:
+            self.padding()
+            recording = attempt(self.lens.record, longer)
+            if recording is not None:
+                self.value_zeroing("value zeroing at 40 tokens", recording, longer)
+
+    def measures(self) -> None:
+        """Every measure at every site: finite, with the declared facts, or refused by us."""
+        for site in self.recording.sites:
+            for name in mixlens.measures():
+                try:
+                    maps = mixlens.measure(name, self.recording, site=site)
+                except MixlensError:
+                    continue
+                first = maps[0] if isinstance(maps, list) else maps
+                wrong = [] if np.isfinite(first.scores).all() else [f"{name}, {site}: not finite"]
+                sums = first.scores.sum(-1)
+                if (
+                    first.facts.rows_sum_to_one
+                    and np.abs(sums[sums != 0] - 1).max(initial=0) > 1e-3
+                ):
+                    wrong.append(f"{name}, {site}: rows do not sum to one")
+                self.note("measures", wrong)
+
+    def attention(self) -> None:
+        own = native.own_attentions(copy.deepcopy(self.model), self.given)
+        for site in self.recording.sites:
+            for layer, part in site_layers(self.recording, site):
+                like = [tensor for tensor in own if tensor.shape == part.weights.shape]
+                if like:
+                    error = min(float((t - part.weights).abs().max()) for t in like)
+                    where = f"{site} layer {layer.index}: off by {error:.1e}"
+                    self.note("attention weights", [] if error <= 1e-4 else [where], error)
+
+    def value_zeroing(self, check: str, recording: Recording, given: Mapping[str, Any]) -> None:
+        for site in recording.sites:
+            maps = attempt(mixlens.measure, "value_zeroing", recording, site=site)
+            if maps is None:
+                continue
+            scores = (maps[0] if isinstance(maps, list) else maps).scores
+            layers = list(site_layers(recording, site))
+            for number in {0, len(layers) - 1}:
+                layer, part = layers[number]
+                self._zeroed(check, f"{site} layer {number}", given, layer, part, scores[number])
+
+    def _zeroed(
+        self, check: str, where: str, given: Any, layer: Any, part: Any, scores: np.ndarray
+    ) -> None:
+        module = layer.submodule("")
+        channels = native.value_channels(self.model, given, part.values[0], module)
+        if channels is None or channels.call:
+            return
+        targets, sources = scores.shape
+        places = sorted({int(p) for p in np.linspace(0, sources - 1, SOURCES)})
+        whole = native.output_without(self.model, given, channels, None, module)
+        edited = [
+            native.output_without(self.model, given, channels, place, module) for place in places
+        ]
+        rows = whole.reshape(-1, targets, whole.shape[-1])[0]
+        expected = torch.stack(
+            [native.cosine_distance(e.reshape(-1, *rows.shape)[0], rows) for e in edited], -1
+        ).numpy()
+        found = scores[:, places]
+        size = np.maximum(np.abs(expected).max(), 1e-9)
+        error = float(np.abs(found - expected).max() / size)
+        self.note(check, [] if error <= 2e-3 else [f"{where}: off by {error:.1e}"], error)
+
+    def targets(self) -> None:
+        """Scores of two targets are rows of the full map."""
+        site = self.recording.sites[0]
+        for name in ("value_zeroing", "alti"):
+            full = attempt(mixlens.measure, name, self.recording, site=site)
+            if full is None:
+                continue
+            first = full[0] if isinstance(full, list) else full
+            chosen = sorted({0, first.scores.shape[-2] - 1})
+            some = mixlens.measure(name, self.recording, site=site, targets=chosen)
+            part = some[0] if isinstance(some, list) else some
+            self.compare("targets", part.scores, first.scores[..., chosen, :], 1e-3)
+
+    def one_row(self) -> None:
+        """Row 0 alone has the scores that it has among others."""
+        if self.recording.batch < 2:
+            return
+        alone = {
+            name: value[:1]
+            if isinstance(value, Tensor) and value.dim() and len(value) == self.recording.batch
+            else value
+            for name, value in self.given.items()
+        }
+        try:
+            with torch.no_grad():
+                self.model(**alone)
+        except Exception:  # packed inputs cannot be cut by rows
+            return
+        self._same_scores("one row against two", alone, self.given)
+
+    def padding(self) -> None:
+        """Padding on the right changes no score."""
+        ids = self.given["input_ids"]
+        padded = dict(self.given)
+        padded["input_ids"] = torch.nn.functional.pad(ids, (0, 3), value=1)
+        mask = self.given.get("attention_mask", torch.ones_like(ids))
+        padded["attention_mask"] = torch.nn.functional.pad(mask, (0, 3))
+        self._same_scores("padding", padded, self.given)
+
+    def _same_scores(self, check: str, one: Any, other: Any) -> None:
+        for name in ("attention_norm_res", "value_zeroing"):
+            a = first_row(attempt(self.lens.measure, name, one))
+            b = first_row(attempt(self.lens.measure, name, other))
+            if a is not None and b is not None and a.scores.shape == b.scores.shape:
+                self.compare(check, a.scores, b.scores, 1e-2 if name == "value_zeroing" else 1e-3)
+
+
+def first_row(maps: Any) -> Any:
+    return maps[0] if isinstance(maps, list) else maps
+
+
+def attempt(measure: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What is measured, or None if we refuse."""
+    try:
+        return measure(*args, **options)
+    except (UnsupportedModel, InvalidInput):
+        return None
+
+
+def site_layers(recording: Recording, site: str) -> Iterator[tuple[Any, Any]]:
+    """The layers of a site, each with that site's parts."""
+    kind = recording.structure.site(site)[2]
+    for layer in recording.layers(site):
+        yield layer, layer.site(kind)
+
+
+def lengthened(model: nn.Module, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A plain text of 40 tokens, or None if the input is not plain text or does not fit."""
+    if set(given) - {"input_ids", "attention_mask", "token_type_ids"} or "input_ids" not in given:
+        return None
+    ids = given["input_ids"]
+    if ids.dim() != 2:
+        return None
+    row = ids.flatten().repeat(LONG)[:LONG]
+    made = {"input_ids": torch.stack([row, row.roll(3)])}
+    if "attention_mask" in given:
+        made["attention_mask"] = torch.ones_like(made["input_ids"])
+    try:
+        with torch.no_grad():
+            model(**made)
+    except Exception:  # too long for it
+        return None
+    return made

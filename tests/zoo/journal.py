@@ -1,0 +1,58 @@
+"""What was found in each model of the zoo: one JSON line each, the latest of a class counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Finding = dict[str, Any]
+"""type, class, verdict (verified, part, refused, exception), reason, and what the checks found."""
+
+
+def findings(path: Path) -> dict[str, Finding]:
+    """Class name -> its latest line."""
+    if not path.exists():
+        return {}
+    lines = (json.loads(line) for line in path.read_text().splitlines())
+    return {line["class"]: line for line in lines}
+
+
+def append(path: Path, finding: Finding) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write(json.dumps(finding) + "\n")
+
+
+def summary(found: Iterable[Finding]) -> str:
+    """Counts, and every violation and exception by name."""
+    found = list(found)
+    verdicts = ("verified", "part", "refused", "exception")
+    counts = {verdict: sum(line["verdict"] == verdict for line in found) for verdict in verdicts}
+    checked = [line for line in found if line.get("checks")]
+    lines = [
+        f"{len(found)} classes: {counts['verified']} verified whole, {counts['part']} in part,"
+        f" {counts['refused']} refused, {counts['exception']} exceptions",
+        f"{sum(len(line['checks']) for line in checked)} independent checks on {len(checked)}"
+        f" classes, {sum(len(line.get('violations', [])) for line in found)} violations",
+    ]
+    for line in found:
+        lines += [f"  {line['class']}: {violation}" for violation in line.get("violations", [])]
+        if line["verdict"] == "exception":
+            lines.append(f"  {line['class']}: {line['reason']}")
+    return "\n".join(lines)
+
+
+def by_reason(found: Iterable[Finding], width: int = 90) -> str:
+    """Refusals with the same wording together, the most frequent first."""
+    import re
+
+    groups: dict[str, list[str]] = {}
+    for line in found:
+        if line["verdict"] in ("refused", "exception"):
+            said = re.sub(r"`[^`]*`", "`…`", line["reason"])
+            said = re.sub(r"\d[\d.,e+-]*", "#", said.replace(line["class"], "…"))
+            groups.setdefault(said[:width], []).append(line["class"])
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+    return "\n".join(f"{len(names):4d}  {said}\n      {' '.join(names)}" for said, names in ordered)

@@ -1,0 +1,155 @@
+"""The same numbers from the model itself: attention weights that it returns, and Value Zeroing by a
+hook on its value projection.
+
+Nothing here uses what mixlens found out about a layer except the values it reports: the channels of
+a module's output that hold them are looked for by their numbers, so a fused projection is no
+exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tests.zoo.untouched import tensors_in
+
+Inputs = Mapping[str, Any]
+
+
+@torch.no_grad()
+def own_attentions(model: nn.Module, given: Inputs) -> list[Tensor]:
+    """Every [batch, head, target, source] that the model returns with `output_attentions`.
+
+    None if eager attention is not what the model computes by itself (Falcon with ALiBi).
+    """
+    native = dict(tensors_in(model(**given)))
+    try:
+        model.set_attn_implementation("eager")  # type: ignore[operator]
+        output = model(**given, output_attentions=True)
+    except (TypeError, ValueError, RuntimeError, AttributeError):  # it has no such option
+        return []
+    for name, tensor in tensors_in(output):
+        if name in native and tensor.is_floating_point():
+            if not torch.allclose(tensor, native[name], rtol=1e-3, atol=1e-3):
+                return []
+    return [
+        tensor
+        for name, tensor in tensors_in(output)
+        if "attentions" in name and tensor.dim() == 4 and tensor.is_floating_point()
+    ]
+
+
+@dataclass(frozen=True)
+class ValueChannels:
+    """Where a module's output holds the values of one site, for row 0."""
+
+    module: nn.Module
+    call: int  # a module may run several times
+    columns: Tensor
+    rows: Tensor  # for each source, the row of the flattened output
+
+
+@contextlib.contextmanager
+def hooked(
+    modules: Iterator[tuple[str, nn.Module]], hook: Callable[[str, nn.Module, Any], Any]
+) -> Iterator[None]:
+    handles = [
+        module.register_forward_hook(lambda m, i, o, path=path: hook(path, m, o))
+        for path, module in modules
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@torch.no_grad()
+def value_channels(
+    model: nn.Module, given: Inputs, values: Tensor, inside: nn.Module
+) -> ValueChannels | None:
+    """The module inside a layer whose output holds `values` [head, source, d_head] of row 0."""
+    wanted = values.transpose(0, 1).flatten(1)  # [source, channel]
+    wanted = wanted[:, _first_of_each(wanted)]
+    found: list[ValueChannels] = []
+    runs: dict[nn.Module, int] = {}
+
+    def look(path: str, module: nn.Module, output: Any) -> None:
+        call = runs[module] = runs.get(module, -1) + 1
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            return
+        flat = output.reshape(-1, output.shape[-1]).to(wanted)
+        if found or flat.numel() > 2_000_000 or len(flat) < len(wanted):
+            return
+        place = _placed(wanted, flat)
+        if place is not None:
+            found.append(ValueChannels(module, call, *place))
+
+    leaves = (
+        (path, part)
+        for path, part in inside.named_modules()
+        if not list(part.children()) and list(part.parameters())
+    )
+    with hooked(leaves, look):
+        model(**given)
+    return found[0] if found else None
+
+
+def _first_of_each(wanted: Tensor) -> Tensor:
+    """Channels without repetitions: grouped heads are repeated."""
+    kept: list[int] = []
+    for channel in range(wanted.shape[1]):
+        if not any(torch.equal(wanted[:, channel], wanted[:, k]) for k in kept):
+            kept.append(channel)
+    return torch.tensor(kept)
+
+
+def _placed(wanted: Tensor, flat: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Columns and rows of `flat` that hold `wanted`, or None."""
+    scale = wanted.abs().max().clamp_min(1e-9)
+    near = (flat[None, :, :] - wanted[0][:, None, None]).abs() <= 1e-5 * scale
+    for row in near.any(2).all(0).nonzero()[:, 0].tolist():  # where the first source may be
+        columns = near[:, row].float().argmax(1)
+        distance = torch.cdist(wanted, flat[:, columns])
+        rows = distance.argmin(1)
+        if bool((distance.min(1).values <= 1e-4 * scale * len(columns) ** 0.5).all()):
+            return columns, rows
+    return None
+
+
+@torch.no_grad()
+def output_without(
+    model: nn.Module, given: Inputs, channels: ValueChannels, source: int | None, layer: nn.Module
+) -> Tensor:
+    """Row 0 of what a layer returns, in float64, with one source's value set to zero."""
+    seen: list[Tensor] = []
+    runs = -1
+
+    def zero(path: str, module: nn.Module, output: Tensor) -> Tensor | None:
+        nonlocal runs
+        runs += 1
+        if source is None or runs != channels.call:
+            return None
+        edited = output.clone().reshape(-1, output.shape[-1])
+        edited[channels.rows[source], channels.columns] = 0
+        return edited.reshape(output.shape)
+
+    def keep(path: str, module: nn.Module, output: Any) -> None:
+        while isinstance(output, (tuple, list)):
+            output = output[0]
+        seen.append(output)
+
+    with hooked(iter([("", channels.module)]), zero), hooked(iter([("", layer)]), keep):
+        model(**given)
+    return seen[min(channels.call, len(seen) - 1)].double()
+
+
+def cosine_distance(a: Tensor, b: Tensor) -> Tensor:
+    """1 - cosine, without the cancellation."""
+    a, b = a / a.norm(dim=-1, keepdim=True), b / b.norm(dim=-1, keepdim=True)
+    return (a - b).square().sum(-1) / 2
