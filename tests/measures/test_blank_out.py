@@ -96,7 +96,7 @@ def test_padding_batching_and_chunks_change_nothing(monkeypatch):
         position=2,
         word=7,
     )
-    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 1)
+    monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 1)
     for row, length in enumerate(lengths):
         recorded = Lens(build("masked")).record(inputs("masked", length, seed=row))
         alone = models.scores("blank_out", recorded, replacement=1, position=2, word=7)

@@ -149,7 +149,7 @@ def test_rows_sum_to_one_and_the_future_is_zero():
 def test_chosen_targets_and_layers_are_rows_of_the_whole(monkeypatch):
     recorded = models.recording("bert", 7)
     whole = models.scores("hidden_token_attribution", recorded).values
-    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 100_000)
+    monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 100_000)
     part = models.scores("hidden_token_attribution", recorded, layers=[1], targets=[3, -1]).values
     torch.testing.assert_close(part, whole[1:, :, [3, 6]], atol=1e-12, rtol=0)
 

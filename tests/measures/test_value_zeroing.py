@@ -286,7 +286,7 @@ def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
 def test_small_chunks_give_the_same(name, monkeypatch):
     recorded = models.recording(name, 8)
     whole = models.scores("value_zeroing", recorded, per_head=True).values
-    monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 5000)
+    monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 5000)
     torch.testing.assert_close(
         models.scores("value_zeroing", recorded, per_head=True).values, whole, atol=1e-12, rtol=0
     )

@@ -66,7 +66,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(name, site, path, monkeyp
     if path == "basis":
         monkeypatch.setattr(folding, "perceptron", lambda layer: None)
     if path == "banded":  # room for the matrices of one layer only
-        monkeypatch.setattr("mixlens.replay.zeroing.CHUNK_BYTES", 200_000)
+        monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 200_000)
         plan = jacobian._Plan.__init__
 
         def cramped(self, steps, pushes, tangents, size, memory):
@@ -234,8 +234,8 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
         )
 
     monkeypatch.setattr(torch.nn.Linear, "forward", coarse)
-    for module in ("site", "tail"):
-        monkeypatch.setattr(f"mixlens.recording.{module}.rounding", lambda like, dtype=None: 2e-2)
+    for module in ("recording.site", "replay.tail"):
+        monkeypatch.setattr(f"mixlens.{module}.rounding", lambda like, dtype=None: 2e-2)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

@@ -36,10 +36,10 @@ from mixlens.evaluations.contracts import Result, Spec
 from mixlens.evaluations.sources import counted, explained_options, measured_row
 from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained
+from mixlens.kernels.chunks import pieces
 from mixlens.measures.attribution import copies_at_once
 from mixlens.measures.blank_out import replacement_id
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
-from mixlens.replay.zeroing import pieces
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case

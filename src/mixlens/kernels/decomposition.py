@@ -9,22 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from mixlens.recording.site import Parts, Site
-
-
-@runtime_checkable
-class Targets(Protocol):
-    """Which targets are asked for."""
-
-    def take(self, tensor: Tensor, dim: int) -> Tensor: ...
-
-    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -43,21 +31,6 @@ class Decomposition:
     )  # biases and shifts: they belong to nobody
     total: Float[Tensor, "batch target d_model"]
     positions: Int[Tensor, "batch target"]  # where each target stands among the sources
-
-    @classmethod
-    def of(cls, site: Site, parts: Parts, targets: Targets) -> Decomposition:
-        batch, _, count, _ = site.weights.shape
-        take = targets.take
-        return cls(
-            take(site.weights, 2),
-            parts.vectors,
-            take(parts.scale, 1),
-            take(parts.own, 1),
-            site.structure.kind == "self",
-            None if parts.constant is None else take(parts.constant, 1),
-            take(parts.total, 1),
-            targets.target_positions(batch, count, site.weights.device),
-        )
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch target d_model"]:

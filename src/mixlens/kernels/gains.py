@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels import fused_gains
-from mixlens.kernels.chunks import pieces
+from mixlens.kernels.chunks import slices
 from mixlens.kernels.decomposition import Decomposition
 
 # a block has at least so many, where it can: products of a few sources with many targets take
@@ -52,8 +52,8 @@ def manhattan_gains(
     space = y.new_empty(
         min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size()
     )  # asked for once
-    for rows in pieces(targets, _SOURCES * row_bytes, limit):
-        for part in pieces(
+    for rows in slices(targets, _SOURCES * row_bytes, limit):
+        for part in slices(
             min(sources, rows.stop) if causal else sources,
             row_bytes * (rows.stop - rows.start),
             limit,

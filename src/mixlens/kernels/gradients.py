@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.replay.zeroing import pieces
+from mixlens.kernels.chunks import pieces
 
 Hidden = Float[Tensor, "copies token d_model"]
 Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]

@@ -12,10 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import pieces, wide
+from mixlens.kernels.chunks import HALF_CACHED, slices, wide
 from mixlens.kernels.decomposition import Decomposition
-
-_CACHED = 4 * 2**20  # on a CPU larger pieces leave the cache
 
 
 def summed_norms(
@@ -30,9 +28,9 @@ def summed_norms(
     them.
     """
     batch, heads, targets, sources = weights.shape
-    limit = min(limit, _CACHED) if weights.device.type == "cpu" else limit
+    limit = min(limit, HALF_CACHED) if weights.device.type == "cpu" else limit
     parts = list(
-        pieces(sources, 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads), limit)
+        slices(sources, 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads), limit)
     )
     norms = weights.new_empty(batch, targets, sources)
     dtype, most = (

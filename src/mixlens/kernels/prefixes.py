@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import pieces, wide
+from mixlens.kernels.chunks import slices, wide
 from mixlens.kernels.projector import tolerance
 from mixlens.kernels.visibility import Visibility
 
@@ -49,7 +49,7 @@ def visible_projection(
     result = torch.empty_like(weights)
     batch, heads, _, sources = weights.shape
     bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
-    for part in pieces(weights.shape[2], bytes_each, limit):
+    for part in slices(weights.shape[2], bytes_each, limit):
         at, rows = positions[:, part], wide(weights[:, :, part])
         seen = visibility.of(at, sources)
         rows = rows * seen[:, None]
@@ -104,7 +104,7 @@ def _visible_grams(
     agreed = rotated * (seen.all(1) & ~differing)[:, None, :, None]
     grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[1], -1, -1).flatten(-2)
     columns = differing.nonzero()[:, 0]
-    for part in pieces(len(columns), 8 * batch * heads * k * k, limit):
+    for part in slices(len(columns), 8 * batch * heads * k * k, limit):
         some = rotated[:, :, columns[part]]
         outer = torch.einsum("bhsk,bhsl->bhskl", some, some).flatten(-2)
         grams = grams + seen[:, None, :, columns[part]].to(some.dtype) @ outer

@@ -24,7 +24,6 @@ import torch
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
-from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _contributions(
     y, shift = request.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
     if released and site.output_norm is not None:
         site = replace(site, output_norm=replace(site.output_norm, epsilon=0.0))
-    parts = Decomposition.of(site, site.parts(), request)
+    parts = site.decomposition(request)
     causal = site.structure.causal and request.targets is None
     gains = manhattan_gains(
         parts, y, cached_bytes(budget, y.device), causal=causal, shift=shift

@@ -16,7 +16,6 @@ import torch
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
 
 if TYPE_CHECKING:
@@ -44,6 +43,6 @@ def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
     found = []
     for _, site in request.sites(recording):
-        parts = Decomposition.of(site, site.parts(normed=False), request)
+        parts = site.decomposition(request, normed=False)
         found.append(part_norms(parts, limit))
     return Scores(torch.stack(found))

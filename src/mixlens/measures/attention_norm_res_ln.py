@@ -45,7 +45,7 @@ def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
     found, ratios = [], []
     for _, site in request.sites(recording):
-        parts = Decomposition.of(site, site.parts(), request)
+        parts = site.decomposition(request)
         found.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
     return Scores(

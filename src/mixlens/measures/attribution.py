@@ -14,9 +14,9 @@ from torch import Tensor
 from mixlens.contracts import Facts, Request, Scores
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.explained import Explained, special_id
+from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
-from mixlens.replay.zeroing import rows_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

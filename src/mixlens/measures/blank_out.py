@@ -18,9 +18,9 @@ from torch import Tensor
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained, explained, special_id
+from mixlens.kernels.chunks import pieces
 from mixlens.measures.attribution import copies_at_once, require_no_targets
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
-from mixlens.replay.zeroing import pieces
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -20,7 +20,6 @@ import torch
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
-from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
 from mixlens.recording.norms import norm_of
 from mixlens.recording.structure import Witness
@@ -79,7 +78,7 @@ def scores(recording: Recording, request: Request) -> Scores:
         assert norm is not None
         entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
         factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
-        parts = Decomposition.of(site, site.parts(through=norm), request)
+        parts = site.decomposition(request, through=norm)
         parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
         found.append(part_norms(parts, limit))
     return Scores(torch.stack(found))

@@ -24,9 +24,9 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
+from mixlens.kernels.chunks import tangents_at_once
 from mixlens.replay.intervention import LayerFunction, embedding_norm
 from mixlens.replay.jacobian import Seeds, SquaredNorms, Step, squared_norms
-from mixlens.replay.zeroing import rows_at_once
 
 if TYPE_CHECKING:
     from mixlens.recording.norms import LinearisedNorm
@@ -46,8 +46,6 @@ SPEC = Spec(
     facts=Facts(rows_sum_to_one=True, residual_included=True),
     reaches_input=True,
 )
-
-_DEVICE_CHUNK_BYTES = 8 * 2**30
 
 
 @dataclass(frozen=True)
@@ -134,9 +132,7 @@ def _row_norms(
         )
 
     budget = recording.memory_budget
-    size = rows_at_once(_tangent_bytes(layers[0]), budget)
-    if layers[0].input.device.type != "cpu":  # few large products keep a GPU busy
-        size = max(size, min(budget // 4, _DEVICE_CHUNK_BYTES) // _tangent_bytes(layers[0]))
+    size = tangents_at_once(_tangent_bytes(layers[0]), budget, layers[0].input.device)
     found = squared_norms(steps, seeds, tokens, size=size, memory=budget // 2)
     if norm is None:
         return found

@@ -24,9 +24,10 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
+from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed, rows_at_once
+from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Layer, Recording

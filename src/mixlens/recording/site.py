@@ -8,13 +8,14 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.kernels.decomposition import Decomposition
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed
 from mixlens.recording.capture import AttentionCall
 from mixlens.recording.events import float_tensors
@@ -149,6 +150,19 @@ class Parts:
     total: Float[Tensor, "batch target d_model"]
 
 
+@runtime_checkable
+class Targets(Protocol):
+    """Which targets are asked for."""
+
+    def take(self, tensor: Tensor, dim: int) -> Tensor:
+        """The wanted targets of a tensor [batch, ...] along its target axis."""
+        ...
+
+    def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """[batch, target]: the position of every wanted target."""
+        ...
+
+
 @dataclass(frozen=True)
 class Site:
     """One attention site of one layer, for the whole batch, in float32 or better."""
@@ -197,6 +211,23 @@ class Site:
             summed = linear(summed)
         return Parts(
             self.values @ weight, scale, own, total - own - summed * scale[..., None], total
+        )
+
+    def decomposition(
+        self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
+    ) -> Decomposition:
+        """`parts` of the wanted targets, as the kernels take them."""
+        parts, take = self.parts(normed=normed, through=through), targets.take
+        batch, _, count, _ = self.weights.shape
+        return Decomposition(
+            weights=take(self.weights, 2),
+            vectors=parts.vectors,
+            scale=take(parts.scale, 1),
+            own=take(parts.own, 1),
+            own_is_source=self.structure.kind == "self",
+            constant=None if parts.constant is None else take(parts.constant, 1),
+            total=take(parts.total, 1),
+            positions=targets.target_positions(batch, count, self.weights.device),
         )
 
     @functools.cached_property

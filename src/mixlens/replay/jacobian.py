@@ -27,9 +27,9 @@ import torch.autograd.forward_ad as forward_ad
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.kernels.chunks import pieces
 from mixlens.precision import matmul_precision
 from mixlens.replay.folding import Push, fold, folded_bytes, pays
-from mixlens.replay.zeroing import pieces
 
 Tangents = Float[Tensor, "tangent token d"]
 _AGREES = {

@@ -15,12 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.kernels.chunks import product_bytes, slices
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.recording import Layer
 from mixlens.replay.perceptron import Perceptron
-
-_BLOCK_BYTES = {"cpu": 64 * 2**20}
-_DEVICE_BLOCK_BYTES = 2**30
 
 
 class PerceptronSlopes:
@@ -68,10 +66,9 @@ class PerceptronSlopes:
             rows = torch.arange(len(self.sums), device=self.sums.device)
         width, inner = self.mlp.first[0][0].shape
         made = self.sums.new_empty(len(rows), width, width)
-        limit = _BLOCK_BYTES.get(made.device.type, _DEVICE_BLOCK_BYTES)
-        at_once = max(1, limit // (width * inner * made.element_size()))
-        for start in range(0, len(rows), at_once):
-            made[start : start + at_once] = self._block(rows[start : start + at_once])
+        bytes_each = width * inner * made.element_size()
+        for part in slices(len(rows), bytes_each, product_bytes(made.device)):
+            made[part] = self._block(rows[part])
         return made
 
     def _block(self, rows: Int[Tensor, " row"]) -> Float[Tensor, "row d d"]:

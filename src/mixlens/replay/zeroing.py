@@ -16,46 +16,18 @@ small as the change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import wide
+from mixlens.kernels.chunks import pieces, product_bytes, wide
 from mixlens.kernels.distances import Rows
 from mixlens.recording.site import Site, difference, rounding
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail, same_bar
-
-CHUNK_BYTES = 256 * 2**20
-DEVICE_BYTES = 4 * 2**30  # on a GPU few large products: each piece waits for the last
-CACHED_BYTES = (
-    32 * 2**20
-)  # on a CPU rows that stay in the cache from one step to the next take a quarter less time
-
-
-def rows_at_once(row_bytes: int, budget: int, device: torch.device | None = None) -> int:
-    """How many rows fit the budget (at most `CHUNK_BYTES`; on a named device what suits it), each
-    needing `row_bytes`.
-    """
-    largest = (
-        CHUNK_BYTES
-        if device is None
-        else (
-            CACHED_BYTES
-            if device.type == "cpu"
-            else min(DEVICE_BYTES, max(CHUNK_BYTES, budget // 2))
-        )
-    )
-    return max(1, min(budget, largest) // max(1, row_bytes))
-
-
-def pieces(tensor: Tensor, size: int) -> Iterator[Tensor]:
-    """Consecutive parts along the first axis, none longer than `size`."""
-    for start in range(0, len(tensor), size):
-        yield tensor[start : start + size]
 
 
 @dataclass(frozen=True)
@@ -290,7 +262,7 @@ class ByProducts:
         site, first = self.tail.site, self.first[number][sources.heads]
         size = site.values.shape[2] * first.shape[0] * first.shape[2] * first.element_size()
         assert sources.columns is not None  # where nothing is zeroed there is no product
-        if size > CHUNK_BYTES // 4:
+        if size > product_bytes(first.device):
             return torch.einsum("khe,hef->khf", sources.values, first)
         key = (sources.text, sources.heads.start, sources.heads.stop)
         if self._kept_for != key:
