@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from mixlens.aggregation.rollout import row_normalized
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps import MixingMaps
 from mixlens.measures import Facts
+from tests import reference
 
 pytest.importorskip("igraph")
 
@@ -122,7 +122,7 @@ def test_without_igraph_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
         MixingMaps.of(np.eye(2)[None]).flow()
 
 
-def test_against_the_authors_program(shared: Path) -> None:
-    numbers = np.load(shared / "reference" / "bert7.npz")
+def test_against_the_authors_code() -> None:
+    numbers = reference.arrays("four_papers/numbers.npz")
     maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean").flow(layers="all")
     np.testing.assert_allclose(maps.normalized().scores, numbers["abnar.flow_residual"], atol=1e-10)

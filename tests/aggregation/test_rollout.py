@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +9,7 @@ from mixlens.aggregation.rollout import rollout, row_normalized
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
 from mixlens.measures import Facts
+from tests import reference
 
 
 def stochastic(layers: int, tokens: int, seed: int, causal: bool = False) -> np.ndarray:
@@ -153,15 +152,15 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
         ("globenc", "globenc.rollout_unnormalised"),
     ],
 )
-def test_against_the_authors_programs(shared: Path, measure: str, key: str) -> None:
-    numbers = np.load(shared / "reference" / "bert7.npz")
+def test_against_the_authors_code(measure: str, key: str) -> None:
+    numbers = reference.arrays("four_papers/numbers.npz")
     np.testing.assert_allclose(
         MixingMaps.of(numbers[measure], measure=measure).rollout().scores, numbers[key], atol=1e-12
     )
 
 
-def test_attention_against_the_authors_program(shared: Path) -> None:
-    numbers = np.load(shared / "reference" / "bert7.npz")
+def test_attention_against_the_authors_code() -> None:
+    numbers = reference.arrays("four_papers/numbers.npz")
     maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean")
     np.testing.assert_allclose(maps.rollout().scores, numbers["abnar.rollout_residual"], atol=1e-12)
     np.testing.assert_allclose(
