@@ -4,13 +4,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test check format bench bench-memory zoo docs clean
+.PHONY: demo test smoke check format bench bench-memory zoo docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2
+
+# One test of each kind, for the loop while working.
+smoke: $(VENV)/.ready
+	$(BIN)/python -m pytest -m smoke
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

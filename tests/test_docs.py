@@ -217,6 +217,7 @@ def without_blocks(text: str) -> str:
 OF_THE_OUTPUT = ("label", "word", "foil", "position", "of")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", mixlens.measures())
 def test_every_measure_has_a_section_that_is_true(name: str) -> None:
     found = sections(ROOT / "docs" / "measures.md")
@@ -254,6 +255,7 @@ def keywords(name: str) -> set[str]:
     return {parameter.name for parameter in given if parameter.kind is parameter.KEYWORD_ONLY}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", evaluations.names())
 def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
     found, spec = sections(ROOT / "docs" / "evaluations.md"), evaluations.evaluations()[name]
@@ -295,6 +297,7 @@ def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
     )
 
 
+@pytest.mark.smoke
 def test_every_command_and_option_is_on_the_page() -> None:
     import typer
 
@@ -348,6 +351,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("page", LINKED, ids=ids(LINKED))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text())):

@@ -11,7 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import mixlens
+
+pytestmark = pytest.mark.smoke
 
 SOURCE = Path(mixlens.__file__).parent
 

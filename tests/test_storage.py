@@ -19,6 +19,8 @@ from mixlens.maps import Extra, MixingMaps, load
 from mixlens.measures import Facts
 from mixlens.tokens import TokenRow
 
+pytestmark = pytest.mark.smoke
+
 TEXT = "naïve 😀\nhat"
 
 

@@ -144,6 +144,7 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
         maps.rollout().rollout()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("measure", "key"),
     [

@@ -23,6 +23,7 @@ def recorded(tokens: int) -> tuple[mixlens.Lens, models.Inputs, mixlens.Recordin
     return lens, inputs, lens.record(inputs)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("tokens", [5, 14])  # below and above d_head
 @pytest.mark.parametrize("name", sorted(naive.MAPS))
 def test_maps_agree(name: str, tokens: int) -> None:

@@ -21,6 +21,7 @@ SHORT = "The keys [MASK] old."
 run = CliRunner().invoke
 
 
+@pytest.mark.smoke
 def test_map_of_one_target() -> None:
     result = run(app, ["map", TEXT, "--measure", "value_zeroing", "--target", "[MASK]"])
     assert result.exit_code == 0, result.output
@@ -69,6 +70,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
     assert "targets down, sources across" in whole.stdout
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

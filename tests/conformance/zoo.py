@@ -407,6 +407,9 @@ ZOO: dict[str, Animal] = {
     "vision-encoder-decoder": Animal("captions", _captioner, "pre", **_NARROW),
 }
 
+QUICK = ("bert", "llama", "bart", "vit")  # of every shape one: what `make smoke` takes
+FAMILIES = [pytest.param(name, marks=pytest.mark.smoke if name in QUICK else ()) for name in ZOO]
+
 REFUSED: dict[str, Animal] = {
     "swin": Animal(
         "image",

@@ -30,6 +30,7 @@ def test_the_generator_writes_this_file() -> None:
     assert rows != agreement_sentences.rows(seed=1)
 
 
+@pytest.mark.smoke
 def test_it_is_balanced(examples: list[Agreement]) -> None:
     found = corpus.bundled()
     assert (found.kind, len(found), found.errors) == ("agreement", 200, ())

@@ -55,6 +55,7 @@ def test_misuse_is_named() -> None:
         cue_alignment.observe(cases()[0], "attention", cue_tokens="last")
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("model", ["masked", "causal"])
 def test_a_bundled_models_number_is_that_of_its_rows(model: str) -> None:
     result = cue_alignment.evaluate(cases(model), "attention_norm")

@@ -68,6 +68,7 @@ def test_the_null_space_case_has_more_tokens_than_d_head() -> None:
 
 
 # What is known of each measure without running it.
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("measure", "case", "right"),
     [

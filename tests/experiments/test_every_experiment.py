@@ -103,6 +103,7 @@ def test_every_row_of_the_papers_is_there() -> None:
             assert resolved(f"{paper}/{part}") in names()
 
 
+@pytest.mark.smoke
 def test_specs_say_what_a_list_needs() -> None:
     for name, spec in experiments().items():
         assert all((spec.title, spec.finding, spec.data, spec.cost)), name

@@ -11,6 +11,7 @@ from docs.results_pages import DATA, MODELS, pages
 from mixlens.experiments import names
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in pages()])
 def test_pages_are_current(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == pages()[path], "run: python -m docs.results_pages"

@@ -43,6 +43,7 @@ def _without_mixing() -> mixlens.Lens:
     return mixlens.Lens(model, lens.tokenizer)
 
 
+@pytest.mark.smoke
 def test_raw_is_effective_attention_while_texts_are_short() -> None:
     found = module("brunner2020/fig1a").run(Setting(lens_for("any"), _texts(4)))
     assert (found.tables["by_text"].tokens <= found.tables["by_text"].d_head).all()

@@ -139,6 +139,7 @@ def test_patience_keeps_the_best_epoch(lens: Lens) -> None:
     assert found["scores"]["after"]["loss"] == pytest.approx(min(losses), rel=1e-5)
 
 
+@pytest.mark.smoke
 def test_the_rate_rises_and_falls_in_straight_lines() -> None:
     shares = [_share(step, 40, 0.1) for step in range(40)]
     assert max(shares) == shares[4] == 1

@@ -17,6 +17,7 @@ from mixlens.identifiability.attention import (
 from tests.measures import models, oracles
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("length", [3, 5, 14])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_the_report_agrees_with_the_loops(name, site, length):

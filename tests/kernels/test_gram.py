@@ -12,6 +12,7 @@ from mixlens.kernels.gram import part_norms, summed_norms
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 
+@pytest.mark.smoke
 @settings(max_examples=40, deadline=None)
 @given(
     batch=st.integers(1, 3),

@@ -14,6 +14,8 @@ from mixlens.recording.recording import Recording
 from tests import reference
 from tests.measures import models
 
+pytestmark = pytest.mark.smoke
+
 Recorded = tuple[Recording, dict[str, np.ndarray]]
 
 

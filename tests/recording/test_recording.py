@@ -33,6 +33,7 @@ def _same(a: Tensor, b: Tensor, bar: float = 1e-5) -> bool:
     return float((a - b).abs().max() / b.abs().max()) <= bar
 
 
+@pytest.mark.smoke
 def test_after_the_first_use_a_recording_is_one_forward_pass() -> None:
     model = built("bert")
     lens = Lens(model)

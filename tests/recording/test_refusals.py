@@ -65,6 +65,7 @@ def test_longer_than_the_positions() -> None:
         Lens(roberta).record({"input_ids": torch.full((1, 63), 7)})
 
 
+@pytest.mark.smoke
 def test_wrong_keys_and_ids() -> None:
     lens = Lens(built("bert"))
     with pytest.raises(mixlens.WrongKeys, match=r"takes no 'input_idz'.*input_ids"):

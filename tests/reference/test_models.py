@@ -14,6 +14,8 @@ from mixlens import Lens
 from tests import reference
 from tests.measures import models
 
+pytestmark = pytest.mark.smoke
+
 
 def close(found: Any, expected: np.ndarray) -> None:
     np.testing.assert_allclose(np.asarray(found), expected, atol=1e-10, rtol=0)

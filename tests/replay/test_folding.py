@@ -36,6 +36,7 @@ def _way(push):
     return push.parts.__qualname__.split(".")[0]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name, site):
     step = _step(name, site)

@@ -7,6 +7,8 @@ from training.grammar import Grammar
 from training.lexicon import load_lexicon
 from training.morphology import conjugate, plural
 
+pytestmark = pytest.mark.smoke
+
 
 def test_the_same_seed_gives_the_same_sentences() -> None:
     one, two, other = Grammar(3), Grammar(3), Grammar(4)

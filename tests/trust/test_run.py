@@ -39,6 +39,7 @@ def results(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.smoke
 def test_values_are_those_of_the_evaluation(lens: Lens, examples: list[Agreement]) -> None:
     ranking = benchmark(lens, examples, MEASURES, ["cue_alignment"])
     assert set(ranking.order) == {*MEASURES, "random"}
