@@ -1,0 +1,129 @@
+"""The attention weights of a few targets, from the query and key that a model's own attention is given.
+
+The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
+they are formed again from the equation, A_i = softmax(scale q_i K^T + bias + mask), with soft-caps
+and sinks if the call names them. Nothing of size n x n is made. Whether these rows are right is not
+assumed: multiplied with the values they must give what the native function returned for these
+targets. A model whose attention is more than this equation fails there, and is recorded whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+_SOURCES = 16_384  # keys and values are widened so many at a time
+
+
+@dataclass(frozen=True)
+class RowCall:
+    """What one attention call gave for the wanted targets."""
+
+    weights: Float[Tensor, "batch head target source"]  # in float32 or better
+    values: Float[Tensor, "batch kv_head source d_head"]  # as the model has them
+    output: Float[Tensor, "batch target head d_head"]  # of the native function
+    product: Float[Tensor, "batch target head d_head"]  # the same from `weights`
+
+
+def taken(
+    tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int
+) -> Tensor:
+    """The wanted targets of a tensor [batch or 1, ...] along one axis."""
+    dim = dim % tensor.dim()
+    if tensor.shape[dim] == 1:  # the same for every target
+        return tensor
+    batch, count = targets.shape
+    tensor = tensor.expand(batch, *tensor.shape[1:])
+    shape, sizes = [1] * tensor.dim(), list(tensor.shape)
+    shape[0], shape[dim], sizes[dim] = batch, count, count
+    return tensor.gather(dim, targets.reshape(shape).expand(sizes))
+
+
+def row_call(
+    module: nn.Module,
+    query: Float[Tensor, "batch head all_targets d_head"],
+    key: Float[Tensor, "batch kv_head source d_head"],
+    value: Float[Tensor, "batch kv_head source d_value"],
+    mask: Any,
+    output: Float[Tensor, "batch all_targets head d_value"],
+    targets: Int[Tensor, "batch target"],
+    options: Mapping[str, Any],
+) -> RowCall:
+    """The rows of one attention call that has just been run."""
+    rows = taken(query, targets, 2)
+    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+    scale = options.get("scaling")
+    rows = rows.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = _grouped(rows, key, wide)
+    cap = options.get("softcap")
+    if cap is not None:
+        scores = torch.tanh(scores / cap) * cap
+    if isinstance(options.get("position_bias"), Tensor):
+        scores = scores + taken(options["position_bias"], targets, -2)
+    hidden = _hidden(module, mask, targets, scores, query.shape[2], options)
+    if isinstance(hidden, Tensor):
+        scores = scores + hidden
+    weights = _softmax(scores, options.get("s_aux"))
+    return RowCall(weights, value, taken(output, targets, 1), _product(weights, value))
+
+
+def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
+    """q K^T for every query head, grouped keys not repeated."""
+    batch, heads, count, width = rows.shape
+    grouped = rows.reshape(batch, key.shape[1], -1, width)
+    parts = [grouped @ part.to(wide).mT for part in key.split(_SOURCES, 2)]
+    return torch.cat(parts, -1).reshape(batch, heads, count, -1)
+
+
+def _product(weights: Tensor, value: Tensor) -> Tensor:
+    batch, heads, count, sources = weights.shape
+    grouped = weights.reshape(batch, value.shape[1], -1, sources)
+    total = 0
+    for start in range(0, sources, _SOURCES):
+        part = slice(start, start + _SOURCES)
+        total = total + grouped[..., part] @ value[:, :, part].to(weights)
+    return total.reshape(batch, heads, count, -1).transpose(1, 2)
+
+
+def _hidden(
+    module: nn.Module,
+    mask: Any,
+    targets: Tensor,
+    scores: Tensor,
+    all_targets: int,
+    options: Mapping[str, Any],
+) -> Tensor | None:
+    """What is added to the scores of sources that a target may not see."""
+    sources = scores.shape[-1]
+    lowest = torch.finfo(scores.dtype).min
+    if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
+        seen = mask.bool()[:, None, None, :]
+    elif isinstance(mask, Tensor):
+        rows = taken(mask, targets, -2)[..., :sources]
+        if rows.dtype != torch.bool:
+            return rows.to(scores)
+        seen = rows
+    else:
+        seen = None
+    causal = options.get("is_causal")
+    causal = getattr(module, "is_causal", True) if causal is None else causal
+    if causal and all_targets > 1 and (mask is None or mask.dim() == 2):
+        places = torch.arange(sources, device=scores.device)
+        before = (places <= targets[..., None])[:, None]
+        window = options.get("sliding_window")
+        if window is not None and isinstance(mask, Tensor | None):
+            before = before & (places > targets[..., None] - window)[:, None]
+        seen = before if seen is None else seen & before
+    return None if seen is None else torch.zeros_like(scores[:, :1]).masked_fill(~seen, lowest)
+
+
+def _softmax(scores: Tensor, sinks: Any) -> Tensor:
+    if not isinstance(sinks, Tensor):
+        return torch.softmax(scores, -1)
+    column = sinks.to(scores).reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+    return torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]
