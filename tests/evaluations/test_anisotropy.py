@@ -29,7 +29,7 @@ def _parts(site: object, target: int, causal: bool) -> list[np.ndarray]:
         if causal and source > target:
             continue
         vector = sum(
-            site.weights[0, h, target, source] * parts.vectors[0, h, source]
+            site.weights[0, h, target, source] * parts.vectors.of()[0, h, source]
             for h in range(site.weights.shape[1])
         )
         vector = vector * parts.scale[0, target] + (parts.own[0, target] if source == target else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.written import Vectors
 
 
 def random_decomposition(
@@ -28,13 +30,15 @@ def random_decomposition(
 
     weights = torch.softmax(normal(batch, heads, count, count), -1)
     weights = weights.tril() if causal else weights
-    vectors, scale, own, constant = (
-        normal(batch, heads, count, d_model),
+    values, matrix, scale, own, constant = (
+        normal(batch, heads, count, 4),
+        normal(heads, 4, d_model),
         normal(batch, count),
         normal(batch, count, d_model),
         normal(batch, count, d_model),
     )
-    total = torch.einsum("bhts,bhsd,bt->btd", weights, vectors, scale) + own + constant
+    vectors = Vectors(values, matrix)
+    total = torch.einsum("bhts,bhsd,bt->btd", weights, vectors.of(), scale) + own + constant
     return Decomposition(
         weights,
         vectors,
@@ -45,6 +49,17 @@ def random_decomposition(
         total,
         torch.arange(count).expand(batch, count),
     )
+
+
+def in_float32(parts: Decomposition) -> Decomposition:
+    """The same parts, rounded."""
+    vectors = Vectors(parts.vectors.values.float(), parts.vectors.matrix.float())
+    rounded = {
+        item.name: getattr(parts, item.name).float()
+        for item in fields(parts)
+        if item.name not in ("own_is_source", "positions", "vectors")
+    }
+    return replace(parts, vectors=vectors, **rounded)
 
 
 class LargestTensor(TorchDispatchMode):

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
-from tests.kernels.decompositions import LargestTensor, random_decomposition
+from tests.kernels.decompositions import LargestTensor, in_float32, random_decomposition
 from tests.kernels.test_gram import materialised
 
 
@@ -52,14 +50,7 @@ def test_float32_is_near_float64():
     row's largest.
     """
     exact = random_decomposition(48, seed=1, d_model=512, heads=8, batch=1)
-    single = replace(
-        exact,
-        **{
-            item.name: getattr(exact, item.name).float()
-            for item in fields(exact)
-            if item.name not in ("own_is_source", "positions")
-        },
-    )
+    single = in_float32(exact)
     expected = manhattan_gains(exact, exact.total, 2**20).clamp_min(0)
     made = manhattan_gains(single, single.total, 2**20).clamp_min(0).double()
     assert ((made - expected).abs() / expected.amax(-1, keepdim=True)).max() < 1e-5

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms, summed_norms
+from mixlens.kernels.written import Vectors
 from tests.kernels.decompositions import LargestTensor, random_decomposition
 
 
@@ -26,8 +27,9 @@ from tests.kernels.decompositions import LargestTensor, random_decomposition
 def test_is_the_norm_of_the_materialised_sum(batch, heads, targets, sources, d_model, limit, seed):
     torch.manual_seed(seed)
     weights = torch.rand(batch, heads, targets, sources, dtype=torch.float64)
-    vectors = torch.randn(batch, heads, sources, d_model, dtype=torch.float64)
-    expected = torch.einsum("bhts,bhsd->btsd", weights, vectors).norm(dim=-1)
+    values = torch.randn(batch, heads, sources, 3, dtype=torch.float64)
+    vectors = Vectors(values, torch.randn(heads, 3, d_model, dtype=torch.float64))
+    expected = torch.einsum("bhts,bhsd->btsd", weights, vectors.of()).norm(dim=-1)
     torch.testing.assert_close(
         summed_norms(weights, vectors, limit), expected, atol=1e-7, rtol=1e-10
     )
@@ -48,7 +50,7 @@ def test_part_norms_have_the_residual_on_the_diagonal_only(count, cross, limit, 
 
 
 def materialised(parts: Decomposition) -> torch.Tensor:
-    made = torch.einsum("bhts,bhsd,bt->btsd", parts.weights, parts.vectors, parts.scale)
+    made = torch.einsum("bhts,bhsd,bt->btsd", parts.weights, parts.vectors.of(), parts.scale)
     for row, positions in enumerate(parts.positions.tolist()):
         for target, position in enumerate(positions):
             if parts.own_is_source:
@@ -66,7 +68,8 @@ def test_float32_keeps_its_digits_where_heads_cancel():
     weights = torch.rand(1, 1, 20, 20).expand(1, 2, 20, 20).contiguous()
     expected = torch.einsum("bhts,bhsd->btsd", weights.double(), vectors.double()).norm(dim=-1)
     assert (
-        summed_norms(weights, vectors, 2**20).double() - expected
+        summed_norms(weights, Vectors(vectors, torch.eye(64).expand(2, 64, 64)), 2**20).double()
+        - expected
     ).abs().max() < 1e-7 * vectors.norm(dim=-1).max()
 
 

@@ -63,7 +63,8 @@ def test_the_block_output_is_the_sum_of_its_parts(name):
         site = layer.site()
         parts = site.parts()
         written = (
-            torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors) * parts.scale[..., None]
+            torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors.of())
+            * parts.scale[..., None]
         )
         torch.testing.assert_close(
             written + parts.own + parts.constant, site.block_output, atol=1e-10, rtol=0

@@ -81,7 +81,7 @@ def _transformed(found: Site, targets: np.ndarray, sources: int) -> Iterable[Ten
     for target in targets.tolist():
         weights = found.weights[0, :, target, :sources]
         vectors = (
-            torch.einsum("hs,hsd->sd", weights, parts.vectors[0, :, :sources])
+            torch.einsum("hs,hsd->sd", weights, parts.vectors.of(slice(0, sources))[0])
             * parts.scale[0, target]
         )
         if found.structure.kind == "self":

@@ -7,12 +7,13 @@ diagonal are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from mixlens.kernels.written import Vectors
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Decomposition:
     """The parts of one block's output for the chosen targets."""
 
     weights: Float[Tensor, "batch head target source"]
-    vectors: Float[Tensor, "batch head source d_model"]
+    vectors: Vectors
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]  # the residual stream's part
     own_is_source: (
@@ -37,19 +38,13 @@ class Decomposition:
         """T_ii, each added up as it stands: here the residual may cancel most of what attention
         writes.
         """
-        batch, heads, targets, sources = self.weights.shape
-        weights, vectors = self.weights, self.vectors
-        if targets == sources and torch.equal(
-            self.positions, torch.arange(targets, device=weights.device).expand(batch, -1)
-        ):
-            weights = weights.diagonal(dim1=2, dim2=3)
-        else:
-            itself = self.positions[:, None, :, None]
-            weights = weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
-            vectors = vectors.gather(2, itself.expand(batch, heads, targets, vectors.shape[-1]))
-        written = torch.zeros_like(self.own)
-        for head in range(heads):
-            written.addcmul_(weights[:, head, :, None], vectors[:, head])
+        batch, heads, targets, _ = self.weights.shape
+        itself = self.positions[:, None, :, None]
+        weights = self.weights.gather(3, itself.expand(batch, heads, targets, 1))[..., 0]
+        groups = self.vectors.values.shape[1]
+        own = itself.expand(batch, groups, targets, self.vectors.values.shape[-1])
+        here = replace(self.vectors, values=self.vectors.values.gather(2, own))
+        written = here.written(weights, slice(None))
         return written.mul_(self.scale[..., None]).add_(self.own)
 
     def with_diagonal(

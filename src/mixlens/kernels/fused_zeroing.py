@@ -63,9 +63,22 @@ def _kernels() -> Any:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def hidden(  # type: ignore[no-untyped-def]
-        product, other, sums, other_sums, constant, other_constant, inverse, base, out,
-        targets, width, SIGN: tl.constexpr, SCALED: tl.constexpr, GATED: tl.constexpr,
-        KIND: tl.constexpr, TILE: tl.constexpr,
+        product,
+        other,
+        sums,
+        other_sums,
+        constant,
+        other_constant,
+        inverse,
+        base,
+        out,
+        targets,
+        width,
+        SIGN: tl.constexpr,
+        SCALED: tl.constexpr,
+        GATED: tl.constexpr,
+        KIND: tl.constexpr,
+        TILE: tl.constexpr,
     ):
         row = tl.program_id(0).to(tl.int64)
         target = row % targets
@@ -89,8 +102,21 @@ def _kernels() -> Any:
 
     @triton.jit  # type: ignore[untyped-decorator]
     def distance(  # type: ignore[no-untyped-def]
-        change, stream, branch, unedited, scale, gain, shift, out, targets, width, residual_scale,
-        epsilon, NORMED: tl.constexpr, CENTRED: tl.constexpr, COSINE: tl.constexpr,
+        change,
+        stream,
+        branch,
+        unedited,
+        scale,
+        gain,
+        shift,
+        out,
+        targets,
+        width,
+        residual_scale,
+        epsilon,
+        NORMED: tl.constexpr,
+        CENTRED: tl.constexpr,
+        COSINE: tl.constexpr,
         TILE: tl.constexpr,
     ):
         row = tl.program_id(0).to(tl.int64)
@@ -173,7 +199,7 @@ def distances(
     branch_scale: Float[Tensor, " d_model"],
     norm: OutputNorm | None,
 ) -> Float[Tensor, "source target"]:
-    """How far norm(residual_scale * stream + branch_scale * (branch + change)) is from `unedited`."""
+    """How far norm(residual_scale * stream + branch_scale * (branch + change)) is from the rest."""
     sources, targets, width = change.shape
     out = torch.empty(sources, targets, dtype=torch.float32, device=change.device)
     _kernels()[1][(sources * targets,)](

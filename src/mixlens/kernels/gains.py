@@ -39,13 +39,12 @@ def manhattan_gains(
     `limit` bounds a block in bytes.
     """
     batch, heads, targets, sources = parts.weights.shape
+    if parts.vectors.few(targets):
+        return _finished(parts, y, shift, _direct_gains(parts, y, limit, shift))
+    formed = parts.vectors.of()
     if fused_gains.applies(parts.weights):
-        return _finished(
-            parts,
-            y,
-            shift,
-            fused_gains.l1_gains(parts.weights, parts.vectors, parts.scale, y, shift),
-        )
+        made = fused_gains.l1_gains(parts.weights, formed, parts.scale, y, shift)
+        return _finished(parts, y, shift, made)
     width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     gains = y.new_zeros(batch, targets, sources)
     row_bytes = batch * width * y.element_size()
@@ -63,7 +62,7 @@ def manhattan_gains(
             weights = (
                 weights.permute(0, 3, 2, 1).contiguous().view(-1, here.stop - here.start, heads)
             )
-            vectors = parts.vectors[:, :, part].transpose(1, 2).contiguous().view(-1, heads, width)
+            vectors = formed[:, :, part].transpose(1, 2).contiguous().view(-1, heads, width)
             block = space[: weights.shape[0] * weights.shape[1] * width].view(
                 *weights.shape[:2], width
             )
@@ -76,7 +75,22 @@ def manhattan_gains(
                 .sum(-1)
             )
             gains[:, here, part] = lost.mT.neg_()
+    del formed, space  # the diagonal takes their place
     return _finished(parts, y, shift, gains)
+
+
+def _direct_gains(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], limit: int, shift: float
+) -> Float[Tensor, "batch target source"]:
+    """Of few targets: the heads of each pair are summed inside one product."""
+    batch, _, targets, sources = parts.weights.shape
+    gains = y.new_empty(batch, targets, sources)
+    for part in slices(sources, 12 * batch * y.shape[-1], limit):
+        for target in range(targets):
+            weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
+            made = parts.vectors.written(weights, part)
+            gains[:, target, part] = manhattan_gain(made, y[:, None, target], shift)
+    return gains
 
 
 def _finished(
@@ -93,9 +107,9 @@ def _finished(
 
 
 def manhattan_gain(
-    part: Float[Tensor, "batch target d_model"],
-    y: Float[Tensor, "batch target d_model"],
+    part: Float[Tensor, "batch _ d_model"],
+    y: Float[Tensor, "batch _ d_model"],
     shift: float = 0.0,
-) -> Float[Tensor, "batch target"]:
+) -> Float[Tensor, "batch _"]:
     """The same for one part of each target's output."""
     return (y.abs() - (part - y + shift).abs()).sum(-1)

@@ -12,36 +12,52 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import HALF_CACHED, slices, wide
+from mixlens.kernels.chunks import HALF_CACHED, LARGEST, slices, wide
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.written import Vectors
 
 
 def summed_norms(
-    weights: Float[Tensor, "batch head target source"],
-    vectors: Float[Tensor, "batch head source d_model"],
-    limit: int,
+    weights: Float[Tensor, "batch head target source"], vectors: Vectors, limit: int
 ) -> Float[Tensor, "batch target source"]:
     """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a
     temporary.
+    """
+    if vectors.few(weights.shape[2]):
+        return _direct_norms(weights, vectors, limit)
+    return _gram_norms(weights, vectors, limit)
+
+
+def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
+    """Of few targets: each sum is formed."""
+    batch, _, targets, sources = weights.shape
+    norms = weights.new_empty(batch, targets, sources)
+    for part in slices(sources, 12 * batch * vectors.width, limit):
+        for target in range(targets):
+            made = vectors.written(weights[:, :, target, part], part)
+            norms[:, target, part] = torch.linalg.vector_norm(made, dim=-1)
+    return norms
+
+
+def _gram_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
+    """Of many targets.
 
     The wide copies of all pieces share their memory: asking for new pages takes as long as filling
     them.
     """
     batch, heads, targets, sources = weights.shape
+    width = vectors.width
     limit = min(limit, HALF_CACHED) if weights.device.type == "cpu" else limit
-    parts = list(
-        slices(sources, 8 * batch * heads * max(3 * targets, vectors.shape[-1] + heads), limit)
-    )
+    parts = list(slices(sources, 8 * batch * heads * max(3 * targets, width + heads), limit))
     norms = weights.new_empty(batch, targets, sources)
-    dtype, most = (
-        wide(vectors[..., :0]).dtype,
-        max((part.stop - part.start for part in parts), default=0),
-    )
-    room_for_vectors = vectors.new_empty(batch, most, heads, vectors.shape[-1], dtype=dtype)
+    most = max((part.stop - part.start for part in parts), default=0)
+    dtype = wide(weights[..., :0]).dtype
+    room_for_vectors = weights.new_empty(batch, most, heads, width, dtype=dtype)
     room_for_weights = weights.new_empty(batch, most, targets, heads, dtype=dtype)
+    source = vectors.source(LARGEST)
     for part in parts:
         count = part.stop - part.start
-        at_source = room_for_vectors[:, :count].copy_(vectors[:, :, part].transpose(1, 2))
+        at_source = room_for_vectors[:, :count].copy_(source(part).transpose(1, 2))
         by_source = room_for_weights[:, :count].copy_(weights[..., part].permute(0, 3, 2, 1))
         squares = (by_source @ (at_source @ at_source.mT)).mul_(by_source).sum(-1)
         norms[..., part] = (

@@ -41,9 +41,9 @@ def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
     found = []
     for _, site in request.sites(recording):
-        weights, vectors = request.take(site.weights, 2), site.transformed()
+        weights, vectors = request.take(site.weights, 2), site.vectors
         if request.per_head:
-            found.append(weights * torch.linalg.vector_norm(vectors, dim=-1)[:, :, None])
+            found.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
             found.append(summed_norms(weights, vectors, limit))
     return Scores(torch.stack(found))

@@ -1,4 +1,4 @@
-"""The attention weights of a few targets, from the query and key that a model's own attention is given.
+"""The attention weights of a few targets, from the query and key that attention is given.
 
 The model runs its fast attention (sdpa, flash), which returns no weights. For the wanted targets
 they are formed again from the equation, A_i = softmax(scale q_i K^T + bias + mask), with soft-caps
@@ -30,9 +30,7 @@ class RowCall:
     product: Float[Tensor, "batch target head d_head"]  # the same from `weights`
 
 
-def taken(
-    tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int
-) -> Tensor:
+def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Tensor:
     """The wanted targets of a tensor [batch or 1, ...] along one axis."""
     dim = dim % tensor.dim()
     if tensor.shape[dim] == 1:  # the same for every target

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.written import Vectors
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed
 from mixlens.recording.capture import AttentionCall
 from mixlens.recording.events import float_tensors
@@ -141,7 +142,7 @@ class Parts:
     For cross-attention `own` belongs to no source and stands beside the sum.
     """
 
-    vectors: Float[Tensor, "batch head source d_model"]
+    vectors: Vectors
     scale: Float[Tensor, "batch target"]
     own: Float[Tensor, "batch target d_model"]
     constant: (
@@ -185,9 +186,14 @@ class Site:
         groups = torch.arange(self.structure.kv_heads)
         return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
 
-    def transformed(self) -> Float[Tensor, "batch head source d_model"]:
+    @property
+    def vectors(self) -> Vectors:
         """f: the value vectors after the output projection of their head, without its bias."""
-        return self.values @ self.output_weight
+        return Vectors(self.values, self.output_weight)
+
+    def transformed(self) -> Float[Tensor, "batch head source d_model"]:
+        """`vectors`, multiplied out."""
+        return self.vectors.of()
 
     def parts(self, *, normed: bool = True, through: LinearisedNorm | None = None) -> Parts:
         """The block's output (or with `normed=False` the sum before its output norm), split by
@@ -203,15 +209,13 @@ class Site:
         ):  # through the projection's rows: d_head of them for each head, not one for each source
             weight = linear(weight)
         if through is not None:
-            return Parts(
-                self.values @ through.linear(weight), scale, through.linear(own), None, total
-            )
+            onwards = Vectors(self.values, through.linear(weight))
+            return Parts(onwards, scale, through.linear(own), None, total)
         summed = self.projected - self.output_bias
         for linear in maps:
             summed = linear(summed)
-        return Parts(
-            self.values @ weight, scale, own, total - own - summed * scale[..., None], total
-        )
+        constant = total - own - summed * scale[..., None]
+        return Parts(Vectors(self.values, weight), scale, own, constant, total)
 
     def decomposition(
         self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None

@@ -1,0 +1,65 @@
+"""What sources write through attention, kept as two factors: vectors_hj = values_hj matrix_h.
+
+All vectors together are heads x sources x d_model numbers, often the largest tensor of all. They
+are formed a few sources at a time, or not at all: for a single target the heads are summed inside
+one product, (A_hij values_hj) matrix. Products are taken in the precision of the factors. What they
+give has the precision of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_DIRECT = {
+    torch.float16: 32,
+    torch.bfloat16: 32,
+}  # half-precision products are cheap, wide ones not
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of every head and source, not yet multiplied out."""
+
+    values: Float[Tensor, "batch kv_head source d_head"]
+    matrix: Float[Tensor, "head d_head d_model"]
+
+    @property
+    def width(self) -> int:
+        """Channels of a vector."""
+        return int(self.matrix.shape[-1])
+
+    def heads(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_head"]:
+        """The values of some sources, grouped ones repeated for every head that reads them."""
+        values = self.values[:, :, part]
+        return values.repeat_interleave(len(self.matrix) // values.shape[1], 1)
+
+    def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
+        """The vectors of some sources."""
+        return self.heads(part) @ self.matrix
+
+    def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
+        """`of`, from vectors that are all formed at once if they fit `limit` bytes."""
+        batch, _, sources, _ = self.values.shape
+        size = batch * len(self.matrix) * sources * self.width * self.matrix.element_size()
+        if size > limit:
+            return self.of
+        formed = self.of()
+        return lambda part: formed[:, :, part]
+
+    def few(self, targets: int) -> bool:
+        """Is it cheaper to sum the heads of each pair than to form the vectors of each source?"""
+        return targets <= _DIRECT.get(self.values.dtype, 1)
+
+    def written(
+        self, weights: Float[Tensor, "batch head part"], part: slice
+    ) -> Float[Tensor, "batch part d_model"]:
+        """sum_h weights_hj vectors_hj: what some sources write into one target."""
+        values = self.heads(part)
+        weighted = weights.to(values.dtype)[..., None] * values
+        made = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
+        return made.to(weights.dtype)
