@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 import transformers
-from torch import Tensor, nn
+from torch import Tensor
 
 Inputs = dict[str, Tensor]
 
 
-def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
+def randomised(model: Any, seed: int = 0) -> Any:
     """Every matrix, bias and norm random: what a fresh model has as zeros and ones would hide a
     forgotten bias or gain.
 
@@ -39,7 +39,7 @@ def bert(
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     **config: Any,
-) -> nn.Module:
+) -> Any:
     """A BERT with eager attention; without arguments, of the base shape: 12 layers, width 768, 12
     heads.
     """
@@ -49,7 +49,7 @@ def bert(
     return randomised(getattr(transformers, kind)(made, **options)).to(device=device, dtype=dtype)
 
 
-def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config: Any) -> nn.Module:
+def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config: Any) -> Any:
     """A Llama; without arguments, of the 1B shape (its vocabulary cut, which no layer sees)."""
     shape = {
         "vocab_size": 1024,
@@ -75,7 +75,7 @@ def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config:
     return model.eval()
 
 
-def tokens(model: nn.Module, length: int, *, batch: int = 1, seed: int = 0) -> Inputs:
+def tokens(model: Any, length: int, *, batch: int = 1, seed: int = 0) -> Inputs:
     """Random tokens without padding."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(5, model.config.vocab_size, (batch, length), generator=generator)
@@ -84,6 +84,6 @@ def tokens(model: nn.Module, length: int, *, batch: int = 1, seed: int = 0) -> I
 
 
 @torch.no_grad()
-def forward(model: nn.Module, inputs: Inputs) -> Any:
+def forward(model: Any, inputs: Inputs) -> Any:
     """One plain pass, as a user would run it."""
     return model(**inputs)

@@ -7,14 +7,16 @@ be done in full, to compare numbers, and a sample of outputs can be timed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from benchmarks.models import Inputs
 from benchmarks.timing import once
 
 
-def layer_outputs(model: nn.Module, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
+def layer_outputs(model: Any, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
     """The embedding module's output, and the output of every layer as a function of it, for one
     text without padding.
     """
@@ -29,7 +31,7 @@ def layer_outputs(model: nn.Module, inputs: Inputs) -> tuple[Tensor, list[Tensor
     return start, outputs
 
 
-def contributions(model: nn.Module, inputs: Inputs, layer: int, target: int) -> Tensor:
+def contributions(model: Any, inputs: Inputs, layer: int, target: int) -> Tensor:
     """[source]: the row of one target, from d_model backward passes."""
     start, outputs = layer_outputs(model, inputs)
     squares = torch.zeros(start.shape[1], dtype=start.dtype, device=start.device)
@@ -40,7 +42,7 @@ def contributions(model: nn.Module, inputs: Inputs, layer: int, target: int) -> 
     return norms / norms.sum()
 
 
-def estimated_seconds(model: nn.Module, inputs: Inputs, *, outputs_per_layer: int) -> float:
+def estimated_seconds(model: Any, inputs: Inputs, *, outputs_per_layer: int) -> float:
     """Seconds for all layers x tokens x d_model backward passes, from a sample in every layer."""
     start, outputs = layer_outputs(model, inputs)
     torch.autograd.grad(outputs[-1][0, 0, 0], start, retain_graph=True)  # warm-up

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from mixlens.recording.recording import Recording
 class RecordedLayer:
     """The layer's parts for one text."""
 
-    module: nn.Module
+    module: Any
     hidden: Tensor  # [token, d_model], the layer's input
     attention: Tensor  # [head, target, source]
     values: Tensor  # [head, source, d_head]

@@ -5,9 +5,10 @@ et al. (2023) does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.naive.layer import RecordedLayer
@@ -24,9 +25,7 @@ def value_zeroing(layer: RecordedLayer, targets: Sequence[int] | None = None) ->
     columns = []
     for source in range(len(layer.hidden)):
 
-        def zeroed(
-            module: nn.Module, inputs: object, output: Tensor, source: int = source
-        ) -> Tensor:
+        def zeroed(module: Any, inputs: object, output: Tensor, source: int = source) -> Tensor:
             output[:, source] = 0
             return output
 

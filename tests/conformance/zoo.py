@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 import transformers as hf
-from torch import Tensor, nn
+from torch import Tensor
 
 VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 96, 32, 4, 2, 48
 
@@ -22,7 +22,7 @@ VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 96, 32, 4, 2, 48
 @dataclass(frozen=True)
 class Animal:
     kind: str  # text, translation, whisper, image, audio, towers, captions
-    build: Callable[[], nn.Module]
+    build: Callable[[], Any]
     style: str  # block style of the first stack
     float64_inside: bool = (
         True  # in float64, does it compute in float64, or take its softmax or norms in float32?
@@ -30,7 +30,7 @@ class Animal:
     narrow_block_norm: bool = False  # is a norm inside the attention block among the latter?
 
 
-def _encoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
+def _encoder(name: str, **changes: Any) -> Callable[[], Any]:
     settings: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": WIDTH,
@@ -43,7 +43,7 @@ def _encoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
-def _decoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
+def _decoder(name: str, **changes: Any) -> Callable[[], Any]:
     extra: dict[str, Any] = {
         "num_key_value_heads": 2,
         "max_position_embeddings": 64,
@@ -55,7 +55,7 @@ def _decoder(name: str, **changes: Any) -> Callable[[], nn.Module]:
     return _encoder(name, **extra)
 
 
-def _translator(name: str, **changes: Any) -> Callable[[], nn.Module]:
+def _translator(name: str, **changes: Any) -> Callable[[], Any]:
     settings: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "d_model": WIDTH,
@@ -75,7 +75,7 @@ def _translator(name: str, **changes: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
-def _t5(name: str) -> Callable[[], nn.Module]:
+def _t5(name: str) -> Callable[[], Any]:
     settings = {
         "vocab_size": VOCABULARY,
         "d_model": WIDTH,
@@ -88,7 +88,7 @@ def _t5(name: str) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
-def _vision(name: str, **changes: Any) -> Callable[[], nn.Module]:
+def _vision(name: str, **changes: Any) -> Callable[[], Any]:
     settings: dict[str, Any] = {
         "hidden_size": WIDTH,
         "num_hidden_layers": LAYERS,
@@ -102,7 +102,7 @@ def _vision(name: str, **changes: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
-def _audio(name: str, **changes: Any) -> Callable[[], nn.Module]:
+def _audio(name: str, **changes: Any) -> Callable[[], Any]:
     settings: dict[str, Any] = {
         "hidden_size": WIDTH,
         "num_hidden_layers": LAYERS,
@@ -119,7 +119,7 @@ def _audio(name: str, **changes: Any) -> Callable[[], nn.Module]:
     return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
-def _opt(before: bool) -> Callable[[], nn.Module]:
+def _opt(before: bool) -> Callable[[], Any]:
     return _encoder(
         "OPT",
         ffn_dim=INNER,
@@ -130,7 +130,7 @@ def _opt(before: bool) -> Callable[[], nn.Module]:
     )
 
 
-def _clip() -> nn.Module:
+def _clip() -> Any:
     text = {
         "vocab_size": VOCABULARY,
         "hidden_size": WIDTH,
@@ -153,7 +153,7 @@ def _clip() -> nn.Module:
     return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
 
 
-def _pair_of_berts() -> nn.Module:
+def _pair_of_berts() -> Any:
     settings: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": WIDTH,
@@ -170,7 +170,7 @@ def _pair_of_berts() -> nn.Module:
     return hf.EncoderDecoderModel(config)
 
 
-def _captioner() -> nn.Module:
+def _captioner() -> Any:
     vision = hf.ViTConfig(
         hidden_size=WIDTH,
         num_hidden_layers=LAYERS,
@@ -193,7 +193,7 @@ def _captioner() -> nn.Module:
     return hf.VisionEncoderDecoderModel(config)
 
 
-_GPT = {
+_GPT: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "n_embd": WIDTH,
     "n_layer": LAYERS,
@@ -488,7 +488,7 @@ REFUSED: dict[str, Animal] = {
 }
 
 
-def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
+def randomised(model: Any, seed: int = 0) -> Any:
     """Every parameter drawn; norm gains around one, all else around zero."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -510,7 +510,7 @@ HEADS_OF_TASKS = (
 )
 
 
-def _with_head(model: nn.Module, kind: str) -> nn.Module:
+def _with_head(model: Any, kind: str) -> Any:
     """The same architecture with an output that can be explained, where it has one."""
     if kind == "towers":
         return model
@@ -528,7 +528,7 @@ def built(
     attention: str | None = None,
     *,
     head: bool = False,
-) -> nn.Module:
+) -> Any:
     torch.manual_seed(0)
     animal = ZOO.get(name) or REFUSED[name]
     model = animal.build()
@@ -538,7 +538,7 @@ def built(
     return model
 
 
-def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[nn.Module]:
+def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[Any]:
     """The same model with either attention implementation.
 
     Skips where it has one only, or where its own two outputs differ.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -105,7 +108,7 @@ def test_published_numbers_stand_beside_the_papers_own_model_and_data_only() -> 
     assert published(spec, "roberta-base", own) is None
 
 
-def test_data_is_found_below_a_folder_of_data_sets(tmp_path) -> None:
+def test_data_is_found_below_a_folder_of_data_sets(tmp_path: Path) -> None:
     spec = module("brunner2020/fig3a").SPEC
     assert data_path(spec, tmp_path) == tmp_path
     (tmp_path / "glue" / "mrpc").mkdir(parents=True)
@@ -146,7 +149,7 @@ def test_a_text_that_cannot_be_used_is_left_out_and_named() -> None:
 def test_experiments_of_one_run_ask_only_once() -> None:
     asked = []
 
-    def question(case):
+    def question(case: Any) -> Any:
         asked.append(case.example.name)
         return 1
 
@@ -155,7 +158,7 @@ def test_experiments_of_one_run_ask_only_once() -> None:
     assert len(asked) == 3
 
 
-def test_long_texts_are_cut_as_the_paper_does(tmp_path) -> None:
+def test_long_texts_are_cut_as_the_paper_does(tmp_path: Path) -> None:
     data = Dataset(
         "long", "text", (Example(name="long:1", text="The dog saw the old man . " * 60), *_texts(2))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ from mixlens.identifiability.attention import (
     attention_bounds,
     identifiability,
 )
+from mixlens.recording.recording import Recording
 from tests.measures import models, oracles
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("length", [3, 5, 14])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_the_report_agrees_with_the_loops(name, site, length):
+def test_the_report_agrees_with_the_loops(name: str, site: str, length: int) -> None:
     table = identifiability(models.recording(name, length), site)
     assert dict(table.sizes) == {"layer": 2, "head": 4}
     for layer, block in enumerate(
@@ -48,7 +50,7 @@ def test_the_report_agrees_with_the_loops(name, site, length):
             )
 
 
-def test_several_rows_give_a_table_each_and_padding_does_not_show():
+def test_several_rows_give_a_table_each_and_padding_does_not_show() -> None:
     tables = identifiability(
         Lens(models.build("bert")).record(models.padded_inputs("bert", [14, 5]))
     )
@@ -59,7 +61,7 @@ def test_several_rows_give_a_table_each_and_padding_does_not_show():
 
 
 def layer_output(
-    recorded, layer: int, head: int, target: int, weights: np.ndarray, site: str | None
+    recorded: Recording, layer: int, head: int, target: int, weights: np.ndarray, site: str | None
 ) -> torch.Tensor:
     """What the whole layer returns for the target with another row of attention, by running it with
     another attention output.
@@ -76,7 +78,9 @@ def layer_output(
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 @pytest.mark.parametrize("target", [1, -1])
-def test_the_alternative_is_a_distribution_with_the_same_layer_output(name, site, target):
+def test_the_alternative_is_a_distribution_with_the_same_layer_output(
+    name: str, site: str, target: int
+) -> None:
     recorded = models.recording(name, 14)
     found = alternative_attention(recorded, 1, 2, target, site)
     assert found.weights.min() >= 0
@@ -99,7 +103,7 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(name, site
         assert found.distance == 0
 
 
-def test_more_starts_never_bring_it_nearer():
+def test_more_starts_never_bring_it_nearer() -> None:
     recorded = models.recording("bert", 14)
     near, far = (
         alternative_attention(recorded, 0, 0, 3, starts=starts).distance for starts in (1, 12)
@@ -111,7 +115,7 @@ def test_more_starts_never_bring_it_nearer():
 @pytest.mark.parametrize(
     ("name", "target"), [("bert", 4), ("llama", 13), ("llama", 6), ("bart", 2)]
 )
-def test_bounds_hold_the_weight_and_are_reached(name, target):
+def test_bounds_hold_the_weight_and_are_reached(name: str, target: int) -> None:
     recorded, site = models.recording(name, 14), "cross" if name == "bart" else None
     found = attention_bounds(recorded, 0, 1, target, site)
     assert (found.lower <= found.original).all()
@@ -134,13 +138,13 @@ def test_bounds_hold_the_weight_and_are_reached(name, target):
 
 
 @pytest.mark.parametrize("length", [3, 5])
-def test_bounds_collapse_where_the_output_fixes_the_weights(length):
+def test_bounds_collapse_where_the_output_fixes_the_weights(length: int) -> None:
     found = attention_bounds(models.recording("bert", length), 1, 1, 0)
     assert np.array_equal(found.lower, found.original)
     assert np.array_equal(found.upper, found.original)
 
 
-def test_bounds_are_those_of_an_exhaustive_search():
+def test_bounds_are_those_of_an_exhaustive_search() -> None:
     """One dimension of freedom: the feasible rows are a line, and its ends are known."""
     recorded = models.recording("bert", 6)  # [T, 1] has rank 5
     found = attention_bounds(recorded, 0, 0, 2)
@@ -159,7 +163,7 @@ def test_bounds_are_those_of_an_exhaustive_search():
     )
 
 
-def test_float32_models_keep_the_output_to_1e_5():
+def test_float32_models_keep_the_output_to_1e_5() -> None:
     model = models.randomised(models.BUILDERS["bert"]()).float()
     recorded = Lens(model).record(models.inputs("bert", 20))
     found = alternative_attention(recorded, 0, 1, 7)
@@ -172,17 +176,17 @@ def test_float32_models_keep_the_output_to_1e_5():
 
 
 @pytest.mark.parametrize("wrong", [{"head": 4}, {"target": 14}, {"row": 1}, {"layer": 2}])
-def test_wrong_places_are_named(wrong):
+def test_wrong_places_are_named(wrong: Any) -> None:
     with pytest.raises(InvalidInput, match=str(next(iter(wrong.values())))):
         attention_bounds(
             models.recording("bert", 14), **{"layer": 0, "head": 0, "target": 0, **wrong}
         )
 
 
-def test_a_missing_scipy_is_named(monkeypatch):
+def test_a_missing_scipy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = builtins.__import__
 
-    def without_scipy(name, *args, **kwargs):
+    def without_scipy(name: str, *args: Any, **kwargs: Any) -> Any:
         if name.startswith("scipy"):
             raise ImportError(name)
         return plain(name, *args, **kwargs)

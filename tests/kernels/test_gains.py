@@ -18,7 +18,9 @@ from tests.kernels.test_gram import materialised
     shift=st.sampled_from([0.0, 1e-2]),
     seed=st.integers(0, 10**6),
 )
-def test_gains_are_those_of_the_materialised_parts(count, cross, causal, limit, shift, seed):
+def test_gains_are_those_of_the_materialised_parts(
+    count: int, cross: bool, causal: bool, limit: int, shift: bool, seed: int
+) -> None:
     parts = random_decomposition(count, seed=seed, cross=cross, causal=causal)
     y = parts.total
     made = materialised(parts)
@@ -30,7 +32,7 @@ def test_gains_are_those_of_the_materialised_parts(count, cross, causal, limit, 
     )
 
 
-def test_a_source_without_weight_gains_exactly_nothing():
+def test_a_source_without_weight_gains_exactly_nothing() -> None:
     parts = random_decomposition(6, seed=0)
     parts.weights[:, :, :, 2] = 0
     gains = manhattan_gains(parts, parts.total, 2**20)
@@ -38,14 +40,14 @@ def test_a_source_without_weight_gains_exactly_nothing():
     torch.testing.assert_close(gains[:, 2, 2], manhattan_gain(parts.own, parts.total)[:, 2])
 
 
-def test_nothing_as_large_as_targets_by_sources_by_width_is_made():
+def test_nothing_as_large_as_targets_by_sources_by_width_is_made() -> None:
     parts = random_decomposition(64, seed=0, d_model=256, heads=4, batch=1)
     with LargestTensor() as largest:
         manhattan_gains(parts, parts.total, 2**19)
     assert largest.numbers <= 64 * 256 * 4
 
 
-def test_float32_is_near_float64():
+def test_float32_is_near_float64() -> None:
     """Scores are small differences of large norms: what is left must still be right beside the
     row's largest.
     """

@@ -24,7 +24,9 @@ from tests.kernels.decompositions import LargestTensor, random_decomposition
     limit=st.sampled_from([1, 2000, 2**20]),
     seed=st.integers(0, 10**6),
 )
-def test_is_the_norm_of_the_materialised_sum(batch, heads, targets, sources, d_model, limit, seed):
+def test_is_the_norm_of_the_materialised_sum(
+    batch: int, heads: int, targets: int, sources: int, d_model: int, limit: int, seed: int
+) -> None:
     torch.manual_seed(seed)
     weights = torch.rand(batch, heads, targets, sources, dtype=torch.float64)
     values = torch.randn(batch, heads, sources, 3, dtype=torch.float64)
@@ -42,7 +44,9 @@ def test_is_the_norm_of_the_materialised_sum(batch, heads, targets, sources, d_m
     limit=st.sampled_from([1, 2**20]),
     seed=st.integers(0, 10**6),
 )
-def test_part_norms_have_the_residual_on_the_diagonal_only(count, cross, limit, seed):
+def test_part_norms_have_the_residual_on_the_diagonal_only(
+    count: int, cross: bool, limit: int, seed: int
+) -> None:
     parts = random_decomposition(count, cross=cross, seed=seed)
     torch.testing.assert_close(
         part_norms(parts, limit), materialised(parts).norm(dim=-1), atol=1e-10, rtol=1e-10
@@ -58,7 +62,7 @@ def materialised(parts: Decomposition) -> torch.Tensor:
     return made
 
 
-def test_float32_keeps_its_digits_where_heads_cancel():
+def test_float32_keeps_its_digits_where_heads_cancel() -> None:
     """Two heads write nearly opposite vectors: a float32 square would leave 3e-4 of their size as
     noise.
     """
@@ -74,7 +78,7 @@ def test_float32_keeps_its_digits_where_heads_cancel():
 
 
 @pytest.mark.parametrize("cancelled", [0.0, 1.0])
-def test_float32_is_near_float64(cancelled):
+def test_float32_is_near_float64(cancelled: bool) -> None:
     """The residual cancels what attention writes: the diagonal is small beside its parts."""
     exact = random_decomposition(30, seed=1, d_model=96, heads=8)
     written = exact.diagonal - exact.own
@@ -92,7 +96,7 @@ def test_float32_is_near_float64(cancelled):
     assert ((made - expected).abs() / expected.amax(-1, keepdim=True)).max() < 1e-5
 
 
-def test_nothing_as_large_as_targets_by_sources_by_width_is_made():
+def test_nothing_as_large_as_targets_by_sources_by_width_is_made() -> None:
     parts = random_decomposition(64, seed=0, d_model=256, heads=4, batch=1)
     with LargestTensor() as largest:
         part_norms(parts, 2**20)

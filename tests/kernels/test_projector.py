@@ -47,7 +47,16 @@ def case(
     ones=st.booleans(),
     seed=st.integers(0, 10**6),
 )
-def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, seed):
+def test_shared_projection(
+    batch: int,
+    heads: int,
+    count: int,
+    d_head: int,
+    repeats: int,
+    padding: int,
+    ones: bool,
+    seed: int,
+) -> None:
     weights, values, output = case(batch, heads, count, d_head, repeats, seed)
     lengths = torch.tensor([count, max(1, count - padding)][:batch])
     weights = weights * (torch.arange(count) < lengths[:, None])[:, None, None]
@@ -80,8 +89,15 @@ def test_shared_projection(batch, heads, count, d_head, repeats, padding, ones, 
     seed=st.integers(0, 10**6),
 )
 def test_projection_on_what_each_target_sees(
-    batch, heads, count, d_head, repeats, window, limit, seed
-):
+    batch: int,
+    heads: int,
+    count: int,
+    d_head: int,
+    repeats: int,
+    window: int,
+    limit: int,
+    seed: int,
+) -> None:
     weights, values, output = case(batch, heads, count, d_head, repeats, seed)
     lengths = torch.full((batch,), count)
     visibility = Visibility(lengths, True, None if window is None else torch.full((batch,), window))
@@ -106,7 +122,7 @@ def test_projection_on_what_each_target_sees(
                 )
 
 
-def test_ordinary_rows_need_no_singular_values(monkeypatch):
+def test_ordinary_rows_need_no_singular_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Repeated tokens, rows of different lengths, more rows than directions: the fast path alone
     must do, in one pass and in several.
     """
@@ -128,7 +144,7 @@ def test_ordinary_rows_need_no_singular_values(monkeypatch):
         torch.testing.assert_close(effective @ values, weights @ values, atol=1e-10, rtol=0)
 
 
-def test_rows_of_a_batch_may_have_other_targets(monkeypatch):
+def test_rows_of_a_batch_may_have_other_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that all chosen targets of one row see and only some of another's."""
     monkeypatch.setattr(
         prefixes,
@@ -149,7 +165,7 @@ def test_rows_of_a_batch_may_have_other_targets(monkeypatch):
     )
 
 
-def test_a_badly_conditioned_basis_is_still_orthonormal():
+def test_a_badly_conditioned_basis_is_still_orthonormal() -> None:
     torch.manual_seed(0)
     values = torch.randn(1, 1, 30, 4, dtype=torch.float64)
     values[..., 3] = values[..., 2] + 1e-5 * values[..., 3]
@@ -162,7 +178,7 @@ def test_a_badly_conditioned_basis_is_still_orthonormal():
     )
 
 
-def test_bidirectional_windows():
+def test_bidirectional_windows() -> None:
     weights, values, output = case(1, 2, 12, 3, 0, 5)
     lengths, positions = torch.tensor([12]), torch.arange(12)[None]
     distance = (torch.arange(12) - torch.arange(12)[:, None]).abs()
@@ -177,19 +193,19 @@ def test_bidirectional_windows():
     torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
 
 
-def test_a_stray_zero_is_no_window():
+def test_a_stray_zero_is_no_window() -> None:
     weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
     weights[:, :, 3, 1] = 0
     assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
 
 
-def test_one_head_is_enough_to_see_far():
+def test_one_head_is_enough_to_see_far() -> None:
     weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
     weights[:, 0] = torch.eye(6)
     assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
 
 
-def test_nearly_dependent_rows_in_float64_are_handled():
+def test_nearly_dependent_rows_in_float64_are_handled() -> None:
     """Directions that differ by 1e-9: normal equations alone would lose all their digits."""
     torch.manual_seed(0)
     values = torch.randn(1, 1, 10, 4, dtype=torch.float64)
@@ -211,7 +227,7 @@ def test_nearly_dependent_rows_in_float64_are_handled():
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_float32_is_near_float64(causal):
+def test_float32_is_near_float64(causal: bool) -> None:
     weights, values, output = case(1, 2, 100, 16, 0, 3)
     weights = weights.tril() if causal else weights
     lengths, positions = torch.tensor([100]), torch.arange(100)[None]
@@ -228,7 +244,7 @@ def test_float32_is_near_float64(causal):
     assert ((made[0] - made[1]).abs().amax(-1) / made[1].abs().amax(-1)).max() < 1e-5
 
 
-def test_directions_are_ordered_by_the_row_that_shows_them_first():
+def test_directions_are_ordered_by_the_row_that_shows_them_first() -> None:
     rows = torch.tensor(
         [[1.0, 0, 0], [2, 0, 0], [1, 1, 0], [0, 3, 0], [0, 0, 5]], dtype=torch.float64
     )
@@ -240,7 +256,7 @@ def test_directions_are_ordered_by_the_row_that_shows_them_first():
     assert not basis[..., 2].any()
 
 
-def test_directions_are_orthogonal_also_where_rows_are_nearly_parallel():
+def test_directions_are_orthogonal_also_where_rows_are_nearly_parallel() -> None:
     torch.manual_seed(0)
     rows = torch.randn(1, 1, 1, 6, dtype=torch.float64) + 1e-9 * torch.randn(
         1, 1, 6, 6, dtype=torch.float64
@@ -251,7 +267,7 @@ def test_directions_are_orthogonal_also_where_rows_are_nearly_parallel():
     )
 
 
-def test_no_projector_per_target_is_kept():
+def test_no_projector_per_target_is_kept() -> None:
     weights, values, output = case(1, 4, 128, 16, 0, 0)
     lengths, positions = torch.tensor([128]), torch.arange(128)[None]
     columns = value_columns(values, output, lengths)

@@ -15,7 +15,9 @@ from mixlens.kernels.simplex import left_null_basis, shortest_distribution
     peak=st.sampled_from([0.5, 3.0]),
     seed=st.integers(0, 10**6),
 )
-def test_is_the_shortest_distribution_with_the_same_product(count, d_head, peak, seed):
+def test_is_the_shortest_distribution_with_the_same_product(
+    count: int, d_head: int, peak: float, seed: int
+) -> None:
     random = np.random.default_rng(seed)
     values = np.hstack([random.normal(size=(count, d_head)), np.ones((count, 1))])
     weights = np.exp(peak * random.normal(size=count))
@@ -31,7 +33,7 @@ def test_is_the_shortest_distribution_with_the_same_product(count, d_head, peak,
     assert least.fun >= found @ found - 1e-8
 
 
-def test_the_signs_matter():
+def test_the_signs_matter() -> None:
     values = np.array([[1.0, 1], [0, 1], [-1, 1], [-2, 1]])
     weights = np.array([0.9, 0.1, 0, 0])
     found = shortest_distribution(weights, left_null_basis(values, 1e-12))

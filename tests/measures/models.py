@@ -14,14 +14,14 @@ from mixlens import Lens
 from mixlens.measures import Request, Scores
 from mixlens.recording.recording import Recording
 
-_SIZES = {
+_SIZES: dict[str, Any] = {
     "vocab_size": 50,
     "hidden_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "intermediate_size": 24,
 }
-_CAUSAL = {
+_CAUSAL: dict[str, Any] = {
     **_SIZES,
     "num_key_value_heads": 2,
     "max_position_embeddings": 40,
@@ -29,7 +29,7 @@ _CAUSAL = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-_BART = {
+_BART: dict[str, Any] = {
     "vocab_size": 50,
     "d_model": 16,
     "encoder_layers": 2,
@@ -75,7 +75,7 @@ class PlainRms(nn.Module):
     hides errors below 1e-7.
     """
 
-    def __init__(self, like: nn.Module) -> None:
+    def __init__(self, like: Any) -> None:
         super().__init__()
         self.eps, self.weight = like.eps, like.weight
 
@@ -83,7 +83,7 @@ class PlainRms(nn.Module):
         return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * (1 + self.weight)
 
 
-def _with_plain_norms(model: nn.Module) -> nn.Module:
+def _with_plain_norms(model: Any) -> Any:
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child).__name__ == "Gemma2RMSNorm":
@@ -91,7 +91,7 @@ def _with_plain_norms(model: nn.Module) -> nn.Module:
     return model
 
 
-def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
+def randomised(model: Any, seed: int = 0) -> Any:
     """Every parameter random: what a fresh model has as zeros and ones hides forgotten biases and
     norms.
     """
@@ -108,7 +108,7 @@ def randomised(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 @functools.cache
-def build(name: str, seed: int = 0) -> nn.Module:
+def build(name: str, seed: int = 0) -> Any:
     model = randomised(_with_plain_norms(BUILDERS[name]()), seed)
     model.config._attn_implementation = "eager"
     return model

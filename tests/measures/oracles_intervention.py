@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @dataclass
 class Anatomy:
     """Where an architecture keeps what the loops need."""
 
-    layers: Callable[[nn.Module], Any]
-    attention: Callable[[nn.Module], nn.Module]  # of a layer
+    layers: Callable[[Any], Any]
+    attention: Callable[[Any], Any]  # of a layer
     value: str  # submodule of the attention module whose output holds the values
     output: str  # and the one that takes A V
     part: Callable[[Tensor, int], Tensor] = lambda out, heads: (
@@ -86,7 +86,7 @@ def first(output: Any) -> Tensor:
 
 
 def layer_arguments(
-    model: nn.Module, layers: Any, inputs: dict[str, Any]
+    model: Any, layers: Any, inputs: dict[str, Any]
 ) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     found: list[Any] = []
     handles = [
@@ -127,7 +127,7 @@ DISTANCES = {
 def value_zeroing(
     name: str,
     site: str,
-    model: nn.Module,
+    model: Any,
     inputs: dict[str, Any],
     distance: str = "cosine",
     normalized: bool = False,
@@ -145,7 +145,7 @@ def value_zeroing(
         module = anatomy.attention(layer).get_submodule(anatomy.value)
         sizes: list[int] = []
 
-        def count(m: nn.Module, a: Any, out: Tensor, sizes: list[int] = sizes) -> None:
+        def count(m: Any, a: Any, out: Tensor, sizes: list[int] = sizes) -> None:
             sizes.append(out.shape[1])
 
         with torch.no_grad(), hooked(module.register_forward_hook(count)):
@@ -153,7 +153,7 @@ def value_zeroing(
         scores = torch.zeros(len(before), sizes[0], dtype=torch.float64)
         for j in range(sizes[0]):
 
-            def zeroed(m: nn.Module, a: Any, out: Tensor, j: int = j) -> Tensor:
+            def zeroed(m: Any, a: Any, out: Tensor, j: int = j) -> Tensor:
                 out = out.clone()
                 anatomy.part(out, heads)[:, j] = 0
                 return out
@@ -167,7 +167,7 @@ def value_zeroing(
 
 
 def _less(start: int, lost: Tensor) -> Callable[..., tuple[Tensor]]:
-    def edit(module: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+    def edit(module: Any, given: tuple[Tensor]) -> tuple[Tensor]:
         product = given[0].clone()
         product[0, :, start : start + lost.shape[1]] -= lost
         return (product,)
@@ -175,9 +175,7 @@ def _less(start: int, lost: Tensor) -> Callable[..., tuple[Tensor]]:
     return edit
 
 
-def value_zeroing_per_head(
-    name: str, site: str, model: nn.Module, inputs: dict[str, Any]
-) -> Tensor:
+def value_zeroing_per_head(name: str, site: str, model: Any, inputs: dict[str, Any]) -> Tensor:
     """[layer, head, target, source]: A^h_ij v^h_j taken out of what goes into the output
     projection, head by head.
     """
@@ -222,7 +220,7 @@ def value_zeroing_per_head(
 
 
 def hidden_token_attribution(
-    name: str, site: str, model: nn.Module, inputs: dict[str, Any], into: nn.Module | None = None
+    name: str, site: str, model: Any, inputs: dict[str, Any], into: Any | None = None
 ) -> Tensor:
     """[layer, target, source]: one backward pass for every channel of every target; `into`:
     differentiate what goes into this module.
@@ -231,7 +229,7 @@ def hidden_token_attribution(
     leaf: list[Tensor] = []
     outputs: list[Tensor] = []
 
-    def enter(m: nn.Module, args: Any, kwargs: Any) -> Any:
+    def enter(m: Any, args: Any, kwargs: Any) -> Any:
         given = args[0] if args else kwargs["hidden_states"]
         leaf.append(given.detach().clone().requires_grad_())
         return (
@@ -269,7 +267,7 @@ def hidden_token_attribution(
 
 
 def as_function_of_layer_input(
-    model: nn.Module, layer: nn.Module, inputs: dict[str, Any], number: Callable[[Any], Tensor]
+    model: Any, layer: Any, inputs: dict[str, Any], number: Callable[[Any], Tensor]
 ) -> tuple[Any, Tensor]:
     """The explained number as a function of the hidden states that enter a layer, and those hidden
     states.
@@ -277,7 +275,7 @@ def as_function_of_layer_input(
     given: list[Tensor] = []
 
     def run(hidden: Tensor) -> Tensor:
-        def enter(m: nn.Module, args: Any, kwargs: Any) -> Any:
+        def enter(m: Any, args: Any, kwargs: Any) -> Any:
             return (
                 ((hidden, *args[1:]), kwargs)
                 if args
@@ -287,7 +285,7 @@ def as_function_of_layer_input(
         with hooked(layer.register_forward_pre_hook(enter, with_kwargs=True)):
             return number(model(**inputs))
 
-    def keep(m: nn.Module, args: Any, kwargs: Any) -> None:
+    def keep(m: Any, args: Any, kwargs: Any) -> None:
         given.append((args[0] if args else kwargs["hidden_states"]).detach())
 
     with hooked(layer.register_forward_pre_hook(keep, with_kwargs=True)), torch.no_grad():

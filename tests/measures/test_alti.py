@@ -11,7 +11,7 @@ from tests.measures import models, oracles
 
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_agrees_with_the_loops(name, site, length):
+def test_agrees_with_the_loops(name: str, site: str, length: int) -> None:
     made = models.scores("alti", models.recording(name, length), site=site)
     for layer, block in enumerate(
         oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
@@ -20,18 +20,18 @@ def test_agrees_with_the_loops(name, site, length):
 
 
 @pytest.mark.parametrize(("name", "site"), models.SELF)
-def test_rows_sum_to_one_unless_the_facts_say_otherwise(name, site):
+def test_rows_sum_to_one_unless_the_facts_say_otherwise(name: str, site: str) -> None:
     made = models.scores("alti", models.recording(name, 9), site=site)
     sums = made.values.sum(-1)
     assert bool(((sums - 1).abs() < 1e-12).all()) == made.facts.rows_sum_to_one
 
 
-def test_the_future_gets_exactly_nothing():
+def test_the_future_gets_exactly_nothing() -> None:
     made = models.scores("alti", models.recording("llama", 9)).values
     assert not made.triu(1).any()
 
 
-def test_cross_attention_shares_with_the_residual_stream():
+def test_cross_attention_shares_with_the_residual_stream() -> None:
     made = models.scores("alti", models.recording("bart", 9), site="cross")
     sums = made.values.sum(-1) + made.extras["residual_share"]
     assert bool(((sums - 1).abs() < 1e-12).logical_or(sums == 0).all())
@@ -39,7 +39,7 @@ def test_cross_attention_shares_with_the_residual_stream():
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_chosen_targets_are_rows_of_the_whole_map(name):
+def test_chosen_targets_are_rows_of_the_whole_map(name: str) -> None:
     recorded = models.recording(name, 9)
     whole, made = (
         models.scores("alti", recorded),
@@ -48,7 +48,7 @@ def test_chosen_targets_are_rows_of_the_whole_map(name):
     torch.testing.assert_close(made.values, whole.values[:, :, [4, 0, 8]], atol=1e-12, rtol=0)
 
 
-def test_the_released_variant_adds_its_shift_and_drops_epsilon():
+def test_the_released_variant_adds_its_shift_and_drops_epsilon() -> None:
     recorded = models.recording("bert", 9)  # epsilon is 1e-3 there
     block = oracles.blocks_checked("bert", models.build("bert"), models.inputs("bert", 9))[0]
     y = torch.stack([block.output(i) for i in range(9)])
@@ -63,7 +63,7 @@ def test_the_released_variant_adds_its_shift_and_drops_epsilon():
     torch.testing.assert_close(made, expected / expected.sum(-1, keepdim=True), atol=1e-10, rtol=0)
 
 
-def test_an_unknown_variant_is_named():
+def test_an_unknown_variant_is_named() -> None:
     with pytest.raises(InvalidInput, match="table2"):
         models.scores("alti", models.recording("bert", 3), variant="table2")
 
@@ -99,7 +99,7 @@ def _expected_through(name: str, length: int) -> np.ndarray:
     return torch.stack(layers).numpy()
 
 
-def test_through_encoder_and_decoder_agrees_with_the_loops():
+def test_through_encoder_and_decoder_agrees_with_the_loops() -> None:
     [found] = alti_through(models.recording("bart", 9))
     np.testing.assert_allclose(found.scores, _expected_through("bart", 9), atol=1e-10)
     assert found.scores.shape == (2, 5, 9 + 5)
@@ -109,7 +109,7 @@ def test_through_encoder_and_decoder_agrees_with_the_loops():
     assert not np.triu(found.from_prefix, 1).any()
 
 
-def test_through_encoder_and_decoder_does_not_see_padding():
+def test_through_encoder_and_decoder_does_not_see_padding() -> None:
     model = models.build("bart")
     together = alti_through(Lens(model).record(models.padded_inputs("bart", [9, 6])))
     for row, length in enumerate([9, 6]):
@@ -117,6 +117,6 @@ def test_through_encoder_and_decoder_does_not_see_padding():
         np.testing.assert_allclose(together[row].scores, alone.scores, atol=1e-10)
 
 
-def test_through_needs_an_encoder_and_a_decoder():
+def test_through_needs_an_encoder_and_a_decoder() -> None:
     with pytest.raises(UnsupportedModel, match="encoder"):
         alti_through(models.recording("bert", 3))

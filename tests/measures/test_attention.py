@@ -9,7 +9,7 @@ from tests.measures import models, oracles
 
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_is_what_the_model_reports(name, site):
+def test_is_what_the_model_reports(name: str, site: str) -> None:
     recorded = models.recording(name, 9)
     expected = torch.stack(
         [
@@ -30,14 +30,14 @@ def test_is_what_the_model_reports(name, site):
     assert made.facts.rows_sum_to_one
 
 
-def test_targets_are_rows_of_the_whole_map():
+def test_targets_are_rows_of_the_whole_map() -> None:
     recorded = models.recording("bert", 9)
     whole = models.scores("attention", recorded, per_head=True).values
     made = models.scores("attention", recorded, per_head=True, targets=[-1, 2], layers=[1]).values
     assert torch.equal(made, whole[1:, :, :, [8, 2]])
 
 
-def test_sinks_take_their_share_and_the_facts_say_so():
+def test_sinks_take_their_share_and_the_facts_say_so() -> None:
     torch.manual_seed(0)
     settings = {
         "vocab_size": 50,

@@ -10,7 +10,7 @@ from tests.measures import models, oracles
 
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_attention_norm_agrees_with_the_loops(name, site, length):
+def test_attention_norm_agrees_with_the_loops(name: str, site: str, length: int) -> None:
     recorded = models.recording(name, length)
     blocks = oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
     whole = models.scores("attention_norm", recorded, site=site).values[:, 0]
@@ -25,7 +25,9 @@ def test_attention_norm_agrees_with_the_loops(name, site, length):
 @pytest.mark.parametrize("measure", ["attention_norm_res", "attention_norm_res_ln"])
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SELF)
-def test_residual_and_norm_agree_with_the_loops(name, site, length, measure):
+def test_residual_and_norm_agree_with_the_loops(
+    name: str, site: str, length: int, measure: str
+) -> None:
     made = models.scores(measure, models.recording(name, length), site=site)
     for layer, block in enumerate(
         oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
@@ -46,7 +48,7 @@ def test_residual_and_norm_agree_with_the_loops(name, site, length, measure):
     "measure", ["attention_norm", "attention_norm_res", "attention_norm_res_ln"]
 )
 @pytest.mark.parametrize("name", ["bert", "gemma2"])
-def test_chosen_targets_are_rows_of_the_whole_map(name, measure):
+def test_chosen_targets_are_rows_of_the_whole_map(name: str, measure: str) -> None:
     recorded = models.recording(name, 9)
     whole, made = (
         models.scores(measure, recorded),
@@ -58,7 +60,7 @@ def test_chosen_targets_are_rows_of_the_whole_map(name, measure):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "gemma2", "gpt_neox"])
-def test_the_block_output_is_the_sum_of_its_parts(name):
+def test_the_block_output_is_the_sum_of_its_parts(name: str) -> None:
     for layer in models.recording(name, 9).layers():
         site = layer.site()
         parts = site.parts()

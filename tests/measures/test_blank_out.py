@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ from tests.measures.test_gradients import HEADS, LAYERS, build, inputs, number, 
 
 @pytest.mark.parametrize("of", ["probability", "logit"])
 @pytest.mark.parametrize("name", HEADS)
-def test_equals_the_loop_over_replaced_ids(name, of):
+def test_equals_the_loop_over_replaced_ids(name: str, of: str) -> None:
     model, given, value = build(name), inputs(name), number(name, of)
     expected = []
     with torch.no_grad():
@@ -31,12 +33,12 @@ def test_equals_the_loop_over_replaced_ids(name, of):
 
 
 @pytest.mark.parametrize("name", ["classifier", "causal", "translator"])
-def test_zero_embeddings(name):
+def test_zero_embeddings(name: str) -> None:
     model, given, value = build(name), inputs(name), number(name, "probability")
     expected = []
 
-    def zeroed(j: int):
-        def enter(module, args, kwargs):
+    def zeroed(j: int) -> Any:
+        def enter(module: Any, args: Any, kwargs: Any) -> Any:
             hidden = (args[0] if args else kwargs["hidden_states"]).clone()
             hidden[0, j] = 0
             return (
@@ -59,7 +61,7 @@ def test_zero_embeddings(name):
     torch.testing.assert_close(made.values[0, 0, 0], torch.stack(expected), atol=1e-10, rtol=0)
 
 
-def test_the_two_papers_variants():
+def test_the_two_papers_variants() -> None:
     """Ferrando: [MASK], absolute, whole vocabulary.
 
     Mohebbi: [UNK], signed, between target and foil.
@@ -87,7 +89,7 @@ def test_the_two_papers_variants():
             )
 
 
-def test_padding_batching_and_chunks_change_nothing(monkeypatch):
+def test_padding_batching_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = [5, 8]
     together = models.scores(
         "blank_out",
@@ -105,7 +107,7 @@ def test_padding_batching_and_chunks_change_nothing(monkeypatch):
         )
 
 
-def test_the_decoders_own_tokens():
+def test_the_decoders_own_tokens() -> None:
     model, given = build("translator"), inputs("translator")
     made = models.scores(
         "blank_out", Lens(model).record(given), site="decoder", replacement=1, signed=True, word=7
@@ -119,7 +121,7 @@ def test_the_decoders_own_tokens():
         torch.testing.assert_close(made[j], change, atol=1e-10, rtol=0)
 
 
-def test_without_a_token_to_put_in_there_is_an_error():
+def test_without_a_token_to_put_in_there_is_an_error() -> None:
     recorded = Lens(build("classifier")).record(inputs("classifier"))
     with pytest.raises(InvalidInput, match="replacement='zero'"):
         models.scores("blank_out", recorded)

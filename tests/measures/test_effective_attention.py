@@ -11,7 +11,7 @@ from tests.measures import models, oracles
 @pytest.mark.parametrize("constraint", ["none", "sum"])
 @pytest.mark.parametrize("length", [*models.LENGTHS, 14])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_agrees_with_the_loops(name, site, length, constraint):
+def test_agrees_with_the_loops(name: str, site: str, length: int, constraint: str) -> None:
     made = models.scores(
         "effective_attention",
         models.recording(name, length),
@@ -34,7 +34,7 @@ def test_agrees_with_the_loops(name, site, length, constraint):
 
 @pytest.mark.parametrize("constraint", ["none", "sum", "simplex"])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_the_output_stays_and_the_future_stays_zero(name, site, constraint):
+def test_the_output_stays_and_the_future_stays_zero(name: str, site: str, constraint: str) -> None:
     recorded = models.recording(name, 14)
     made = models.scores(
         "effective_attention", recorded, site=site, per_head=True, constraint=constraint
@@ -51,7 +51,7 @@ def test_the_output_stays_and_the_future_stays_zero(name, site, constraint):
             torch.testing.assert_close(effective.sum(-1), found.weights.sum(-1), atol=1e-10, rtol=0)
 
 
-def test_simplex_rows_are_the_shortest_distributions():
+def test_simplex_rows_are_the_shortest_distributions() -> None:
     """Karush-Kuhn-Tucker: on its positive weights the row is a combination of T's columns and the
     ones, elsewhere that is not above it.
     """
@@ -80,7 +80,7 @@ def test_simplex_rows_are_the_shortest_distributions():
     assert active > 0  # else the constraint was never met
 
 
-def test_equals_attention_where_tokens_are_few():
+def test_equals_attention_where_tokens_are_few() -> None:
     recorded = models.recording("bert", 4)
     made = models.scores("effective_attention", recorded, per_head=True)
     assert torch.equal(made.values, models.scores("attention", recorded, per_head=True).values)
@@ -89,7 +89,7 @@ def test_equals_attention_where_tokens_are_few():
 @pytest.mark.parametrize("lengths", [[14, 3], [3, 14, 6]])
 @pytest.mark.parametrize("constraint", ["none", "sum"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_padding_is_no_part_of_the_values(name, constraint, lengths):
+def test_padding_is_no_part_of_the_values(name: str, constraint: str, lengths: list[int]) -> None:
     together = models.scores(
         "effective_attention",
         Lens(models.build(name)).record(models.padded_inputs(name, lengths)),
@@ -111,14 +111,14 @@ def test_padding_is_no_part_of_the_values(name, constraint, lengths):
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_chosen_targets_are_rows_of_the_whole_map(name):
+def test_chosen_targets_are_rows_of_the_whole_map(name: str) -> None:
     recorded = models.recording(name, 14)
     whole = models.scores("effective_attention", recorded).values
     made = models.scores("effective_attention", recorded, targets=[13, 0, 6]).values
     torch.testing.assert_close(made, whole[:, :, [13, 0, 6]], atol=1e-10, rtol=0)
 
 
-def test_equal_tokens_share_their_weight():
+def test_equal_tokens_share_their_weight() -> None:
     """Without positions in the values, the first layer cannot tell equal tokens apart: each gets
     the mean of their weights.
     """
@@ -140,7 +140,7 @@ def test_equal_tokens_share_their_weight():
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_a_rank_deficient_output_projection_counts(name):
+def test_a_rank_deficient_output_projection_counts(name: str) -> None:
     """Directions of the values that W_O drops are as invisible as those outside them."""
     model = models.randomised(models.BUILDERS[name](), seed=3)
     model.config._attn_implementation = "eager"
@@ -161,7 +161,7 @@ def test_a_rank_deficient_output_projection_counts(name):
 
 
 @pytest.mark.parametrize("window", [3, 8])
-def test_inside_a_window_each_target_has_the_sources_it_sees(window):
+def test_inside_a_window_each_target_has_the_sources_it_sees(window: int) -> None:
     settings = {
         "vocab_size": 50,
         "hidden_size": 16,
@@ -191,6 +191,6 @@ def test_inside_a_window_each_target_has_the_sources_it_sees(window):
             )
 
 
-def test_an_unknown_constraint_is_named():
+def test_an_unknown_constraint_is_named() -> None:
     with pytest.raises(InvalidInput, match="cone"):
         models.scores("effective_attention", models.recording("bert", 3), constraint="cone")

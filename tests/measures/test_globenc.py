@@ -9,7 +9,7 @@ from tests.measures import models, oracles
 
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("bart", "encoder")])
-def test_agrees_with_the_loops(name, site, length):
+def test_agrees_with_the_loops(name: str, site: str, length: int) -> None:
     made = models.scores("globenc", models.recording(name, length), site=site).values
     for layer, block in enumerate(
         oracles.blocks_checked(name, models.build(name), models.inputs(name, length), site)
@@ -17,7 +17,7 @@ def test_agrees_with_the_loops(name, site, length):
         torch.testing.assert_close(made[layer, 0], oracles.globenc(block), atol=1e-10, rtol=0)
 
 
-def test_chosen_targets_are_rows_of_the_whole_map():
+def test_chosen_targets_are_rows_of_the_whole_map() -> None:
     recorded = models.recording("bert", 9)
     whole, made = (
         models.scores("globenc", recorded),
@@ -36,12 +36,12 @@ def test_chosen_targets_are_rows_of_the_whole_map():
         ("bart", "cross", "not defined for cross-attention"),
     ],
 )
-def test_is_refused_where_it_is_not_defined(name, site, reason):
+def test_is_refused_where_it_is_not_defined(name: str, site: str, reason: str) -> None:
     found = refusal("globenc", models.recording(name, 9).structure, site)
     assert found is not None
     assert reason in found
 
 
-def test_is_not_refused_for_post_norm():
+def test_is_not_refused_for_post_norm() -> None:
     assert refusal("globenc", models.recording("bert", 9).structure) is None
     assert refusal("globenc", models.recording("bart", 9).structure, "encoder") is None

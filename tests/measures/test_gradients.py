@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import pytest
 import torch
@@ -51,7 +52,7 @@ LAYERS = {
 
 
 @functools.cache
-def build(name: str) -> nn.Module:
+def build(name: str) -> Any:
     return models.randomised(HEADS[name]())
 
 
@@ -65,8 +66,8 @@ def options(name: str) -> dict:
     )
 
 
-def number(name: str, of: str):
-    def of_output(output):
+def number(name: str, of: str) -> Any:
+    def of_output(output: Any) -> Any:
         logits = output.logits[0]
         if name != "classifier":
             logits = logits[2 if name == "masked" else -1]
@@ -79,7 +80,7 @@ def number(name: str, of: str):
 @pytest.mark.parametrize("layer", [0, 1])
 @pytest.mark.parametrize("of", ["probability", "logit"])
 @pytest.mark.parametrize("name", HEADS)
-def test_gradients_equal_autograd(name, of, layer):
+def test_gradients_equal_autograd(name: str, of: str, layer: int) -> None:
     model, given = build(name), inputs(name)
     run, hidden = oracles.as_function_of_layer_input(
         model, LAYERS[name](model)[layer], given, number(name, of)
@@ -105,7 +106,7 @@ def test_gradients_equal_autograd(name, of, layer):
 
 
 @pytest.mark.parametrize("name", ["classifier", "masked", "causal", "translator"])
-def test_integrated_gradients_equal_the_quadrature(name):
+def test_integrated_gradients_equal_the_quadrature(name: str) -> None:
     model, given = build(name), inputs(name)
     run, hidden = oracles.as_function_of_layer_input(
         model, LAYERS[name](model)[1], given, number(name, "logit")
@@ -124,7 +125,7 @@ def test_integrated_gradients_equal_the_quadrature(name):
     )  # Captum keeps its steps in float32
 
 
-def test_integrated_gradients_add_up():
+def test_integrated_gradients_add_up() -> None:
     recorded = Lens(build("masked")).record(inputs("masked"))
     made = models.scores("integrated_gradients", recorded, steps=100, **options("masked"))
     change = made.values.sum() - made.extras["completeness_error"].sum()
@@ -134,7 +135,7 @@ def test_integrated_gradients_add_up():
 
 @pytest.mark.parametrize("baseline", ["zero", "pad"])
 @pytest.mark.parametrize("name", HEADS)
-def test_deep_lift_adds_up_on_every_block(name, baseline):
+def test_deep_lift_adds_up_on_every_block(name: str, baseline: str) -> None:
     model, given = build(name), inputs(name)
     recorded = Lens(model).record(given)
     recorded.model.config.pad_token_id = 0
@@ -160,7 +161,7 @@ def test_deep_lift_adds_up_on_every_block(name, baseline):
     )
 
 
-def test_deep_lift_equals_captum_where_captum_has_the_rules():
+def test_deep_lift_equals_captum_where_captum_has_the_rules() -> None:
     from captum.attr import DeepLift
 
     torch.manual_seed(0)
@@ -182,7 +183,7 @@ def test_deep_lift_equals_captum_where_captum_has_the_rules():
     assert wanted.abs().max() > 1e-3
 
 
-def test_deep_lift_rules_pass_on_exact_differences():
+def test_deep_lift_rules_pass_on_exact_differences() -> None:
     torch.manual_seed(0)
     both = torch.randn(4, 5, dtype=torch.float64) * 3
     both[2, 0] = both[0, 0]  # no difference at all in one place
@@ -203,7 +204,7 @@ def test_deep_lift_rules_pass_on_exact_differences():
     )
 
 
-def test_deep_lift_refuses_what_does_not_add_up():
+def test_deep_lift_refuses_what_does_not_add_up() -> None:
     model = models.randomised(
         hf.BloomForCausalLM(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
     )
@@ -212,7 +213,7 @@ def test_deep_lift_refuses_what_does_not_add_up():
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
-def test_smoothing_is_the_mean_over_noisy_copies():
+def test_smoothing_is_the_mean_over_noisy_copies() -> None:
     recorded = Lens(build("classifier")).record(inputs("classifier"))
     plain = models.scores("gradient_norm", recorded).values
     quiet = models.scores("gradient_norm", recorded, smooth=3, noise=0.0).values
@@ -236,7 +237,7 @@ def test_smoothing_is_the_mean_over_noisy_copies():
     ],
 )
 @pytest.mark.parametrize("name", ["classifier", "masked", "causal"])
-def test_padding_and_batching_change_nothing(name, measure, extra):
+def test_padding_and_batching_change_nothing(name: str, measure: str, extra: Any) -> None:
     lengths = [5, 8]
     given = models.padded_inputs(name, lengths)
     together = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
@@ -253,7 +254,7 @@ def test_padding_and_batching_change_nothing(name, measure, extra):
         )
 
 
-def test_the_model_is_left_as_it_was():
+def test_the_model_is_left_as_it_was() -> None:
     model = build("masked")
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     for measure in ("gradient_norm", "integrated_gradients", "deep_lift", "blank_out"):
@@ -283,7 +284,7 @@ def tokenizer() -> hf.PreTrainedTokenizerFast:
     )
 
 
-def test_the_models_own_prediction_is_the_default():
+def test_the_models_own_prediction_is_the_default() -> None:
     recorded = Lens(build("masked"), tokenizer()).record("the keys [MASK] here .")
     predicted = int(recorded.output.logits[0, 2].argmax())
     made = models.scores("gradient_norm", recorded)
@@ -297,7 +298,7 @@ def test_the_models_own_prediction_is_the_default():
     )
 
 
-def test_words_and_foils():
+def test_words_and_foils() -> None:
     recorded = Lens(build("masked"), tokenizer()).record("the keys [MASK] here .")
     made = models.scores("gradient_x_input", recorded, word="are", foil="is", of="logit")
     assert made.target_labels == ("are vs is at 2",)
@@ -312,7 +313,7 @@ def test_words_and_foils():
     ).abs().max() > 1e-6
 
 
-def test_each_text_may_have_its_own_word():
+def test_each_text_may_have_its_own_word() -> None:
     texts = ["the keys [MASK] here .", "the [MASK] ."]
     together = models.scores(
         "gradient_norm", Lens(build("masked"), tokenizer()).record(texts), word=["are", "keys"]
@@ -339,13 +340,13 @@ def test_each_text_may_have_its_own_word():
         ("classifier", "the keys .", {"of": "entropy"}, "probability or logit"),
     ],
 )
-def test_what_cannot_be_explained_says_why(name, text, given, message):
+def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, message: str) -> None:
     recorded = Lens(build(name), tokenizer()).record(text)
     with pytest.raises(InvalidInput, match=message):
         models.scores("gradient_norm", recorded, **given)
 
 
-def test_models_without_a_head_and_requests_for_targets_are_refused():
+def test_models_without_a_head_and_requests_for_targets_are_refused() -> None:
     with pytest.raises(InvalidInput, match="AutoModelForMaskedLM"):
         models.scores("gradient_norm", models.recording("bert", 4))
     with pytest.raises(InvalidInput, match="not by targets"):

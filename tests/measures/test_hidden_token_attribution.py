@@ -18,7 +18,7 @@ ROUNDED = {"llama": 1e-6, "gpt_neox": 1e-6, "gemma2": 1e-6}
 
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_equals_one_backward_pass_per_scalar(name, site, length):
+def test_equals_one_backward_pass_per_scalar(name: str, site: str, length: int) -> None:
     expected = oracles.hidden_token_attribution(
         name, site, models.build(name), models.inputs(name, length)
     )
@@ -29,7 +29,7 @@ def test_equals_one_backward_pass_per_scalar(name, site, length):
 
 
 @pytest.mark.parametrize("name", ["bert", "bart"])
-def test_with_respect_to_the_embedding_sum(name):
+def test_with_respect_to_the_embedding_sum(name: str) -> None:
     model, site = models.build(name), models.recording(name, 6).sites[0]
     norm = model.embeddings.LayerNorm if name == "bert" else model.encoder.layernorm_embedding
     expected = oracles.hidden_token_attribution(
@@ -43,7 +43,7 @@ def test_with_respect_to_the_embedding_sum(name):
     assert (made - other).abs().max() > 1e-4
 
 
-def test_without_an_embedding_norm_there_is_no_embedding_sum():
+def test_without_an_embedding_norm_there_is_no_embedding_sum() -> None:
     with pytest.raises(UnsupportedModel, match="wrt='embedding'"):
         models.scores("hidden_token_attribution", models.recording("gpt2", 6), wrt="embedding_sum")
 
@@ -51,7 +51,9 @@ def test_without_an_embedding_norm_there_is_no_embedding_sum():
 @pytest.mark.parametrize(
     ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
 )
-def test_forward_and_reverse_mode_agree(name, site, monkeypatch):
+def test_forward_and_reverse_mode_agree(
+    name: str, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded = models.recording(name, 6)
     forward = models.scores("hidden_token_attribution", recorded, site=site).values
     monkeypatch.setattr(jacobian, "forward_derivative", lambda step: None)
@@ -64,7 +66,7 @@ def test_forward_and_reverse_mode_agree(name, site, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "site"), [("bert", "encoder"), ("bart", "cross")])
-def test_duals_on_copies_agree_with_vmap(name, site):
+def test_duals_on_copies_agree_with_vmap(name: str, site: str) -> None:
     step = LayerFunction(models.recording(name, 6).layers(site)[0], 0, of_states=site == "cross")
     primals = (step.point,) if step.states is None else (step.point, step.states)
     tangents = tuple(torch.randn(3, *primal.shape, dtype=torch.float64) for primal in primals)
@@ -72,7 +74,7 @@ def test_duals_on_copies_agree_with_vmap(name, site):
     torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
-def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode():
+def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode() -> None:
     model = models.randomised(
         hf.BloomModel(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
     )
@@ -88,7 +90,7 @@ def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode():
     torch.testing.assert_close(made, expected, atol=1e-6, rtol=0)
 
 
-def test_a_wrong_forward_derivative_is_not_used(monkeypatch):
+def test_a_wrong_forward_derivative_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = LayerFunction(models.recording("bert", 6).layers()[0], 0)
     right = jacobian._by_vmap
     monkeypatch.setattr(
@@ -104,7 +106,7 @@ def test_a_wrong_forward_derivative_is_not_used(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
 )
-def test_probes_lie_within_their_standard_errors(name, site):
+def test_probes_lie_within_their_standard_errors(name: str, site: str) -> None:
     recorded = models.recording(name, 7)
     exact = models.scores("hidden_token_attribution", recorded, site=site).values
     estimate = models.scores("hidden_token_attribution", recorded, site=site, probes=64)
@@ -124,7 +126,7 @@ def test_probes_lie_within_their_standard_errors(name, site):
 @pytest.mark.parametrize(
     ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
 )
-def test_padding_and_batching_change_nothing(name, site, probes):
+def test_padding_and_batching_change_nothing(name: str, site: str, probes: int | None) -> None:
     lengths = [4, 7]
     recorded = Lens(models.build(name)).record(models.padded_inputs(name, lengths))
     together = models.scores("hidden_token_attribution", recorded, site=site, probes=probes).values
@@ -140,13 +142,13 @@ def test_padding_and_batching_change_nothing(name, site, probes):
         )
 
 
-def test_rows_sum_to_one_and_the_future_is_zero():
+def test_rows_sum_to_one_and_the_future_is_zero() -> None:
     made = models.scores("hidden_token_attribution", models.recording("gpt2", 8)).values[:, 0]
     torch.testing.assert_close(made.sum(-1), torch.ones(2, 8, dtype=torch.float64))
     assert (made.triu(1) == 0).all()
 
 
-def test_chosen_targets_and_layers_are_rows_of_the_whole(monkeypatch):
+def test_chosen_targets_and_layers_are_rows_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = models.recording("bert", 7)
     whole = models.scores("hidden_token_attribution", recorded).values
     monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 100_000)
@@ -154,7 +156,7 @@ def test_chosen_targets_and_layers_are_rows_of_the_whole(monkeypatch):
     torch.testing.assert_close(part, whole[1:, :, [3, 6]], atol=1e-12, rtol=0)
 
 
-def test_half_precision_is_close():
+def test_half_precision_is_close() -> None:
     model = hf.BertModel(hf.BertConfig(**models._SIZES)).eval()
     ids = models.inputs("bert", 6)
     wide = models.scores("hidden_token_attribution", Lens(model).record(ids)).values
@@ -164,7 +166,7 @@ def test_half_precision_is_close():
     assert (half - wide).abs().max() < 0.02
 
 
-def test_wrong_options_are_refused():
+def test_wrong_options_are_refused() -> None:
     recorded = models.recording("bert", 3)
     with pytest.raises(InvalidInput, match="embedding_sum"):
         models.scores("hidden_token_attribution", recorded, wrt="logits")

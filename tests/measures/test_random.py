@@ -6,7 +6,7 @@ from mixlens import Lens
 from tests.measures import models
 
 
-def test_is_uniform_and_seeded():
+def test_is_uniform_and_seeded() -> None:
     recorded = models.recording("bert", 9)
     first, again, other = (
         models.scores("random", recorded, seed=seed).values for seed in (0, 0, 1)
@@ -19,7 +19,7 @@ def test_is_uniform_and_seeded():
     assert not torch.equal(first[0], first[1])
 
 
-def test_a_text_has_its_noise_wherever_it_stands():
+def test_a_text_has_its_noise_wherever_it_stands() -> None:
     together = models.scores(
         "random", Lens(models.build("bert")).record(models.padded_inputs("bert", [9, 5]))
     ).values
@@ -33,13 +33,13 @@ def test_a_text_has_its_noise_wherever_it_stands():
     )
 
 
-def test_the_future_gets_nothing():
+def test_the_future_gets_nothing() -> None:
     made = models.scores("random", models.recording("gpt2", 9)).values
     assert not made.triu(1).any()
     assert made.tril().gt(0).sum() == 2 * 45
 
 
-def test_cross_attention_has_the_encoder_for_columns():
+def test_cross_attention_has_the_encoder_for_columns() -> None:
     assert models.scores("random", models.recording("bart", 9), site="cross").values.shape == (
         2,
         1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ TOLERANCE = 1e-10
 
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_equals_the_loop_over_zeroed_values(name, site, length):
+def test_equals_the_loop_over_zeroed_values(name: str, site: str, length: int) -> None:
     expected = oracles.value_zeroing(name, site, models.build(name), models.inputs(name, length))
     made = models.scores("value_zeroing", models.recording(name, length), site=site).values[:, 0]
     assert made.abs().max() > 1e-6
@@ -29,7 +30,7 @@ def test_equals_the_loop_over_zeroed_values(name, site, length):
 
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_per_head_equals_the_loop_over_query_heads(name, site):
+def test_per_head_equals_the_loop_over_query_heads(name: str, site: str) -> None:
     expected = oracles.value_zeroing_per_head(
         name, site, models.build(name), models.inputs(name, 6)
     )
@@ -43,7 +44,7 @@ def test_per_head_equals_the_loop_over_query_heads(name, site):
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "spearman"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_distances(name, distance, normalized):
+def test_distances(name: str, distance: str, normalized: bool) -> None:
     site = models.recording(name, 7).sites[0]
     expected = oracles.value_zeroing(
         name, site, models.build(name), models.inputs(name, 7), distance, normalized
@@ -54,7 +55,7 @@ def test_distances(name, distance, normalized):
     torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 
 
-def test_cosine_keeps_its_digits_in_float32():
+def test_cosine_keeps_its_digits_in_float32() -> None:
     model = models.randomised(models.BUILDERS["bert"]()).float()
     ids = models.inputs("bert", 9)
     with torch.no_grad():  # values of almost nothing: the true distances lie around 1e-10
@@ -68,7 +69,7 @@ def test_cosine_keeps_its_digits_in_float32():
 
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_two_routes_agree(name, site):
+def test_two_routes_agree(name: str, site: str) -> None:
     """Values edited inside the attention function, and c_ij subtracted from its output."""
     recorded = models.recording(name, 8)
     made = models.scores("value_zeroing", recorded, site=site).values[:, 0]
@@ -85,7 +86,7 @@ def test_two_routes_agree(name, site):
 
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_fast_rows_equal_whole_sequences(name, site):
+def test_fast_rows_equal_whole_sequences(name: str, site: str) -> None:
     recorded = models.recording(name, 8)
     kind = "cross" if site == "cross" else "self"
     for layer in recorded.layers(site):
@@ -106,7 +107,7 @@ def test_fast_rows_equal_whole_sequences(name, site):
         )
 
 
-def test_which_layers_take_the_fast_way():
+def test_which_layers_take_the_fast_way() -> None:
     def modes(name: str, site: str, kind: str = "self") -> set[str]:
         return {Tail(layer, kind).mode for layer in models.recording(name, 8).layers(site)}
 
@@ -122,7 +123,7 @@ def test_which_layers_take_the_fast_way():
     assert modes("bart", "decoder") == {"copies"}  # cross-attention follows
 
 
-def rest_of(name: str, site: str, index: int = 1):
+def rest_of(name: str, site: str, index: int = 1) -> Any:
     recorded = models.recording(name, 9)
     if name == "llama":  # its norms compute in float32, so the two ways agree to that only
         recorded = Lens(copy.deepcopy(models.build(name)).float()).record(models.inputs(name, 9))
@@ -149,7 +150,7 @@ def rest_of(name: str, site: str, index: int = 1):
         ("bart", "cross"),
     ],
 )
-def test_the_first_product_taken_early_gives_the_same_rows(name, site):
+def test_the_first_product_taken_early_gives_the_same_rows(name: str, site: str) -> None:
     fast, slow, weights, real = rest_of(name, site)
     assert isinstance(fast, ByProducts)
     linked = (weights[0] != 0).any(0) & real[0]
@@ -163,24 +164,26 @@ def test_the_first_product_taken_early_gives_the_same_rows(name, site):
 @pytest.mark.parametrize(
     ("name", "site"), [("gemma2", "decoder"), ("gpt_neox", "decoder"), ("bart", "decoder")]
 )
-def test_layers_without_such_a_product_go_by_rows(name, site):
+def test_layers_without_such_a_product_go_by_rows(name: str, site: str) -> None:
     assert isinstance(rest_of(name, site)[0], ByRows)
 
 
-def test_a_product_that_does_not_fit_is_not_used(monkeypatch):
+def test_a_product_that_does_not_fit_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ByProducts.outputs
     monkeypatch.setattr(ByProducts, "outputs", lambda self, sources: right(self, sources) * 1.001)
     assert isinstance(rest_of("bert", "encoder")[0], ByRows)
 
 
-def test_products_that_miss_what_the_layer_returned_are_not_used(monkeypatch):
+def test_products_that_miss_what_the_layer_returned_are_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     right = ByProducts.outputs
     wrong = lambda self, sources: right(self, sources) * (1.01 if sources.columns is None else 1.0)  # noqa: E731
     monkeypatch.setattr(ByProducts, "outputs", wrong)
     assert isinstance(rest_of("bert", "encoder")[0], ByRows)
 
 
-def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run():
+def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
     tail.layer._call.output = tail.layer._call.output + 0.1
@@ -192,7 +195,7 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
     assert tail.mode == "copies"
 
 
-def test_a_wrong_shortcut_is_not_used():
+def test_a_wrong_shortcut_is_not_used() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
     tail.layer._call.output = (
@@ -202,7 +205,7 @@ def test_a_wrong_shortcut_is_not_used():
     assert tail.mode == "copies"
 
 
-def test_shortcuts_are_undone_after_an_exception():
+def test_shortcuts_are_undone_after_an_exception() -> None:
     model = models.build("bert")
     recorded = Lens(model).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
@@ -217,7 +220,7 @@ def test_shortcuts_are_undone_after_an_exception():
     assert not any("forward" in vars(module) for module in model.modules())
 
 
-def test_a_token_that_nobody_attends_to_has_no_effect():
+def test_a_token_that_nobody_attends_to_has_no_effect() -> None:
     """A mask with a hole: no target reads token 2, so zeroing it changes nothing at all."""
     ids = models.inputs("bert", 7)
     ids["attention_mask"][0, 2] = 0
@@ -227,13 +230,13 @@ def test_a_token_that_nobody_attends_to_has_no_effect():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "gpt_neox"])
-def test_the_future_has_no_effect(name):
+def test_the_future_has_no_effect(name: str) -> None:
     made = models.scores("value_zeroing", models.recording(name, 8)).values[:, 0]
     assert (made.triu(1) == 0).all()
     assert (made.diagonal(dim1=-2, dim2=-1) > 0).all()
 
 
-def test_a_sliding_window_leaves_out_what_it_hides():
+def test_a_sliding_window_leaves_out_what_it_hides() -> None:
     config = hf.MistralConfig(**models._CAUSAL, sliding_window=3)
     model = models.randomised(hf.MistralModel(config))
     made = models.scores("value_zeroing", Lens(model).record(models.inputs("llama", 8))).values[
@@ -245,7 +248,7 @@ def test_a_sliding_window_leaves_out_what_it_hides():
 
 
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_padding_and_batching_change_nothing(name, site):
+def test_padding_and_batching_change_nothing(name: str, site: str) -> None:
     lengths = [5, 9, 7]
     together = models.scores(
         "value_zeroing",
@@ -274,7 +277,7 @@ def test_padding_and_batching_change_nothing(name, site):
         ("bart", "cross"),
     ],
 )
-def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
+def test_chosen_targets_and_layers_are_rows_of_the_whole(name: str, site: str) -> None:
     recorded = models.recording(name, 8)
     whole = models.scores("value_zeroing", recorded, site=site).values
     part = models.scores("value_zeroing", recorded, site=site, layers=[1], targets=[-1, 2]).values
@@ -283,7 +286,7 @@ def test_chosen_targets_and_layers_are_rows_of_the_whole(name, site):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "bart"])
-def test_small_chunks_give_the_same(name, monkeypatch):
+def test_small_chunks_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = models.recording(name, 8)
     whole = models.scores("value_zeroing", recorded, per_head=True).values
     monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 5000)
@@ -292,7 +295,7 @@ def test_small_chunks_give_the_same(name, monkeypatch):
     )
 
 
-def test_mixtures_of_experts_and_attention_inside_the_residual_module():
+def test_mixtures_of_experts_and_attention_inside_the_residual_module() -> None:
     sizes = {**models._CAUSAL, "num_local_experts": 4}
     built = [
         hf.MixtralModel(hf.MixtralConfig(**sizes)),
@@ -317,7 +320,7 @@ def test_mixtures_of_experts_and_attention_inside_the_residual_module():
             torch.testing.assert_close(made[index], distance.T, atol=1e-7, rtol=0)
 
 
-def test_bfloat16_is_close_to_float32():
+def test_bfloat16_is_close_to_float32() -> None:
     model = hf.LlamaModel(hf.LlamaConfig(**models._CAUSAL)).eval()
     ids = models.inputs("llama", 8)
     wide = models.scores("value_zeroing", Lens(model).record(ids)).values
@@ -326,6 +329,6 @@ def test_bfloat16_is_close_to_float32():
     assert (half - wide).abs().max() < 0.05 * wide.max()
 
 
-def test_unknown_distance_is_refused():
+def test_unknown_distance_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cosine, euclidean, spearman"):
         models.scores("value_zeroing", models.recording("bert", 3), distance="manhattan")

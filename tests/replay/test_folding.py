@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import transformers as hf
@@ -15,30 +17,30 @@ from tests.measures import oracles_intervention as oracles
 from tests.measures.test_hidden_token_attribution import ROUNDED
 
 
-def _step(name, site, index=1, length=9):
+def _step(name: str, site: str, index: int = 1, length: int = 9) -> Any:
     return LayerFunction(
         models.recording(name, length).layers(site)[index], 0, of_states=site == "cross"
     )
 
 
-def _primals(step):
+def _primals(step: Any) -> Any:
     return (step.point,) if step.states is None else (step.point, step.states)
 
 
-def _noise(step, count=5, seed=7):
+def _noise(step: Any, count: int = 5, seed: int = 7) -> Any:
     generator = torch.Generator().manual_seed(seed)
     return tuple(
         torch.randn(count, *p.shape, generator=generator, dtype=p.dtype) for p in _primals(step)
     )
 
 
-def _way(push):
+def _way(push: Any) -> Any:
     return push.parts.__qualname__.split(".")[0]
 
 
 @pytest.mark.smoke
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name, site):
+def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name: str, site: str) -> None:
     step = _step(name, site)
     whole = jacobian.forward_derivative(step)
     made = folding.fold(step, whole, size=7)
@@ -53,10 +55,12 @@ def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name, site):
 
 @pytest.mark.parametrize("path", ["whole", "differentiated", "basis", "fastest", "banded"])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
-def test_every_way_equals_one_backward_pass_per_scalar(name, site, path, monkeypatch):
+def test_every_way_equals_one_backward_pass_per_scalar(
+    name: str, site: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ways = []
 
-    def folded(step, push, *, size):
+    def folded(step: Any, push: Any, *, size: int) -> Any:
         ways.append(found := folding.fold(step, push, size=size))
         return found
 
@@ -70,7 +74,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(name, site, path, monkeyp
         monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 200_000)
         plan = jacobian._Plan.__init__
 
-        def cramped(self, steps, pushes, tangents, size, memory):
+        def cramped(self, steps: Any, pushes: Any, tangents: Any, size: int, memory: int) -> Any:
             plan(
                 self,
                 steps,
@@ -95,11 +99,11 @@ def test_every_way_equals_one_backward_pass_per_scalar(name, site, path, monkeyp
     )  # a layer is folded again for every band, else once
 
 
-def _refused(step, rest):
+def _refused(step: Any, rest: Any) -> Any:
     raise ValueError("another form")
 
 
-def test_the_closed_forms_are_used_where_they_hold():
+def test_the_closed_forms_are_used_where_they_hold() -> None:
     for name, site, way in [
         ("bert", "encoder", "_written_out"),
         ("gpt2", "decoder", "_written_out"),
@@ -116,7 +120,9 @@ def test_the_closed_forms_are_used_where_they_hold():
     ("name", "site"),
     [("bert", "encoder"), ("gpt2", "decoder"), ("llama", "decoder"), ("bart", "encoder")],
 )
-def test_a_perceptron_in_closed_form_equals_its_derivative(name, site, monkeypatch):
+def test_a_perceptron_in_closed_form_equals_its_derivative(
+    name: str, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     step = _step(name, site)
     rest = folding._Rest(step)
     with torch.no_grad():
@@ -131,7 +137,7 @@ def test_a_perceptron_in_closed_form_equals_its_derivative(name, site, monkeypat
 @pytest.mark.parametrize(
     "name", ["mixtral", "gpt-oss", "dinov2", "deberta-v2", "falcon", "granite", "t5"]
 )
-def test_other_layers_fold_or_are_left_alone(name):
+def test_other_layers_fold_or_are_left_alone(name: str) -> None:
     recorded = Lens(zoo.built(name, torch.float64)).record(zoo.inputs(name, torch.float64))
     for site in recorded.sites:
         step = LayerFunction(recorded.layers(site)[-1], 1, of_states=site == "cross")
@@ -145,7 +151,7 @@ def test_other_layers_fold_or_are_left_alone(name):
 # ------------------------------------------------------------------------ what is wrong is not used
 
 
-def test_a_wrong_closed_form_is_not_used(monkeypatch):
+def test_a_wrong_closed_form_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("bert", "encoder")
     whole = jacobian.forward_derivative(step)
     right = perceptron_slopes._norm_then
@@ -158,7 +164,7 @@ def test_a_wrong_closed_form_is_not_used(monkeypatch):
     )
 
 
-def test_a_wrong_attention_is_not_used(monkeypatch):
+def test_a_wrong_attention_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("gpt2", "decoder")
     whole = jacobian.forward_derivative(step)
     right = attention_slopes.AttentionSlopes.__call__
@@ -170,7 +176,7 @@ def test_a_wrong_attention_is_not_used(monkeypatch):
     assert _way(folding.fold(step, whole, size=64)) == "_differentiated"
 
 
-def test_wrong_matrices_are_not_used(monkeypatch):
+def test_wrong_matrices_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("gemma2", "decoder")
     whole = jacobian.forward_derivative(step)
     right = folding._by_basis
@@ -186,7 +192,7 @@ def test_wrong_matrices_are_not_used(monkeypatch):
 # --------------------------------------------------------------------------------- when, and traces
 
 
-def test_few_tangents_are_not_worth_the_matrices():
+def test_few_tangents_are_not_worth_the_matrices() -> None:
     step = _step("bert", "encoder")
     assert not folding.pays(step, 4)
     assert folding.pays(step, 64)
@@ -195,7 +201,7 @@ def test_few_tangents_are_not_worth_the_matrices():
     assert folding.folded_bytes(_step("gpt_neox", "decoder")) == 2 * 9 * 16 * 16 * 8
 
 
-def test_without_memory_nothing_is_folded(monkeypatch):
+def test_without_memory_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jacobian, "fold", lambda *arguments, **options: pytest.fail("folded"))
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6), memory_budget=1000)
     models.scores("hidden_token_attribution", recorded)
@@ -204,7 +210,9 @@ def test_without_memory_nothing_is_folded(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "site"), [("bert", "encoder"), ("gpt2", "decoder"), ("bart", "cross")]
 )
-def test_a_seed_gives_the_same_probes_folded_or_not(name, site, monkeypatch):
+def test_a_seed_gives_the_same_probes_folded_or_not(
+    name: str, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     for folds in (True, False):
         monkeypatch.setattr(jacobian, "pays", lambda step, tangents, folds=folds: folds)
@@ -219,7 +227,9 @@ def test_a_seed_gives_the_same_probes_folded_or_not(name, site, monkeypatch):
     )
 
 
-def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
+def test_coarse_products_of_the_recording_do_not_stand_in_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As with TF32 on a GPU: comparisons are made in full precision, at a point that was recorded
     without it.
     """
@@ -228,7 +238,7 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
     ).float()
     plain = torch.nn.Linear.forward
 
-    def coarse(self, given):
+    def coarse(self, given: Any) -> Any:
         return plain(
             self,
             given if torch.get_float32_matmul_precision() == "highest" else given.half().float(),
@@ -249,11 +259,11 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(monkeypatch):
         torch.set_float32_matmul_precision(before)
 
 
-def test_nothing_is_left_behind():
+def test_nothing_is_left_behind() -> None:
     model, step = models.build("gpt2"), _step("gpt2", "decoder")
 
     # transformers itself leaves a hook on a model that was once asked for its attentions
-    def state():
+    def state() -> Any:
         return [
             (
                 list(module._forward_hooks),
