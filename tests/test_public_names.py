@@ -20,6 +20,7 @@ pytestmark = pytest.mark.smoke
 SOURCE = Path(mixlens.__file__).parent
 
 PUBLIC = {
+    "CannotLoad",
     "Comparison",
     "EmptyInput",
     "InputTooLong",
@@ -74,18 +75,19 @@ MAPS = {
 
 # What is loaded with a module comes from its own group or from an earlier one.
 ORDER = [
-    {"errors"},
+    {"errors", "suggestions"},
     {"tokens", "precision"},
     {"registry"},
     {"row"},
     {"contracts"},
     {"kernels"},
-    {"recording", "loading"},
+    {"recording", "loading", "wrappers"},
     {"replay", "explained"},
     {"measures"},
     {"words", "cutting", "provenance", "tables", "storage", "maps", "aggregation", "viewer"},
     {"identifiability", "predictions", "comparison", "corpus"},
     {"render"},
+    {"several"},
     {"lens"},
     {"evaluations"},
     {"finetuning", "trust", "experiments"},

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import (
+    CannotLoad,
     EmptyInput,
     InputTooLong,
     InvalidInput,
@@ -46,6 +47,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "CannotLoad",
     "Comparison",
     "EmptyInput",
     "InputTooLong",

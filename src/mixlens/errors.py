@@ -31,6 +31,10 @@ class WrongKeys(InvalidInput):
     """The input dict has keys that the model does not take, or lacks one that it needs."""
 
 
+class CannotLoad(InvalidInput, OSError):
+    """A model or a tokenizer could not be loaded."""
+
+
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer put out NaN or infinity."""
 
@@ -40,3 +44,9 @@ class MissingExtra(MixlensError, ImportError):
 
     def __init__(self, package: str, extra: str = "eval") -> None:
         super().__init__(f"this needs {package}: pip install 'mixlens[{extra}]'")
+
+
+def about(subject: str, error: MixlensError) -> MixlensError:
+    """The same error, with what it is about in front."""
+    error.args = (f"{subject}: {error}",)
+    return error

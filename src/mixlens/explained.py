@@ -24,6 +24,7 @@ from torch import Tensor
 
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.replay.intervention import token_input
+from mixlens.suggestions import no_such
 from mixlens.tokens import resolved
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def explained(
     logits = logits_of(recording.output)
     if logits.shape[-1] == 1 and of == "probability":
         raise InvalidInput(
-            "this model gives one number, not probabilities (a regression): use of='logit'"
+            "this model gives one number, not probabilities (a regression): set the option of to"
+            " logit"
         )
     if logits.dim() == 2:
         return _of_class(recording, logits, label, word, foil, position, of)
@@ -108,15 +110,16 @@ def _of_class(
 ) -> Explained:
     if word is not None or position is not None:
         raise InvalidInput(
-            "this model predicts a class of the whole text: name it by label=, not by word= or"
-            " position="
+            "this model predicts a class of the whole text: name it by the option label, not by"
+            " word or position"
         )
     chosen = _ids(recording, label, logits, _label_id)
     foils = None if foil is None else _ids(recording, foil, logits, _label_id)
-    names = [_label_name(recording, int(i)) for i in chosen]
+    _require_different(chosen, foils)
+    names = [label_name(recording, int(i)) for i in chosen]
     if foils is not None:
         names = [
-            f"{name} vs {_label_name(recording, int(i))}"
+            f"{name} vs {label_name(recording, int(i))}"
             for name, i in zip(names, foils, strict=True)
         ]
     return Explained(chosen, foils, None, of, tuple(names))
@@ -134,23 +137,33 @@ def _of_token(
     places = _positions(recording, logits, position)
     rows = torch.arange(recording.batch, device=logits.device)
     at_place = logits[rows, places]
-    tagged = _tags(recording, logits)
+    tagged = predicts_classes(recording, logits)
     if label is not None and not tagged:
         raise InvalidInput(
-            "this model predicts words, not classes: name one by word= (and foil=), not by label="
+            "this model predicts words, not classes: name one by the option word (and foil), not by"
+            " label"
         )
     if word is not None and tagged:
         raise InvalidInput(
-            "this model predicts a class for each token: name it by label=, not by word="
+            "this model predicts a class for each token: name it by the option label, not by word"
         )
-    find, name = (_label_id, _label_name) if tagged else (_predicted_word_id, _word_name)
+    find, name = (_label_id, label_name) if tagged else (_predicted_word_id, _word_name)
     chosen = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
+    _require_different(chosen, foils)
     names = []
     for row in range(recording.batch):
         against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
         names.append(f"{name(recording, int(chosen[row]))}{against} at {int(places[row])}")
     return Explained(chosen, foils, places, of, tuple(names))
+
+
+def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
+    if foils is not None and bool((chosen == foils).any()):
+        raise InvalidInput(
+            "the foil is the explained output itself, so their difference is zero everywhere: name"
+            " a different foil"
+        )
 
 
 # ---------------------------------------------------------------------------------------- positions
@@ -175,8 +188,10 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
             raise InvalidInput(f"position: {error}") from error
     elif stack.layers[0].sites[0].causal:
         found = [length - 1 for length in lengths]
-    elif _tags(recording, logits):
-        raise InvalidInput("this model predicts a class for each token: say which one by position=")
+    elif predicts_classes(recording, logits):
+        raise InvalidInput(
+            "this model predicts a class for each token: say which token by the option position"
+        )
     else:
         found = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
     return torch.tensor(found, device=logits.device)
@@ -186,7 +201,7 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     mask = special_id(recording, "mask")
     if mask is None:
         raise InvalidInput(
-            "no tokenizer names the mask token: say which position is explained by position="
+            "no tokenizer names the mask token: say which position is meant by the option position"
         )
     stack = recording.structure.calls[-1][0]
     site = next(
@@ -198,8 +213,8 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     places = (ids == mask).nonzero()[:, 0].tolist()
     if len(places) != 1:
         raise InvalidInput(
-            f"text {row} has {len(places)} mask tokens, not one: say which position is explained by"
-            " position="
+            f"the text has {len(places)} mask tokens, not one: say which position is meant by the"
+            " option position"
         )
     return int(places[0])
 
@@ -235,8 +250,10 @@ def _ids(
     return torch.tensor(found, device=logits.device)
 
 
-def _tags(recording: Recording, logits: Tensor) -> bool:
-    """Does the model give each token a class, rather than a word?"""
+def predicts_classes(recording: Recording, logits: Tensor) -> bool:
+    """Does the model give the text or each token a class, rather than a word?"""
+    if logits.dim() == 2:
+        return True
     config, outputs = recording.model.config, int(logits.shape[-1])
     vocabulary = getattr(config, "vocab_size", None)
     return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
@@ -251,13 +268,13 @@ def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
         if name in known:
             return int(known[name])
         if not name.isdigit():
-            raise InvalidInput(f"there is no class {name!r}; the model has: {', '.join(known)}")
+            raise InvalidInput(no_such("class", name, known, "the model has"))
     if not 0 <= int(name) < outputs:
         raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
     return int(name)
 
 
-def _label_name(recording: Recording, number: int) -> str:
+def label_name(recording: Recording, number: int) -> str:
     names = getattr(recording.model.config, "id2label", None) or {}
     return str(names.get(number, number))
 

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.loading import loaded, quiet_loading
-from mixlens.precision import matmul_precision
+from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
+from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
+from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.calls import Inputs, batch_size
-from mixlens.recording.inputs import (
-    Prepared,
-    Text,
-    is_padded_sound,
-    is_pair,
-    prepared,
-    row_lengths,
-    unpadded_row,
-)
+from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
 from mixlens.recording.model_structure import ModelStructure, model_structure
+from mixlens.recording.padding import is_padded_sound, row_lengths, unpadded_row
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
+from mixlens.several import batches, measure_several
+from mixlens.suggestions import no_such
 from mixlens.tokens import TokenRow
+from mixlens.wrappers import uncompiled, unwrapped
 
 if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
     from mixlens.comparison import Comparison
+    from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
+    from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
 
@@ -41,16 +40,30 @@ BUNDLED = ("masked", "causal")
 class Lens:
     """Records a transformers model and measures how its tokens mix.
 
-    The model must be in eval mode; it is left exactly as it was. Without a tokenizer, inputs are
+    The model must be in eval mode; it is left exactly as it was. PEFT, `torch.compile`,
+    DataParallel, SentenceTransformer and pipelines are unwrapped. Without a tokenizer, inputs are
     dicts of tensors.
     """
 
     def __init__(
         self, model: nn.Module, tokenizer: Any = None, *, memory_budget: int | None = None
     ) -> None:
-        if not hasattr(model, "config") or not callable(getattr(model, "forward", None)):
-            raise InvalidInput(f"a transformers model is needed, not {type(model).__name__}")
-        self.model, self.tokenizer, self.memory_budget = model, tokenizer, memory_budget
+        self.model, self.tokenizer = unwrapped(model, tokenizer)
+        self.memory_budget = memory_budget
+        doubt = tokenizer_doubt(self.model, self.tokenizer)
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=2)
+
+    def __repr__(self) -> str:
+        config: Any = self.model.config
+        name = getattr(config, "_name_or_path", "")
+        layers = getattr(config, "num_hidden_layers", None)
+        parameter = next(self.model.parameters())
+        parts = [type(self.model).__name__ + (f" {name!r}" if name else "")]
+        parts += [f"{layers} layers"] if layers is not None else []
+        parts += [f"{str(parameter.dtype).removeprefix('torch.')} on {parameter.device}"]
+        parts += ["no tokenizer"] if self.tokenizer is None else []
+        return f"<Lens {', '.join(parts)}>"
 
     @classmethod
     def from_pretrained(cls, name: str, *, tokenizer: Any = None, **options: Any) -> Lens:
@@ -66,9 +79,7 @@ class Lens:
     def bundled(cls, name: str = "masked", **options: Any) -> Lens:
         """A small model that ships with the package: "masked" (BERT) or "causal" (Llama)."""
         if name not in BUNDLED:
-            raise InvalidInput(
-                f"there is no bundled model {name!r}; choose one of: {', '.join(BUNDLED)}"
-            )
+            raise InvalidInput(no_such("bundled model", name, BUNDLED))
         folder = resources.files("mixlens") / "bundled" / name
         options.setdefault("dtype", torch.float32)
         with quiet_loading():
@@ -90,9 +101,14 @@ class Lens:
         layers' inputs and outputs.
         """
         self._require_eval()
-        ready = prepared(self.model, self.tokenizer, given)
-        structure = self._structure(ready.tensors)
-        return self._recorded(structure, ready, memory_budget)
+        with outside_inference_mode(), uncompiled(self.model):
+            ready = prepared(self.model, self.tokenizer, given)
+            try:
+                structure = self._structure(ready.tensors)
+                return self._recorded(structure, ready, memory_budget)
+            except UnsupportedModel as error:
+                damage = damaged_weights(self.model)
+                raise (error if damage is None else NonFiniteActivations(damage)) from None
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
         """Takes the model apart on this input and compares every part with what the model computes;
@@ -145,8 +161,11 @@ class Lens:
 
     @overload
     def measure(
-        self, name: str, given: list[Text] | list[str] | list[tuple[str, str]], **chosen: Any
-    ) -> list[MixingMaps]: ...
+        self,
+        name: str,
+        given: Dataset | list[Text] | list[str] | list[tuple[str, str]],
+        **chosen: Any,
+    ) -> MeasuredTexts: ...
 
     @overload
     def measure(
@@ -156,63 +175,65 @@ class Lens:
     def measure(
         self,
         name: str,
-        given: Text | Sequence[Text] | Mapping[str, Any],
+        given: Text | Sequence[Text] | Dataset | Mapping[str, Any],
         *,
         site: str | None = None,
-        layers: Sequence[int] | None = None,
-        targets: Sequence[int | str] | None = None,
+        layers: int | Sequence[int] | None = None,
+        targets: int | str | Sequence[int | str] | None = None,
         per_head: bool = False,
         precision: str | None = None,
+        on_error: str = "raise",
         **options: Any,
     ) -> MixingMaps | list[MixingMaps]:
         """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them
-        for several.
+        for several texts or the texts of a data set.
 
         `precision`: float32, tf32 or bf16 for the products of this call, the recording's included;
-        by default torch's own setting.
+        by default torch's own setting. `on_error="skip"` leaves out texts that cannot be measured;
+        the list then has their names and the reasons in `errors`.
         """
-        with matmul_precision(precision):
-            return self._measured(
-                name,
-                given,
-                {"site": site, "layers": layers, "targets": targets, "per_head": per_head},
-                options,
-            )
+        chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        with matmul_precision(precision), outside_inference_mode():
+            return self._measured(name, given, {**chosen, **options}, set(options), on_error)
 
     def _measured(
-        self,
-        name: str,
-        given: Text | Sequence[Text] | Mapping[str, Any],
-        chosen: dict[str, Any],
-        options: dict[str, Any],
+        self, name: str, given: Any, chosen: dict[str, Any], own: set[str], on_error: str
     ) -> MixingMaps | list[MixingMaps]:
+        from mixlens.corpus import Example
         from mixlens.measures import measure
 
-        chosen = {**chosen, **options}
         if isinstance(given, str) or is_pair(given):
             return measure(name, self.record(given), **chosen)
         if isinstance(given, Mapping):
             if not is_padded_sound(given):
                 return measure(name, self.record(given), **chosen)
-            rows = range(len(given["attention_mask"]))
-            parts: list[tuple[list[int], Any]] = [([row], unpadded_row(given, row)) for row in rows]
+            texts: list[Any] = [unpadded_row(given, i) for i in range(len(given["attention_mask"]))]
+            groups: Iterator[list[int]] = iter([i] for i in range(len(texts)))
         else:
-            parts = _batches(given)
-        found: dict[int, MixingMaps] = {}
-        count = sum(len(rows) for rows, _ in parts)
-        for members, part in parts:
+            texts = texts_of(given)
+            groups = batches(texts)
+        names = [
+            text.name if isinstance(text, Example) else f"text {i}" for i, text in enumerate(texts)
+        ]
+        texts = [text.given if isinstance(text, Example) else text for text in texts]
+
+        def measured(places: list[int]) -> list[MixingMaps]:
             # An option may be a list with one entry for each text.
-            own: dict[str, Any] = {
+            mine: dict[str, Any] = {
                 key: (
-                    [value[row] for row in members]
-                    if key in options and isinstance(value, (list, tuple)) and len(value) == count
+                    [value[place] for place in places]
+                    if key in own and isinstance(value, (list, tuple)) and len(value) == len(texts)
                     else value
                 )
                 for key, value in chosen.items()
             }
-            maps = measure(name, self.record(part), **own)
-            found.update(zip(members, maps if isinstance(maps, list) else [maps], strict=True))
-        return [found[row] for row in range(len(found))]
+            part = [texts[place] for place in places]
+            maps = measure(
+                name, self.record(part[0] if isinstance(part[0], Mapping) else part), **mine
+            )
+            return maps if isinstance(maps, list) else [maps]
+
+        return measure_several(measured, groups, names, on_error)
 
     def compare(
         self,
@@ -248,13 +269,15 @@ class Lens:
             options=options,
         )
 
-    def predictions(self, text: Text, *, top: int = 5) -> list[tuple[str, float]]:
-        """The model's likeliest words at the [MASK], or after the last token, with their
-        probabilities.
+    def predictions(
+        self, text: Text, *, top: int = 5, position: int | None = None
+    ) -> list[tuple[str, float]]:
+        """The model's likeliest words with their probabilities: at a position, by default at the
+        [MASK] or after the last token. For a classifier, its classes.
         """
-        from mixlens.predictions import predicted_words
+        from mixlens.predictions import predicted
 
-        return predicted_words(self.record(text), top)
+        return predicted(self.record(text), top, position)
 
     def identifiability(
         self, given: Text | Mapping[str, Any], *, site: str | None = None
@@ -267,37 +290,23 @@ class Lens:
         return identifiability(self.record(given), site=site)
 
 
-# The longest text of a batch times its rows: about 16,000 tokens of English.
-_BATCH_CHARACTERS = 65_536
-
-
-def _batches(texts: Any) -> list[tuple[list[int], list[Text]]]:
-    """Texts of like length together, with their places: what is recorded at once."""
-    if isinstance(texts, (int, float, torch.Tensor)):
-        raise InvalidInput(
-            "a text, a list of texts or a dict of input tensors is needed, not"
-            f" {type(texts).__name__}"
-        )
-    texts = list(texts)
-    order = sorted(range(len(texts)), key=lambda i: len(str(texts[i])))
-    parts, start = [], 0
-    while start < len(order):
-        stop = start + 1
-        while (
-            stop < len(order)
-            and (stop + 1 - start) * len(str(texts[order[stop]])) <= _BATCH_CHARACTERS
-        ):
-            stop += 1
-        parts.append((order[start:stop], [texts[i] for i in order[start:stop]]))
-        start = stop
-    return parts or [([], texts)]
-
-
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = (
     "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
     " them since."
 )
+
+
+def damaged_weights(model: nn.Module) -> str | None:
+    """Which weights hold NaN or infinity, in words; None if all are sound."""
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        if value.is_floating_point() and not value.is_meta and not bool(value.isfinite().all()):
+            if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity
+                return (
+                    f"the weights `{name}` hold NaN or infinity, so the model's numbers mean"
+                    " nothing: load the checkpoint again, or find out what damaged it"
+                )
+    return None
 
 
 def free_memory(device: torch.device) -> int:

@@ -1,39 +1,95 @@
-"""Loading a model and its tokenizer by hub name or folder, as the class its checkpoint names."""
+"""Loading a model and its tokenizer by hub name or folder, as the class that it was saved as."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
+from safetensors import SafetensorError
+
+from mixlens.errors import CannotLoad
+
+_SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
+
 
 def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The model in eval mode, and its tokenizer (None where it has none)."""
+    """The model in eval mode, and its tokenizer (None if it has none)."""
+    shared = {key: options[key] for key in _SHARED if key in options}
+    with _reasons(name):
+        model = _model(name, options, shared)
+    if isinstance(tokenizer, str):
+        import transformers
+
+        with _reasons(tokenizer):
+            return model, transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
+    return model, _own_tokenizer(name, shared) if tokenizer is None else tokenizer
+
+
+def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
     import transformers
 
-    shared = {
-        key: options[key]
-        for key in ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
-        if key in options
-    }
     config = transformers.AutoConfig.from_pretrained(name, **shared)
     cls = transformers.AutoModel
     for architecture in getattr(config, "architectures", None) or []:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
-    model = cls.from_pretrained(name, **options).eval()
-    if tokenizer is None:
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
-        except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
-            # a folder without tokenizer files: inputs are then tensors, and a text says so
-            tokenizer = None
-        if tokenizer is not None and not _knows_words(tokenizer):
-            tokenizer = None
-    elif isinstance(tokenizer, str):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
-    return model, tokenizer
+    return cls.from_pretrained(name, **options).eval()
+
+
+def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
+    import transformers
+
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
+    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+        return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
+    return tokenizer if _knows_words(tokenizer) else None
+
+
+@contextlib.contextmanager
+def _reasons(name: Any) -> Iterator[None]:
+    """What goes wrong while a model is loaded, as one error that says what to do about it."""
+    if not isinstance(name, (str, os.PathLike)):
+        raise CannotLoad(f"a hub name or a folder is needed, not {type(name).__name__}")
+    shown = os.fspath(name)
+    try:
+        yield
+    except SafetensorError as error:
+        raise CannotLoad(
+            f"cannot load {shown!r}: its weights are cut off or damaged ({_first_line(error)}):"
+            " download or copy them again"
+        ) from error
+    except pickle.UnpicklingError as error:
+        raise CannotLoad(
+            f"cannot load {shown!r}: its weights are a pickle that holds more than numbers. Such a"
+            " file can run code, so it is not read: use a checkpoint in safetensors format"
+        ) from error
+    except Exception as error:  # whatever a damaged or hostile file makes a reader do
+        raise CannotLoad(_reason(shown, error)) from error
+
+
+def _reason(name: str, error: Exception) -> str:
+    if os.path.isdir(name):
+        if not os.path.exists(os.path.join(name, "config.json")):
+            return f"cannot load {name!r}: the folder has no config.json, so it is not a model"
+        return f"cannot load the folder {name!r}: {_first_line(error)}"
+    if os.path.exists(name):
+        return f"cannot load {name!r}: it is a file, and a model is a folder"
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        return f"cannot load {name!r}: there is no such folder"
+    return (
+        f"cannot load {name!r}: there is no such folder, and no model of that name could be"
+        f" downloaded or found in the cache ({_first_line(error)})"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager
@@ -56,3 +112,22 @@ def _knows_words(tokenizer: Any) -> bool:
     and nothing else.
     """
     return len(set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)) > 1
+
+
+def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
+    """Why a tokenizer looks like a different model's, or None.
+
+    Embeddings are padded by a few per cent at most, and have a row for every token.
+    """
+    from mixlens.recording.checks import vocabulary_size
+
+    rows = vocabulary_size(model)
+    if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
+        return None
+    known = len(tokenizer)
+    if 0.9 * rows <= known <= rows:
+        return None
+    return (
+        f"the tokenizer has {known:,} tokens and the model {rows:,}: is it the tokenizer of a"
+        " different model? Its tokens would then be read as other words."
+    )

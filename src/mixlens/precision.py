@@ -30,3 +30,16 @@ def matmul_precision(name: str | None) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@contextlib.contextmanager
+def outside_inference_mode() -> Iterator[None]:
+    """Tensors made while this is open can be followed by gradients, wherever it is opened."""
+    import torch
+
+    with (
+        torch.inference_mode(False)
+        if torch.is_inference_mode_enabled()
+        else contextlib.nullcontext()
+    ):
+        yield

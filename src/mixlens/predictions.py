@@ -1,4 +1,4 @@
-"""What a language model would say: its likeliest words at the mask, or after the last token."""
+"""What a model would say: its likeliest words at the mask or after the last token, or classes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.errors import InvalidInput
-from mixlens.explained import explained, logits_of
+from mixlens.explained import explained, label_name, logits_of, predicts_classes
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 
-def predicted_words(recording: Recording, top: int = 5) -> list[tuple[str, float]]:
-    """Words and their probabilities, likeliest first, for a recording of one text."""
-    where = explained(recording).positions
-    if where is None or recording.tokenizer is None:
-        raise InvalidInput("words are predicted by a language model with a tokenizer")
-    probabilities = torch.softmax(logits_of(recording.output)[0, int(where[0])].float(), -1)
-    best = probabilities.topk(min(top, len(probabilities)))
-    words = recording.tokenizer.convert_ids_to_tokens(best.indices.tolist())
-    return [
-        (word.lstrip("Ġ▁"), float(share)) for word, share in zip(words, best.values, strict=True)
-    ]
+def predicted(
+    recording: Recording, top: int = 5, position: int | None = None
+) -> list[tuple[str, float]]:
+    """Words or classes and their probabilities, likeliest first, for a recording of one text."""
+    if top < 1:
+        raise InvalidInput(f"top={top}: ask for at least one")
+    logits = logits_of(recording.output)
+    where = explained(recording, position=position).positions
+    row = logits[0] if where is None else logits[0, int(where[0])]
+    best = torch.softmax(row.float(), -1).topk(min(top, row.shape[-1]))
+    places = best.indices.tolist()
+    if predicts_classes(recording, logits):
+        names = [label_name(recording, place) for place in places]
+    elif recording.tokenizer is None:
+        names = [str(place) for place in places]
+    else:
+        words = recording.tokenizer.convert_ids_to_tokens(places)
+        names = [word.lstrip("Ġ▁") for word in words]
+    return list(zip(names, best.values.tolist(), strict=True))

@@ -30,7 +30,6 @@ DTYPES = ("float32", "float64", "bfloat16", "float16")
 def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: bool = False) -> Lens:
     """Loads the named model, or the bundled one and says so."""
     import logging
-    import os
 
     if dtype not in DTYPES:
         raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
@@ -50,15 +49,7 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
         print("no --model given: using the bundled masked language model", file=sys.stderr)
         lens = Lens.bundled(**options)
     else:
-        try:
-            lens = Lens.from_pretrained(model, **options)
-        except (OSError, ValueError, KeyError, ImportError) as error:
-            where = "folder" if os.path.exists(model) else "hub name or folder"
-            reason = str(error).strip().splitlines()
-            raise InvalidInput(
-                f"cannot load {model!r} as a {where}:"
-                f" {reason[0] if reason else type(error).__name__}"
-            ) from error
+        lens = Lens.from_pretrained(model, **options)
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:

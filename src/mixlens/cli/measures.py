@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from mixlens.cli.loading import JsonOption
+from mixlens.suggestions import no_such
 
 
 def measures_command(
@@ -21,7 +22,7 @@ def measures_command(
 
     specs = measures()
     if name is not None and name not in specs:
-        raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
+        raise InvalidInput(no_such("measure", name, specs))
     chosen = specs if name is None else {name: specs[name]}
     if as_json:
         print(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mixlens.errors import InvalidInput
+from mixlens.suggestions import no_such
 
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
 
     specs = measures()
     if name not in specs:
-        raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
+        raise InvalidInput(no_such("measure", name, specs))
     known = {option.name: option for option in specs[name].options}
     found = {}
     for word in given:

@@ -25,6 +25,11 @@ class Example:
     pair: str | None = None
     group: str | None = None
 
+    @property
+    def given(self) -> str | tuple[str, str]:
+        """What a lens records: the text, or the pair, as it is written."""
+        return self.text if self.pair is None else (self.text, self.pair)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(Example):

@@ -25,6 +25,7 @@ from mixlens.contracts import Facts, Option, Request, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.precision import matmul_precision
 from mixlens.registry import entries
+from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -52,7 +53,7 @@ def names() -> tuple[str, ...]:
 
 def _module(name: str) -> ModuleType:
     if name not in names():
-        raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(names())}")
+        raise InvalidInput(no_such("measure", name, names()))
     return importlib.import_module(f"{__name__}.{name}")
 
 

@@ -1,22 +1,34 @@
 """From a text or a dict of tensors to what a model takes: checked, on its device, real tokens
 first.
-
-Padding never changes a score. Rows that are padded on the left are moved to the front, because many
-models count positions from the first column; padding on the right is then cut off wherever no row
-needs it.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, MissingTokenizer, WrongKeys
+from mixlens.errors import (
+    EmptyInput,
+    InvalidInput,
+    MissingTokenizer,
+    MixlensError,
+    WrongKeys,
+    about,
+)
+from mixlens.recording.checks import (
+    check_names,
+    check_numbers,
+    check_range,
+    check_shapes,
+    config_is_pair,
+)
+from mixlens.recording.padding import real_tokens_first, row_lengths
 from mixlens.tokens import TokenRow
 
 Text = str | tuple[str, str]
@@ -35,31 +47,64 @@ class Prepared:
     decoder_rows: Sequence[TokenRow] | None
 
 
-def prepared(
-    model: nn.Module, tokenizer: Any, given: Text | Sequence[Text] | Mapping[str, Any]
-) -> Prepared:
+def prepared(model: nn.Module, tokenizer: Any, given: Any) -> Prepared:
+    """A text, a list of texts or a dict of tensors, as the model takes it; all else is refused."""
     if isinstance(given, Mapping):
         return _from_tensors(model, tokenizer, dict(given))
-    if (not isinstance(given, (str, tuple)) and not hasattr(given, "__iter__")) or isinstance(
-        given, Tensor
-    ):
-        raise InvalidInput(
-            "a text, a list of texts or a dict of input tensors is needed, not"
-            f" {type(given).__name__}"
-        )
-    texts = cast(list[Text], [given] if isinstance(given, str) or is_pair(given) else list(given))
-    if not texts:
-        raise EmptyInput("no text was given")
-    for text in texts:
-        if not isinstance(text, str) and not is_pair(text):
-            raise InvalidInput(
-                f"a text is a string or a pair of strings, not {type(text).__name__}"
-            )
+    texts = texts_of(given)
+    for number, text in enumerate(texts):
+        try:
+            _check_text(text)
+        except MixlensError as error:
+            raise about(f"text {number}", error) if len(texts) > 1 else error from None
     if tokenizer is None:
         raise MissingTokenizer(
             "a text needs a tokenizer: use Lens(model, tokenizer), or pass a dict of input tensors"
         )
     return _from_texts(model, tokenizer, texts)
+
+
+def texts_of(given: Any) -> list[Any]:
+    """The texts that were given, in their order; their contents are not looked at."""
+    if isinstance(given, str) or is_pair(given):
+        return [given]
+    wanted = "a text, a list of texts or a dict of input tensors is needed"
+    if isinstance(given, AbstractSet):
+        raise InvalidInput(f"{wanted}; a set has no order")
+    if isinstance(given, tuple):
+        raise InvalidInput(
+            f"a tuple is a pair of texts, and this one has {len(given)} entries: give several"
+            " texts as a list"
+        )
+    if isinstance(given, Tensor) or getattr(getattr(given, "dtype", None), "kind", "O") in "biufc":
+        raise InvalidInput(
+            f"{wanted}, not {type(given).__name__}: pass token ids as {{'input_ids': ids}}"
+        )
+    if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
+        raise InvalidInput(f"{wanted}, not {type(given).__name__}")
+    texts = list(given)
+    if not texts:
+        raise EmptyInput("no text was given")
+    return texts
+
+
+def _check_text(text: Any) -> None:
+    """A string, or a pair of them, with something in it that UTF-8 can write."""
+    if not isinstance(text, str) and not is_pair(text):
+        hint = ": pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
+        raise InvalidInput(
+            f"a text is a string or a pair of strings, not {type(text).__name__}{hint}"
+        )
+    for part in (text,) if isinstance(text, str) else text:
+        try:
+            part.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"the text is not valid Unicode: character {error.start} is half of a pair"
+                " (a lone surrogate), as in text that was decoded from bytes other than UTF-8"
+            ) from None
+    if not (text if isinstance(text, str) else text[0]).strip():
+        raise EmptyInput("the text is empty")
 
 
 def is_pair(text: Any) -> bool:
@@ -72,14 +117,11 @@ def is_pair(text: Any) -> bool:
 
 
 def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prepared:
-    translated = bool(getattr(model.config, "is_encoder_decoder", False))
+    translated = config_is_pair(model)
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
     pairs = [None if isinstance(text, str) else text[1] for text in texts]
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
         raise InvalidInput("either every text is a pair or none is")
-    for text in firsts:
-        if not text.strip():
-            raise EmptyInput("the text is empty")
     seconds = [pair for pair in pairs if pair is not None]
     rows = _encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
@@ -106,7 +148,7 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
             _labels(tokenizer, row["input_ids"], text, row["offset_mapping"])
             for row, text in zip(shifted, seconds or [""] * len(shifted), strict=True)
         ]
-    tensors = _checked(model, tensors)
+    tensors = _ready(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
         for text, pair in zip(firsts, pairs, strict=True)
@@ -199,7 +241,7 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
             "past_key_values: a recording needs the whole sequence, not its continuation"
         )
     labels = tensors.pop("labels", None)
-    if getattr(model.config, "is_encoder_decoder", False) and not {
+    if config_is_pair(model) and not {
         "decoder_input_ids",
         "decoder_inputs_embeds",
     } & set(tensors):
@@ -212,17 +254,18 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
         tensors["decoder_input_ids"] = (
             start if labels is None else torch.cat([start, labels[:, :-1].clamp_min(0)], 1)
         )
-    tensors = _checked(model, _real_tokens_first(tensors))
+    tensors = _ready(model, tensors)
     return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
 
 
 def _tensor(name: str, value: Any) -> Any:
-    if isinstance(value, (list, tuple)) and name.endswith(("ids", "mask")):
+    if isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels")):
         try:
             value = torch.tensor(value)
-        except ValueError as error:
+        except (ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
-                f"{name}: rows of different lengths need padding and an attention_mask"
+                f"{name} must be rows of numbers; rows of different lengths need padding and an"
+                f" attention_mask ({error})"
             ) from error
     if hasattr(value, "__array__") and not isinstance(value, Tensor):
         value = torch.as_tensor(value)
@@ -241,174 +284,22 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     ]
 
 
-def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | None:
-    """Real tokens of each row, where a mask says so and they stand in front."""
-    mask = tensors.get(prefix + "attention_mask")
-    if not isinstance(mask, Tensor) or mask.dim() != 2:
-        return None
-    lengths = mask.bool().sum(1)
-    in_front = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
-    return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
-
-
-def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
-    """A batch of sounds of different lengths: its padding would reach real frames."""
-    mask = tensors.get("attention_mask")
-    if (
-        not isinstance(mask, Tensor)
-        or mask.dim() != 2
-        or {"input_ids", "inputs_embeds", "pixel_values"} & set(tensors)
-    ):
-        return False
-    return not bool(mask.bool().all())
-
-
-def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
-    """One row of a padded batch of sounds, cut to its real samples."""
-    mask = tensors["attention_mask"][row].bool()
-    kept = {
-        name: value[row : row + 1] for name, value in tensors.items() if isinstance(value, Tensor)
-    }
-    return {
-        name: value[..., mask] if value.shape[-1] == len(mask) else value
-        for name, value in kept.items()
-        if name != "attention_mask"
-    }
-
-
-def _real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
-    for prefix in ("", "decoder_"):
-        mask = tensors.get(prefix + "attention_mask")
-        if not isinstance(mask, Tensor) or mask.dim() != 2:
-            continue
-        if not bool(mask.bool().any(1).all()):
-            raise EmptyInput(
-                "a row of the batch has no real token (its attention_mask is all zero)"
-            )
-        if prefix + "input_ids" not in tensors and prefix + "inputs_embeds" not in tensors:
-            if not bool(mask.bool().all()):
-                raise InvalidInput(
-                    "padded audio or images: the layers below the first attention mix padding into"
-                    " real frames. Record such rows one at a time, without padding (`Lens.measure`"
-                    " does this for a list)."
-                )
-            continue
-        order = torch.argsort(mask.bool().logical_not().long(), dim=1, stable=True)
-        if not _is_padding(mask):
-            continue
-        width = int(mask.bool().sum(1).max())
-        for name in (
-            "input_ids",
-            "attention_mask",
-            "token_type_ids",
-            "position_ids",
-            "inputs_embeds",
-        ):
-            value = tensors.get(prefix + name)
-            if isinstance(value, Tensor) and value.shape[:2] == mask.shape:
-                moved = value.gather(
-                    1, order if value.dim() == 2 else order[..., None].expand(value.shape)
-                )
-                tensors[prefix + name] = moved[:, :width]
-    return tensors
-
-
-def _is_padding(mask: Tensor) -> bool:
-    """Zeros at one end of each row only: a mask with holes is the user's intention, not padding."""
-    changes = (mask.bool()[:, 1:] != mask.bool()[:, :-1]).sum(1)
-    return bool((changes <= 1).all())
-
-
-# ------------------------------------------------------------------------------------------- checks
-
-
-def _checked(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    accepted = inspect.signature(model.forward).parameters
-    for name in tensors:
-        if name not in accepted:
-            takes = [
-                key
-                for key, p in accepted.items()
-                if p.kind is not p.VAR_KEYWORD
-                and key.endswith(("ids", "mask", "values", "features"))
-            ]
-            raise WrongKeys(
-                f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
-            )
-    main = getattr(model, "main_input_name", "input_ids")
-    embeds = {"inputs_embeds", "encoder_outputs"}
-    if main not in tensors and not embeds & set(tensors):
-        raise WrongKeys(
-            f"{type(model).__name__} needs {main!r}; got: {', '.join(tensors) or 'nothing'}"
-        )
-    for name, value in tensors.items():
-        if isinstance(value, Tensor) and (value.numel() == 0):
-            raise EmptyInput(f"{name} is empty (shape {tuple(value.shape)})")
-    _check_lengths(model, tensors)
+def _ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Checked, real tokens first, on the model's device and in its precision."""
+    check_names(model, tensors)
+    check_numbers(tensors)
+    check_shapes(tensors)
+    tensors = real_tokens_first(tensors)
+    check_range(model, tensors)
     parameter = next(model.parameters())
     moved = {}
     for name, value in tensors.items():
         if isinstance(value, Tensor):
             value = value.to(parameter.device)
+            value = value.clone() if value.is_inference() else value  # gradients refuse such
             if value.is_floating_point() and name != "attention_mask":
                 value = value.to(parameter.dtype)
+            elif name.endswith("ids") and value.dtype not in (torch.int32, torch.int64):
+                value = value.long()
         moved[name] = value
     return moved
-
-
-def _check_lengths(model: nn.Module, tensors: Mapping[str, Any]) -> None:
-    config = model.config
-    for prefix, part in (("", "encoder"), ("decoder_", "decoder")):
-        ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
-        if not isinstance(ids, Tensor):
-            continue
-        inner = (
-            getattr(config, part, None) if getattr(config, "is_encoder_decoder", False) else None
-        )
-        limit = _positions(
-            model,
-            inner if inner is not None and hasattr(inner, "max_position_embeddings") else config,
-            prefix,
-        )
-        if limit is not None and ids.shape[1] > limit:
-            raise InputTooLong(
-                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
-                " the text"
-            )
-        vocabulary = vocabulary_size(model) if not prefix and inner is None else None
-        if vocabulary and not ids.is_floating_point() and int(ids.max()) >= vocabulary:
-            raise InvalidInput(
-                f"token id {int(ids.max())} is outside the model's vocabulary of {vocabulary}"
-            )
-
-
-def vocabulary_size(model: Any) -> int | None:
-    """Rows of the input embedding; None where there is none."""
-    try:
-        return getattr(model.get_input_embeddings(), "num_embeddings", None)
-    except NotImplementedError:  # models of several towers
-        return getattr(getattr(model.config, "text_config", None), "vocab_size", None)
-
-
-def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
-    """How many tokens fit: the size of the position table minus RoBERTa's rows for padding."""
-    text_config = getattr(config, "text_config", None)
-    for holder in (config, text_config):
-        for name in (
-            f"max_{'target' if prefix else 'source'}_positions",
-            "max_position_embeddings",
-        ):
-            limit = getattr(holder, name, None)
-            if isinstance(limit, int):
-                tables = [
-                    table
-                    for path, table in model.named_modules()
-                    if isinstance(table, nn.Embedding)
-                    and "position" in path.rpartition(".")[2]
-                    and table.num_embeddings == limit
-                ]
-                offset = next(
-                    (table.padding_idx for table in tables if table.padding_idx is not None), None
-                )
-                return limit if offset is None or offset == 0 else limit - offset - 1
-    return None

@@ -7,21 +7,20 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 Affine = tuple[Float[Tensor, "d_in d_out"], Float[Tensor, " d_out"]]
 
 
 def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
-    """Weight and bias of `module` seen as x -> x W + b, or None where it is not affine (or only the
+    """Weight and bias of `module` seen as x -> x W + b, or None if it is not affine (or only the
     identity).
     """
-    weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-    if (
-        isinstance(weight, Tensor)
-        and weight.dim() == 2
-        and type(module).__name__ in ("Linear", "Conv1D")
-    ):
-        matrix = weight.detach().T if type(module).__name__ == "Linear" else weight.detach()
+    runs = type(module).forward  # an adapter may be called Linear too, and does more
+    if runs in (nn.Linear.forward, Conv1D.forward):
+        weight: Tensor = module.weight  # type: ignore[assignment]
+        bias: Tensor | None = module.bias  # type: ignore[assignment]
+        matrix = weight.detach().T if runs is nn.Linear.forward else weight.detach()
         if matrix.shape[0] != d_in:
             return None
         shift = matrix.new_zeros(matrix.shape[1]) if bias is None else bias.detach()

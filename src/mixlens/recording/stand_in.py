@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.inputs import vocabulary_size
+from mixlens.recording.checks import vocabulary_size
 
 _TOKENS = 12
 

@@ -1,0 +1,183 @@
+"""Every input tensor against the model and against the others: its name, dtype, shape and range.
+
+What passes here is what the model's own embeddings and masks take. A mask that is shorter than its
+tokens would otherwise give a corner of the map, and a wrong id an error from deep inside torch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
+
+_IDS = ("input_ids", "token_type_ids", "position_ids")
+_STACKS = (("", "encoder"), ("decoder_", "decoder"))
+"""The names of a stack's inputs begin with the first; the second is its part of the config."""
+
+
+def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    """Only names that the model takes, and the one that it needs."""
+    accepted = inspect.signature(model.forward).parameters
+    for name in tensors:
+        if name not in accepted:
+            takes = [
+                key
+                for key, p in accepted.items()
+                if p.kind is not p.VAR_KEYWORD
+                and key.endswith(("ids", "mask", "values", "features"))
+            ]
+            raise WrongKeys(
+                f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
+            )
+    main = getattr(model, "main_input_name", "input_ids")
+    if main not in tensors and not {"inputs_embeds", "encoder_outputs"} & set(tensors):
+        raise WrongKeys(
+            f"{type(model).__name__} needs {main!r}; got: {', '.join(tensors) or 'nothing'}"
+        )
+
+
+def check_numbers(tensors: Mapping[str, Any]) -> None:
+    """Whole numbers for ids, ones and zeros for masks of tokens, finite numbers for the rest."""
+    for name, value in tensors.items():
+        if not isinstance(value, Tensor):
+            continue
+        if value.numel() == 0:
+            raise EmptyInput(f"{name} is empty (shape {tuple(value.shape)})")
+        if name.removeprefix("decoder_") in _IDS:
+            if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+                kind = str(value.dtype).removeprefix("torch.")
+                raise InvalidInput(f"{name} must be whole numbers (int64), not {kind}")
+        elif name.endswith("attention_mask"):
+            if value.dim() == 2 and not bool(((value == 0) | (value == 1)).all()):
+                raise InvalidInput(
+                    f"{name} must be 1 for tokens and 0 for padding; it has"
+                    f" {value[(value != 0) & (value != 1)][0].item()}"
+                )
+        elif value.is_floating_point() and not name.endswith("mask"):
+            if not bool(value.isfinite().all()):
+                raise InvalidInput(f"{name} has NaN or infinity in it")
+
+
+def check_shapes(tensors: Mapping[str, Any]) -> None:
+    """One batch and one length: masks, types and positions fit their tokens."""
+    batches = {}
+    for prefix, _ in _STACKS:
+        names = [prefix + name for name in ("input_ids", "inputs_embeds")]
+        main = next((name for name in names if isinstance(tensors.get(name), Tensor)), None)
+        if main is None:
+            continue
+        if tensors[main].dim() < 2:
+            raise InvalidInput(f"{main} must have two axes, texts and tokens")
+        batch, width = tensors[main].shape[:2]
+        batches[main] = batch
+        for name in ("attention_mask", "token_type_ids", "position_ids"):
+            value = tensors.get(prefix + name)
+            if isinstance(value, Tensor) and not _fits(name, value, batch, width):
+                raise InvalidInput(
+                    f"{prefix}{name} has the shape {tuple(value.shape)}, {main} has"
+                    f" {tuple(tensors[main].shape)}: there must be one number for each token"
+                )
+    if len(batches) == 2:
+        (main, rows), (other, others) = batches.items()
+        if others % rows:  # models of sound keep several rows of codes for each text
+            raise InvalidInput(f"{main} has {rows} texts, {other} has {others}")
+
+
+def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
+    """A table of a text's own, one for all texts, or one number for each pair of tokens."""
+    shape = tuple(value.shape)
+    if name == "token_type_ids":
+        return shape[:2] == (batch, width)
+    if name == "position_ids":
+        plain = len(shape) <= 2 or shape[:2] == (batch, width)
+        return shape[:2] in ((batch, width), (1, width)) if plain else shape[-2:] == (batch, width)
+    if len(shape) == 2:
+        return shape == (batch, width)
+    return shape[-1] == width and shape[0] in (1, batch)
+
+
+def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
+    """No more tokens than positions, and every id inside its table."""
+    for prefix, part in _STACKS:
+        ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
+        if not isinstance(ids, Tensor):
+            continue
+        config: Any = model.config
+        inner = getattr(config, part, None) if config_is_pair(model) else None
+        known = inner is not None and hasattr(inner, "max_position_embeddings")
+        limit = _positions(model, inner if known else config, prefix)
+        if limit is not None and ids.shape[1] > limit:
+            raise InputTooLong(
+                f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
+                " the text"
+            )
+        rows = vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
+        if not ids.is_floating_point():
+            _inside(prefix + "input_ids", "token id", ids, rows, "the model's vocabulary of")
+        for name, table, words in (
+            ("token_type_ids", _types(config), "the model's token types, of which there are"),
+            ("position_ids", _largest_table(model), "the model's table of positions, which has"),
+        ):
+            value = tensors.get(prefix + name)
+            if isinstance(value, Tensor) and value.dim() == 2:
+                _inside(prefix + name, f"{prefix}{name}: the number", value, table, words)
+
+
+def _inside(name: str, what: str, ids: Tensor, rows: int | None, table: str) -> None:
+    if int(ids.min()) < 0:
+        raise InvalidInput(f"{name}: {int(ids.min())} is negative")
+    if rows and int(ids.max()) >= rows:
+        raise InvalidInput(f"{what} {int(ids.max())} is outside {table} {rows}")
+
+
+def config_is_pair(model: nn.Module) -> bool:
+    """Is it an encoder and a decoder?"""
+    return bool(getattr(model.config, "is_encoder_decoder", False))
+
+
+def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
+    """Rows of the input embedding; None if there is none."""
+    try:
+        holder = model.get_decoder() if decoder else model
+        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):  # models of several towers
+        text = getattr(model.config, "text_config", None)
+        return None if decoder else getattr(text, "vocab_size", None)
+
+
+def _types(config: Any) -> int | None:
+    size = getattr(config, "type_vocab_size", None)
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _largest_table(model: nn.Module) -> int | None:
+    return max((table.num_embeddings for table in _position_tables(model)), default=None)
+
+
+def _position_tables(model: nn.Module) -> list[nn.Embedding]:
+    return [
+        table
+        for path, table in model.named_modules()
+        if isinstance(table, nn.Embedding) and "position" in path.rpartition(".")[2]
+    ]
+
+
+def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
+    """How many tokens fit: the rows of the position table minus those that RoBERTa reserves."""
+    names = (f"max_{'target' if prefix else 'source'}_positions", "max_position_embeddings")
+    for holder in (config, getattr(config, "text_config", None)):
+        for name in names:
+            limit = getattr(holder, name, None)
+            if isinstance(limit, int):
+                reserved = [
+                    table.padding_idx
+                    for table in _position_tables(model)
+                    if table.num_embeddings == limit and table.padding_idx
+                ]
+                return limit - reserved[0] - 1 if reserved else limit
+    return None

@@ -1,0 +1,100 @@
+"""Padding: which tokens of a batch are real, and how they come to the front.
+
+Padding never changes a score. Rows that are padded on the left are moved to the front, because many
+models count positions from the first column. Padding on the right is cut off if no row needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mixlens.errors import EmptyInput, InvalidInput
+
+_PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds")
+
+
+def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | None:
+    """Real tokens of each row, if a mask says so and they are in front."""
+    mask = tensors.get(prefix + "attention_mask")
+    if not isinstance(mask, Tensor) or mask.dim() != 2:
+        return None
+    lengths = mask.bool().sum(1)
+    in_front = torch.arange(mask.shape[1], device=mask.device) < lengths[:, None]
+    return [int(n) for n in lengths] if bool((in_front == mask.bool()).all()) else None
+
+
+def is_padded_sound(tensors: Mapping[str, Any]) -> bool:
+    """A batch of sounds of different lengths: its padding would reach real frames."""
+    mask = tensors.get("attention_mask")
+    if (
+        not isinstance(mask, Tensor)
+        or mask.dim() != 2
+        or {"input_ids", "inputs_embeds", "pixel_values"} & set(tensors)
+    ):
+        return False
+    return not bool(mask.bool().all())
+
+
+def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
+    """One row of a padded batch of sounds, cut to its real samples."""
+    mask = tensors["attention_mask"][row].bool()
+    kept = {
+        name: value[row : row + 1] for name, value in tensors.items() if isinstance(value, Tensor)
+    }
+    return {
+        name: value[..., mask] if value.shape[-1] == len(mask) else value
+        for name, value in kept.items()
+        if name != "attention_mask"
+    }
+
+
+def real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
+    """The same batch with its padding on the right, and no wider than its longest row."""
+    moved = dict(tensors)
+    for prefix in ("", "decoder_"):
+        mask = tensors.get(prefix + "attention_mask")
+        if not isinstance(mask, Tensor) or mask.dim() != 2:
+            continue
+        if not bool(mask.bool().any(1).all()):
+            raise EmptyInput(
+                "a row of the batch has no real token (its attention_mask is all zero)"
+            )
+        if prefix + "input_ids" in tensors or prefix + "inputs_embeds" in tensors:
+            moved |= _moved(tensors, prefix, mask)
+        elif not bool(mask.bool().all()):
+            raise InvalidInput(
+                "padded audio or images: the layers below the first attention mix padding into"
+                " real frames. Record such rows one at a time, without padding (`Lens.measure`"
+                " does this for a list)."
+            )
+    return moved
+
+
+def _moved(tensors: Mapping[str, Any], prefix: str, mask: Tensor) -> dict[str, Tensor]:
+    if not _is_padding(mask):
+        return {}
+    order = torch.argsort(mask.bool().logical_not().long(), dim=1, stable=True)
+    width = int(mask.bool().sum(1).max())
+    moved = {}
+    for name in _PER_TOKEN:
+        value = tensors.get(prefix + name)
+        if not isinstance(value, Tensor):
+            continue
+        if name == "position_ids" and value.shape[0] == 1:  # the same for every text
+            value = value.expand(len(mask), *value.shape[1:])
+        if value.shape[:2] == mask.shape:
+            places = order if value.dim() == 2 else order[..., None].expand(value.shape)
+            moved[prefix + name] = value.gather(1, places)[:, :width]
+        elif value.shape[-2:] == mask.shape:  # several positions for each token
+            moved[prefix + name] = value.gather(-1, order.expand(value.shape))[..., :width]
+    return moved
+
+
+def _is_padding(mask: Tensor) -> bool:
+    """Zeros at one end of each row only: a mask with holes is the user's intention, not padding."""
+    changes = (mask.bool()[:, 1:] != mask.bool()[:, :-1]).sum(1)
+    return bool((changes <= 1).all())

@@ -1,0 +1,86 @@
+"""What people hold instead of a transformers model, and the model inside it.
+
+PEFT adapters live inside the layers of the model that they adapt, so that model is what is
+measured, adapter included. A compiled or parallel copy computes what its original computes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+
+
+def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
+    """The transformers model inside whatever was given, and its tokenizer if one comes with it."""
+    while True:
+        inner, own = _inner(model)
+        if inner is None:
+            break
+        model, tokenizer = inner, tokenizer or own
+    if not isinstance(model, nn.Module) or not hasattr(model, "config"):
+        raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
+    if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
+        raise UnsupportedModel(
+            "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
+            " taken apart any more: measure the model as it was before"
+        )
+    return model, tokenizer
+
+
+_INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
+
+
+def _inner(model: Any) -> tuple[Any, Any]:
+    """What is inside one wrapper, and its tokenizer; None if this is no wrapper that is known."""
+    package, kind = type(model).__module__.split(".")[0], type(model).__name__
+    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+        return model.module, None
+    if kind == "OptimizedModule" and package == "torch":
+        return model._orig_mod, None
+    if package == "sentence_transformers":
+        first = model[0] if isinstance(model, nn.Sequential) else model
+        found = next((part for part in first.children() if hasattr(part, "config")), None)
+        return found, getattr(model, "tokenizer", None)
+    if package == "peft" and hasattr(model, "get_base_model"):
+        if getattr(model.active_peft_config, "is_prompt_learning", False):
+            raise UnsupportedModel(
+                f"{type(model.active_peft_config).__name__} puts learned vectors in front of the"
+                " text, which are not in the model itself: only adapters inside the layers, such"
+                " as LoRA, can be measured"
+            )
+        return model.get_base_model(), None
+    if package == "transformers" and kind.endswith("Pipeline"):
+        return model.model, model.tokenizer
+    return None, None
+
+
+def _described(given: Any) -> str:
+    name = type(given).__name__
+    if isinstance(given, str):
+        return f"a name: load it with Lens.from_pretrained({given!r})"
+    if isinstance(given, type):
+        return f"the class {given.__name__}: make one, or load it with Lens.from_pretrained"
+    if name.endswith("Config"):
+        return f"its configuration ({name})"
+    if hasattr(given, "keys"):
+        return f"a dict of weights ({name}): load them into a model first"
+    return name
+
+
+@contextlib.contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Modules that were compiled in place run as they are written while this is open: hooks inside
+    compiled code would make torch compile it anew.
+    """
+    if not any(part._compiled_call_impl is not None for part in model.modules()):
+        yield
+        return
+    import torch
+
+    with torch.compiler.set_stance("force_eager"):
+        yield

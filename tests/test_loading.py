@@ -1,0 +1,76 @@
+"""What cannot be loaded is said in one error of ours, and a doubtful tokenizer is mentioned."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import mixlens
+from mixlens import CannotLoad, Lens
+
+BUNDLED = Path(mixlens.__file__).parent / "bundled" / "masked"
+
+
+class Hostile:
+    """A pickle that would make a file when it is read."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, ("made_by_a_pickle",)
+
+
+def folder(at: Path, *, weights: bytes | None = None, config: str | None = None) -> Path:
+    shutil.copytree(BUNDLED, at, ignore=shutil.ignore_patterns("*.safetensors"))
+    if weights is not None:
+        (at / "model.safetensors").write_bytes(weights)
+    if config is not None:
+        (at / "config.json").write_text(config)
+    return at
+
+
+def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("hello")
+    for name, words in (
+        ("no-such-model", "no model of that name could be downloaded or found in the cache"),
+        ("./nope", "cannot load './nope': there is no such folder"),
+        (str(tmp_path / "nope"), "there is no such folder"),
+        (str(tmp_path / "empty"), "the folder has no config.json"),
+        (str(tmp_path / "file"), "it is a file, and a model is a folder"),
+        (None, "a hub name or a folder is needed, not NoneType"),
+    ):
+        with pytest.raises(CannotLoad, match=words):
+            Lens.from_pretrained(name)  # type: ignore[arg-type]
+
+
+def test_damaged_and_hostile_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = (BUNDLED / "model.safetensors").read_bytes()
+    cut = folder(tmp_path / "cut", weights=weights[: len(weights) // 2])
+    with pytest.raises(CannotLoad, match="cut off or damaged"):
+        Lens.from_pretrained(str(cut))
+    hostile = folder(tmp_path / "hostile")
+    (hostile / "pytorch_model.bin").write_bytes(pickle.dumps(Hostile()))
+    torch.save({"a": Hostile()}, hostile / "pytorch_model.bin")
+    with pytest.raises(CannotLoad, match="holds more than numbers"):
+        Lens.from_pretrained(str(hostile))
+    assert not Path("made_by_a_pickle").exists()
+    for config in ("{", "[]", json.dumps({"model_type": "nonsense"}), "\0"):
+        shutil.rmtree(tmp_path / "config", ignore_errors=True)
+        with pytest.raises(CannotLoad, match="cannot load the folder"):
+            Lens.from_pretrained(str(folder(tmp_path / "config", config=config)))
+    with pytest.raises(CannotLoad, match="dtpe"):
+        Lens.bundled(dtpe="float32")
+    with pytest.raises(CannotLoad, match=r"cannot load '\./nope'"):
+        Lens.bundled(tokenizer="./nope")
+
+
+def test_a_tokenizer_of_a_different_model() -> None:
+    masked, causal = Lens.bundled("masked"), Lens.bundled("causal")
+    with pytest.warns(UserWarning, match="is it the tokenizer of a different model"):
+        Lens(masked.model, causal.tokenizer)

@@ -1,0 +1,62 @@
+"""Lists of texts and data sets: a bad text is named, or left out with the reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mixlens
+from mixlens import Lens
+from mixlens.corpus import Dataset, Example
+from mixlens.several import batches
+
+TEXTS = ["The dogs [MASK] old.", "A longer text about two dogs that [MASK] here.", "It [MASK]."]
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+def test_a_bad_text_is_named(lens: Lens) -> None:
+    for bad, words in (
+        ("", "text 3: the text is empty"),
+        ("no mask here", "text 3: the text has 0 mask tokens"),
+        ("a " * 400, "text 3: input has 402 tokens"),
+    ):
+        with pytest.raises(mixlens.InvalidInput, match=words):
+            lens.measure("gradient_norm", [*TEXTS, bad])
+
+
+def test_bad_texts_are_left_out(lens: Lens) -> None:
+    given = [TEXTS[0], "no mask", TEXTS[1], None]
+    kept = lens.measure("gradient_norm", given, on_error="skip")  # type: ignore[call-overload]
+    assert kept.names == ("text 0", "text 2")
+    assert [name for name, _ in kept.errors] == ["text 1", "text 3"]
+    assert "0 mask tokens" in kept.errors[0][1]
+    for maps, text in zip(kept, (TEXTS[0], TEXTS[1]), strict=True):
+        assert np.allclose(maps.scores, lens.measure("gradient_norm", text).scores, atol=1e-5)
+
+
+def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
+    with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*did you mean attention\?"):
+        lens.measure("attentoin", TEXTS)
+    with pytest.raises(mixlens.InvalidInput, match="on_error='ignore'"):
+        lens.measure("attention", TEXTS, on_error="ignore")
+    with pytest.raises(mixlens.MissingTokenizer):
+        Lens(lens.model).measure("attention", TEXTS, on_error="skip")
+
+
+def test_a_data_set_is_measured_by_its_texts(lens: Lens) -> None:
+    examples = [Example(name=f"file:{i}", text=text) for i, text in enumerate(TEXTS)]
+    bad = Example(name="file:9", text=" ")
+    found = lens.measure("attention", Dataset("file", "text", (*examples, bad)), on_error="skip")
+    assert found.names == ("file:0", "file:1", "file:2")
+    assert found.errors == (("file:9", "the text is empty"),)
+    with pytest.raises(mixlens.EmptyInput, match="file:9: the text is empty"):
+        lens.measure("attention", Dataset("file", "text", (*examples, bad)))
+
+
+def test_batches_have_texts_of_like_length() -> None:
+    texts = ["x" * n for n in (40_000, 10, 30_000, 20, 30_000)]
+    assert list(batches(texts)) == [[1, 3], [2, 4], [0]]

@@ -1,0 +1,97 @@
+"""A model inside a wrapper is measured as the model; what is not a model is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from torch import nn
+
+import mixlens
+from mixlens import Lens
+from tests.conformance.zoo import built, inputs
+
+
+def scores(model: Any, name: str = "attention_norm") -> np.ndarray:
+    found = Lens(model).measure(name, inputs("bert"))
+    return np.stack([maps.scores for maps in found])
+
+
+def test_compiled_and_parallel_models() -> None:
+    model = built("bert")
+    expected = scores(model)
+    assert np.array_equal(scores(torch.compile(model)), expected)
+    assert np.array_equal(scores(nn.DataParallel(model)), expected)
+    model.compile()  # in place; would take a minute if hooks made torch compile each layer
+    assert np.array_equal(scores(model), expected)
+    assert model._compiled_call_impl is not None
+
+
+def test_adapters_count() -> None:
+    peft = pytest.importorskip("peft")
+    settings = peft.LoraConfig(target_modules=["query", "value", "dense"], r=2)
+    adapted = peft.get_peft_model(built("bert"), settings).eval()
+    for name, weight in adapted.named_parameters():
+        if "lora_B" in name:
+            weight.data.normal_(0, 0.5, generator=torch.Generator().manual_seed(len(name)))
+    measured = {name: scores(adapted, name) for name in ("value_zeroing", "alti")}
+    assert not np.allclose(measured["alti"], scores(built("bert"), "alti"), atol=1e-3)
+    merged = adapted.merge_and_unload()
+    for name, values in measured.items():
+        assert np.allclose(values, scores(merged, name), atol=1e-5), name
+
+
+def test_prompts_outside_the_model_are_refused() -> None:
+    peft = pytest.importorskip("peft")
+    settings = peft.PromptTuningConfig(task_type="FEATURE_EXTRACTION", num_virtual_tokens=3)
+    with pytest.raises(mixlens.UnsupportedModel, match="learned vectors in front of the text"):
+        Lens(peft.get_peft_model(built("bert"), settings))
+
+
+def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Path) -> None:
+    lens, text = Lens.bundled(), "The dogs are old."
+    expected = lens.measure("attention", text)
+    pipeline = hf.pipeline("fill-mask", model=lens.model, tokenizer=lens.tokenizer)
+    assert np.array_equal(Lens(pipeline).measure("attention", text).scores, expected.scores)
+    library = pytest.importorskip("sentence_transformers")
+    lens.model.save_pretrained(tmp_path)
+    lens.tokenizer.save_pretrained(tmp_path)
+    encoder = library.SentenceTransformer(str(tmp_path), device="cpu")
+    found = Lens(encoder).measure("attention", text)
+    assert found.tokens == expected.tokens
+    assert np.allclose(found.scores, expected.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("bert-base-uncased", r"a name: load it with Lens.from_pretrained\('bert-base-uncased'\)"),
+        (hf.BertModel, "the class BertModel"),
+        (hf.BertConfig(), "its configuration"),
+        ({"weight": torch.ones(2)}, "a dict of weights"),
+        (None, "not NoneType"),
+        (nn.Linear(2, 2), "not Linear"),
+    ],
+)
+def test_what_is_not_a_model(given: Any, words: str) -> None:
+    with pytest.raises(mixlens.InvalidInput, match=words):
+        Lens(given)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_int8_is_named() -> None:
+    model = torch.ao.quantization.quantize_dynamic(built("bert"), {nn.Linear})
+    with pytest.raises(mixlens.UnsupportedModel, match="quantised to int8 by torch"):
+        Lens(model)
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_damaged_weights_are_named(weight: float) -> None:
+    model = built("bert")
+    model.encoder.layer[1].output.dense.bias.data[3] = weight
+    with pytest.raises(mixlens.NonFiniteActivations, match=r"layer\.1\.output\.dense\.bias"):
+        Lens(model).record(inputs("bert"))
