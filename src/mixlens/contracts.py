@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
@@ -14,8 +15,16 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from mixlens.recording.recording import Layer, Recording
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
+
+
+class AttentionKind(StrEnum):
+    """Whose tokens an attention reads: those of its own stack, or those of another."""
+
+    SELF = "self"
+    CROSS = "cross"
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Spec:
     use_when: str  # when to use it, in plain words
     cost: str  # in forward passes, or as a formula of n
     facts: Facts
-    sites: tuple[str, ...] = ("self", "cross")
+    sites: tuple[str, ...] = tuple(AttentionKind)
     per_head: bool = False
     rollout_residual: float | None = (
         None  # the share of the identity that the paper's own rollout mixes in
@@ -94,7 +103,7 @@ class Request:
     """Which scores are asked for."""
 
     site: str
-    kind: str  # "self" or "cross"
+    kind: AttentionKind
     layers: tuple[int, ...]
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
@@ -110,7 +119,8 @@ class Request:
         targets: Sequence[int | str] | None,
         per_head: bool,
     ) -> Request:
-        name, stack, kind = recording.structure.site(site)
+        chosen_site = recording.structure.site(site)
+        stack = chosen_site.stack
         if (layers is not None and not len(layers)) or (targets is not None and not len(targets)):
             raise InvalidInput(
                 "an empty list of layers or targets asks for nothing: leave it out to have all"
@@ -128,7 +138,7 @@ class Request:
                 tuple(position_of(target, row, range(len(row))) for target in targets)
                 for row in recording.tokens[stack.name]
             )
-        return cls(name, kind, chosen, rows, per_head, layers is not None)
+        return cls(chosen_site.name, chosen_site.kind, chosen, rows, per_head, layers is not None)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
         """The requested layers, each with the requested attention site, one at a time."""

@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.replay.intervention import token_input
 from mixlens.suggestions import no_such
@@ -172,7 +173,7 @@ def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
 def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
     stack = recording.structure.calls[-1][0]
     lengths = recording.lengths[stack.name]
-    shift = int(logits.shape[1]) - int(recording._layers[stack.name][0]._call.hidden_in.shape[1])
+    shift = int(logits.shape[1]) - recording.stack_layers[stack.name][0].width
     if shift:
         raise InvalidInput(
             f"the logits have {int(logits.shape[1])} positions, the last layer has"
@@ -206,8 +207,8 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     stack = recording.structure.calls[-1][0]
     site = next(
         name
-        for name, (found, kind) in recording.structure.sites.items()
-        if found is stack and kind == "self"
+        for name, found in recording.structure.sites.items()
+        if found.stack is stack and found.kind is AttentionKind.SELF
     )
     ids = token_input(recording, site)[1][row, :length]
     places = (ids == mask).nonzero()[:, 0].tolist()

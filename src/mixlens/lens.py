@@ -325,7 +325,7 @@ def _token_rows(recording: Recording, ready: Prepared) -> dict[str, list[TokenRo
     """
     found = {}
     for stack in recording.structure.stacks:
-        width = int(recording._layers[stack.name][0]._call.hidden_in.shape[1])
+        width = recording.stack_layers[stack.name][0].width
         rows = None
         for prefix, candidates in (("decoder_", ready.decoder_rows), ("", ready.rows)):
             wide = ready.tensors.get(prefix + "input_ids")

@@ -106,7 +106,8 @@ def test_shapes_labels_facts_and_files(name: str, tmp_path: Path) -> None:
                 )
                 assert maps.tokens == targets.labels
                 causal = (
-                    recording.structure.site(site)[1].layers[0].sites[0].causal and site != "cross"
+                    recording.structure.site(site).stack.layers[0].sites[0].causal
+                    and site != "cross"
                 )
                 if causal:
                     assert not np.triu(maps.scores, 1).any(), measure

@@ -19,8 +19,9 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.recording.layer import Layer
 from mixlens.recording.norms import norm_of
-from mixlens.recording.recording import Layer, Recording
+from mixlens.recording.recording import Recording
 from mixlens.recording.site import Site
 from mixlens.recording.structure import Witness
 from tests.conformance.zoo import FAMILIES, ZOO, built, inputs
@@ -172,7 +173,7 @@ def jacobian_shares(layers: list[Layer]) -> Tensor:
 
 
 def expected(recording: Recording, site: str, oracle: Oracle) -> Tensor:
-    kind = recording.structure.site(site)[2]
+    kind = recording.structure.site(site).kind
     return torch.stack([oracle(layer, layer.site(kind)) for layer in recording.layers(site)])
 
 
@@ -206,7 +207,7 @@ def test_fast_forms_are_the_equations(name: str) -> None:
         truths = {
             measure: partial(expected, exact, site, oracle) for measure, oracle in ORACLES.items()
         }
-        if exact.structure.site(site)[2] == "self":
+        if exact.structure.site(site).kind == "self":
             truths["hidden_token_attribution"] = partial(jacobian_shares, exact.layers(site))
         for measure, truth in truths.items():
             scores = [found(measure, recording, site) for recording in recordings]

@@ -186,7 +186,7 @@ def test_products_that_miss_what_the_layer_returned_are_not_used(
 def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
-    tail.layer._call.output = tail.layer._call.output + 0.1
+    tail.layer.native_output.add_(0.1)
     weights, positions = tail.site.weights, torch.arange(6)[None]
     rest = fastest_rest(
         tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
@@ -198,9 +198,7 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
 def test_a_wrong_shortcut_is_not_used() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
     tail = Tail(recorded.layers()[0], "self")
-    tail.layer._call.output = (
-        tail.layer._call.output + 0.1
-    )  # as if the shortcut missed what the layer returned
+    tail.layer.native_output.add_(0.1)  # as if the shortcut missed what the layer returned
     tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
     assert tail.mode == "copies"
 

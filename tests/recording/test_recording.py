@@ -73,8 +73,8 @@ def test_nothing_kept_gives_the_same_numbers(name: str) -> None:
     kept, dropped = lens.record(inputs(name)), lens.record(inputs(name), memory_budget=0)
     for stack in kept.structure.stacks:
         for one, other in zip(kept.layers(stack.name), dropped.layers(stack.name), strict=True):
-            assert one._internals is not None
-            assert other._internals is None
+            assert one.keeps_internals
+            assert not other.keeps_internals
             for a, b in zip(one.sites(), other.sites(), strict=True):
                 assert _same(b.weights, a.weights)
                 assert _same(b.block_output, a.block_output)
@@ -82,9 +82,9 @@ def test_nothing_kept_gives_the_same_numbers(name: str) -> None:
 
 def test_a_budget_for_one_layer_keeps_one_layer() -> None:
     lens = Lens(built("bert"))
-    size = sum(part.nbytes for part in lens.record(inputs("bert")).layers()[0]._internals or [])
+    size = lens.record(inputs("bert")).layers()[0].internals_bytes
     recording = lens.record(inputs("bert"), memory_budget=int(1.5 * size))
-    assert [layer._internals is not None for layer in recording.layers()] == [True, False]
+    assert [layer.keeps_internals for layer in recording.layers()] == [True, False]
 
 
 MEMORY_PROGRAM = """

@@ -210,7 +210,7 @@ def attempt(measure: Callable[..., Any], *args: Any, **options: Any) -> Any:
 
 def site_layers(recording: Recording, site: str) -> Iterator[tuple[Any, Any]]:
     """The layers of a site, each with that site's parts."""
-    kind = recording.structure.site(site)[2]
+    kind = recording.structure.site(site).kind
     for layer in recording.layers(site):
         yield layer, layer.site(kind)
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.differences import difference, rounding
 from mixlens.recording.norms import norm_of
 from mixlens.recording.projection import affine_map
-from mixlens.recording.site import difference, rounding, watching
 from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import watching
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mixlens.recording.recording import Layer
+    from mixlens.recording.layer import Layer
     from mixlens.recording.site import Site
 
 
@@ -35,7 +36,7 @@ def read_by(layer: Layer, site: Site) -> Tensor:
 
 def value_map(layer: Layer, site: Site) -> Tensor:
     """[head, d_model + 1, d_head]: the value projection of each head, its bias as the last row."""
-    module, dtype = layer.module, layer._call.hidden_in.dtype
+    module, dtype = layer.module, layer.native_input.dtype
     heads, tokens, d_head = site.values.shape[1:]
     wanted = site.values[0].transpose(0, 1).reshape(tokens, heads * d_head)
     paths = [

@@ -1,6 +1,18 @@
-"""The exact fast algebra that the measures share.
+"""Pure algebra on tensors, exact and fast: nothing here knows a model.
 
-Nothing here ever holds a tensor of targets x sources x d_model: what a measure needs of the vectors
-T_ij follows from small matrices per source (`gram`), per head (`projector`) or from a few sources
-at a time (`gains`). `decomposition` says what T_ij is.
+    written         what sources write, as two factors that are not multiplied out
+    decomposition   what each source writes into each target, T_ij, as factors
+    gram            norms of the T_ij from small matrices per source
+    gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)
+    projector       effective attention: the left null space of the values, per head
+    prefixes        the same for every prefix of a causal text
+    visibility      which sources a target can see
+    simplex         shortest distributions in an affine space (programs: scipy's optimisers)
+    fused_zeroing   the element-wise steps of Value Zeroing on a GPU
+    distances       how far two states are from each other
+    gradients       gradients of a function of hidden states, plain and smoothed
+    rescale         DeepLIFT's rescale rule
+    chunks          how much may lie in memory at once
+
+No tensor of targets x sources x d_model is ever held.
 """

@@ -81,7 +81,8 @@ def _options(module: ModuleType) -> tuple[Option, ...]:
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
     """Why a measure is not given for a model, or None where it is."""
     module = _module(name)
-    _, stack, kind = structure.site(site)
+    chosen = structure.site(site)
+    stack, kind = chosen.stack, chosen.kind
     if kind not in module.SPEC.sites:
         return f"{name} is not defined for {kind}-attention"
     check = getattr(module, "refusal", None)

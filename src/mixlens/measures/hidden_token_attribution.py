@@ -29,8 +29,9 @@ from mixlens.replay.intervention import LayerFunction, embedding_norm
 from mixlens.replay.jacobian import Seeds, SquaredNorms, Step, squared_norms
 
 if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
     from mixlens.recording.norms import LinearisedNorm
-    from mixlens.recording.recording import Layer, Recording
+    from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary=(

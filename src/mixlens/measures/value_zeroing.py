@@ -30,7 +30,8 @@ from mixlens.replay.tail import Tail
 from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed
 
 if TYPE_CHECKING:
-    from mixlens.recording.recording import Layer, Recording
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
 
 SPEC = Spec(
     summary=(

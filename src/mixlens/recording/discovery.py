@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.events import Core, Event, LayerTrace
 from mixlens.recording.norms import LinearisedNorm, linearised
@@ -138,7 +139,7 @@ class _Explainer:
         branch, branch_paths, branch_norm, end = self.branch(projection)
         weights, values = core.call.weights, core.call.values
         site = SiteStructure(
-            kind="self" if self.trace.depends_on_input[index] else "cross",
+            kind=AttentionKind.SELF if self.trace.depends_on_input[index] else AttentionKind.CROSS,
             heads=int(weights.shape[1]),
             kv_heads=int(values.shape[1]),
             d_head=int(values.shape[-1]),
@@ -146,13 +147,7 @@ class _Explainer:
             output_projection=projection.path,
             branch=branch_paths,
             branch_norm=branch_norm,
-            residual_scale=1.0,
-            branch_scale=1.0,
-            residual_from=None,
             input_norm=self.input_norm(core, stream),
-            output_norm=None,
-            parallel=False,
-            witness=None,
         )
         found = self.residual_sum(stream, branch, end)
         if found is not None:
@@ -303,7 +298,7 @@ class _Explainer:
                 continue
             scales = self.fitted(self.output, [stream, branch, event.output])
             if scales is not None:
-                feed_forward = FeedForwardStructure(event.path, 1.0, scales[2], None, None)
+                feed_forward = FeedForwardStructure(output=event.path, branch_scale=scales[2])
                 found = replace(
                     site,
                     parallel=True,
@@ -353,9 +348,18 @@ class _Explainer:
                 scales = self.fitted(total, [stream, event.output])
                 if scales is not None:
                     yield FeedForwardStructure(
-                        event.path, scales[0], scales[1], input_norm, norm_path
+                        output=event.path,
+                        residual_scale=scales[0],
+                        branch_scale=scales[1],
+                        input_norm=input_norm,
+                        output_norm=norm_path,
                     )
                     continue
                 by_channel = self.fitted_by_channel(total, stream, event.output)
                 if by_channel is not None:
-                    yield FeedForwardStructure(event.path, 1.0, by_channel, input_norm, norm_path)
+                    yield FeedForwardStructure(
+                        output=event.path,
+                        branch_scale=by_channel,
+                        input_norm=input_norm,
+                        output_norm=norm_path,
+                    )

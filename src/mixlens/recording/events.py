@@ -5,6 +5,7 @@ structure is read.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
 from mixlens.recording.capture import AttentionCall
 from mixlens.recording.rerun import cast, run_layer
+
+HERE = object()  # the place of the hidden states in what a submodule returns
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Event:
     end: int
     inputs: tuple[Tensor, ...]
     output: Tensor | None
+    dims: int  # axes of the output as it was returned
+    packing: Any  # what it returned, with `HERE` for the hidden states and without other tensors
 
 
 @dataclass(frozen=True)
@@ -39,15 +44,21 @@ class Core:
 
 
 @dataclass(frozen=True)
-class LayerTrace:
-    module: nn.Module
-    hidden: Tensor
+class Run:
+    """One run of a layer: the calls of its submodules, by their starts, and of attention."""
+
     output: Tensor
     events: tuple[Event, ...]
     cores: tuple[Core, ...]
-    depends_on_input: tuple[
-        bool, ...
-    ]  # for each core: do its values change with the layer's input (self) or not (cross)?
+
+
+@dataclass(frozen=True)
+class LayerTrace(Run):
+    """A run on the layer's recorded input, with what else discovery asks of it."""
+
+    module: nn.Module
+    hidden: Tensor
+    depends_on_input: tuple[bool, ...]  # of each core: do its values change with the layer's input?
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -70,10 +81,61 @@ def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
     return tensor
 
 
+def _packing(output: Any) -> Any:
+    if isinstance(output, Tensor):
+        return HERE
+    if isinstance(output, (tuple, list)):  # other tensors, such as weights, are not needed later
+        return tuple(
+            _packing(item) if i == 0 else None if isinstance(item, Tensor) else item
+            for i, item in enumerate(output)
+        )
+    return output
+
+
+def observed_run(
+    module: nn.Module, hidden: Tensor, run: Callable[[Callable[[AttentionCall], None]], Tensor]
+) -> Run:
+    """Writes down every submodule's inputs and output while `run(on_call)` runs the layer."""
+    events: list[Event] = []
+    cores: list[Core] = []
+    running: list[tuple[str, int, tuple[Tensor, ...]]] = []
+    clock = itertools.count(1)
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+            tensors = float_tensors((*inputs, *named.values()))
+            kept = tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors)
+            running.append((path, next(clock), kept))
+
+        return hook
+
+    def left(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
+        path, start, tensors = running.pop()
+        try:
+            returned = first_tensor(output)
+        except TypeError:
+            result, dims = None, 0
+        else:
+            result, dims = _rows_like(returned.clone(), hidden), returned.dim()
+        end, packing = next(clock), _packing(output)
+        events.append(Event(path, submodule, start, end, tensors, result, dims, packing))
+
+    def on_call(attention: AttentionCall) -> None:
+        cores.append(Core(attention, next(clock), frozenset(path for path, _, _ in running)))
+
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        for path, submodule in module.named_modules():
+            if path and not isinstance(submodule, nn.ModuleList):
+                handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
+                handles.append(submodule.register_forward_hook(left, with_kwargs=True))
+        output = run(on_call)
+    events.sort(key=lambda event: event.start)
+    return Run(output, tuple(events), tuple(cores))
+
+
 def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
-    """Runs a recorded layer again, in float32 or better, and writes down every submodule's inputs
-    and output.
-    """
+    """Runs a recorded layer again, in float32 or better, and writes down what happens in it."""
     module, args, kwargs = call.module, call.args, call.kwargs
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Numbers tell structures apart only when they have digits; one layer at a time fits any
@@ -81,52 +143,18 @@ def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
         module = copy.deepcopy(module).float()
         args, kwargs = cast(args, torch.float32), cast(kwargs, torch.float32)
     call = LayerCall(call.path, module, args, dict(kwargs))
-    hidden = call.hidden_in
-    events: list[Event] = []
-    cores: list[Core] = []
-    running: list[tuple[str, int, tuple[Tensor, ...]]] = []
-    clock = 0
-
-    def tick() -> int:
-        nonlocal clock
-        clock += 1
-        return clock
-
-    def entered(path: str) -> Callable[..., None]:
-        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> None:
-            tensors = float_tensors((*inputs, *named.values()))
-            running.append(
-                (path, tick(), tuple(_rows_like(tensor.clone(), hidden) for tensor in tensors))
-            )
-
-        return hook
-
-    def left(submodule: nn.Module, inputs: Any, named: Any, output: Any) -> None:
-        path, start, tensors = running.pop()
-        try:
-            result: Tensor | None = _rows_like(first_tensor(output).clone(), hidden)
-        except TypeError:
-            result = None
-        events.append(Event(path, submodule, start, tick(), tensors, result))
-
-    def on_call(attention: AttentionCall) -> None:
-        cores.append(Core(attention, tick(), frozenset(path for path, _, _ in running)))
-
-    batch = int(hidden.shape[0])
-    handles: list[Any] = []
-    with hooks_removed(handles):
-        for path, submodule in module.named_modules():
-            if path and not isinstance(submodule, nn.ModuleList):
-                handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
-                handles.append(submodule.register_forward_hook(left, with_kwargs=True))
-        output = run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call)
-    events.sort(key=lambda event: event.start)
+    batch = int(call.hidden_in.shape[0])
+    seen = observed_run(
+        module,
+        call.hidden_in,
+        lambda on_call: run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call),
+    )
     moved = _values_after_change(call, backend, batch)
     depends = tuple(
         index >= len(moved) or not torch.equal(core.call.values, moved[index])
-        for index, core in enumerate(cores)
+        for index, core in enumerate(seen.cores)
     )
-    return LayerTrace(module, hidden, output, tuple(events), tuple(cores), depends)
+    return LayerTrace(seen.output, seen.events, seen.cores, module, call.hidden_in, depends)
 
 
 def _values_after_change(call: LayerCall, backend: str, batch: int) -> list[Tensor]:

@@ -4,21 +4,22 @@ that overhears them.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls, layer_paths
 from mixlens.recording.capture import BACKENDS, plain_experts
+from mixlens.recording.differences import difference, rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
+from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import batch_axes
-from mixlens.recording.site import difference, rounding
 from mixlens.recording.structure import LayerStructure
 
 _PROBE_TOKENS = 12
@@ -34,7 +35,16 @@ class StackStructure:
 
     @property
     def has_cross(self) -> bool:
-        return any(site.kind == "cross" for site in self.layers[0].sites)
+        return any(site.kind is AttentionKind.CROSS for site in self.layers[0].sites)
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """Where attention is measured: in which stack, and over its own tokens or those of another."""
+
+    name: str
+    stack: StackStructure
+    kind: AttentionKind
 
 
 @dataclass(frozen=True)
@@ -44,20 +54,20 @@ class ModelStructure:
     calls: tuple[
         tuple[StackStructure, int], ...
     ]  # stack and layer number, in the order of their calls
-    sites: Mapping[str, tuple[StackStructure, str]]  # site name -> stack and "self" or "cross"
+    sites: Mapping[str, AttentionSite]  # by name
 
-    def site(self, name: str | None) -> tuple[str, StackStructure, str]:
-        """Name, stack and kind of a site; without a name, the first."""
+    def site(self, name: str | None) -> AttentionSite:
+        """The named site; without a name, the first."""
         if name is None:
             name = next(iter(self.sites))
         if name not in self.sites:
             raise UnsupportedModel(
                 f"this model has no site {name!r}; it has: {', '.join(self.sites)}"
             )
-        return (name, *self.sites[name])
+        return self.sites[name]
 
     def stack_of(self, site: str | None) -> StackStructure:
-        return self.site(site)[1]
+        return self.site(site).stack
 
 
 def probe_inputs(inputs: Inputs) -> dict[str, Any]:
@@ -158,7 +168,7 @@ def _with_backend(model: nn.Module, probe: Inputs, backend: str) -> ModelStructu
         raise UnsupportedModel(
             f"{type(model).__name__} does not call the same layers each time it runs"
         )
-    error, where = native_error(calls, native, probe)
+    error, where = native_error([call.hidden_out for call in calls], native, probe)
     if not error <= rounding(calls[0].hidden_out):
         raise UnsupportedModel(
             f"{type(model).__name__}: with its attention overheard the model computes something"
@@ -186,20 +196,20 @@ def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[Laye
 
 
 def native_error(
-    calls: list[LayerCall], native: list[LayerCall], inputs: Inputs
+    outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
 ) -> tuple[float, str]:
     """Largest relative difference of a layer's output between the overheard and the native run, on
     real tokens.
     """
-    worst, where = 0.0, calls[0].path
-    for ours, theirs in zip(calls, native, strict=True):
-        a, b = ours.hidden_out.float(), theirs.hidden_out.float()
+    worst, where = 0.0, native[0].path
+    for ours, theirs in zip(outputs, native, strict=True):
+        a, b = ours.float(), theirs.hidden_out.float()
         mask = inputs.get("attention_mask")
         if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
             a, b = a[mask.bool()], b[mask.bool()]
         error = float((a - b).abs().max() / b.abs().max().clamp_min(1e-6))
         if not error <= worst:
-            worst, where = error, ours.path
+            worst, where = error, theirs.path
     return worst, where
 
 
@@ -247,15 +257,23 @@ def _assembled(backend: str, layers: list[LayerStructure]) -> ModelStructure:
     stacks = {
         path: StackStructure(names[path], path, tuple(group)) for path, group in grouped.items()
     }
-    sites: dict[str, tuple[StackStructure, str]] = {}
-    for stack in stacks.values():
-        if any(site.kind == "self" for site in stack.layers[0].sites):
-            sites[stack.name] = (stack, "self")
-        if stack.has_cross:
-            sites["cross"] = (stack, "cross")
+    sites = {site.name: site for site in _sites(list(stacks.values()))}
     return ModelStructure(
         backend, tuple(stacks.values()), tuple((stacks[path], i) for path, i in order), sites
     )
+
+
+def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
+    """Self-attention has its stack's name; cross-attention is "cross", with the stack's name if
+    several stacks have it.
+    """
+    crossing = sum(stack.has_cross for stack in stacks)
+    for stack in stacks:
+        if any(site.kind is AttentionKind.SELF for site in stack.layers[0].sites):
+            yield AttentionSite(stack.name, stack, AttentionKind.SELF)
+        if stack.has_cross:
+            name = "cross" if crossing == 1 else f"{stack.name}.cross"
+            yield AttentionSite(name, stack, AttentionKind.CROSS)
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
@@ -265,7 +283,7 @@ def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
     crossed = [
         path
         for path, group in grouped.items()
-        if any(site.kind == "cross" for site in group[0].sites)
+        if any(site.kind is AttentionKind.CROSS for site in group[0].sites)
     ]
     if len(grouped) == 1 or (len(grouped) == 2 and len(crossed) == 1):
         return {
@@ -282,30 +300,20 @@ def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
     }
 
 
-_structures: weakref.WeakKeyDictionary[nn.Module, tuple[object, dict[object, ModelStructure]]] = (
-    weakref.WeakKeyDictionary()
-)
+_structures: Remembered[ModelStructure] = Remembered()
 
 
 def model_structure(model: nn.Module, inputs: Inputs) -> ModelStructure:
     """`discovered`, remembered until a weight, the dtype or the device of the model changes, for
     each set of input names.
     """
-    parameters = list(model.parameters())
-    state = (
-        type(model).forward,
-        tuple(p._version for p in parameters),
-        tuple(p.data_ptr() for p in parameters),
-        tuple(
-            getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
-            for part in (model, *model.children())
-        ),
+    implementations = tuple(
+        getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
+        for part in (model, *model.children())
     )
-    remembered = _structures.get(model)
-    if remembered is None or remembered[0] != state:
-        remembered = (state, {})
-        _structures[model] = remembered
-    names = frozenset(inputs)
-    if names not in remembered[1]:
-        remembered[1][names] = discovered(model, inputs)
-    return remembered[1][names]
+    return _structures.of(
+        model,
+        frozenset(inputs),
+        lambda: discovered(model, inputs),
+        state=(type(model).forward, implementations),
+    )

@@ -8,12 +8,13 @@ are read.
 from __future__ import annotations
 
 import copy
-import weakref
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from mixlens.recording.remembered import Remembered
 
 
 @dataclass(frozen=True)
@@ -117,20 +118,12 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     return form
 
 
-_cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, LinearisedNorm | None]] = (
-    weakref.WeakKeyDictionary()
-)
+_forms: Remembered[LinearisedNorm | None] = Remembered()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
     """`linearised`, remembered until the module's numbers change, in the dtype and on the device of
     `like`.
     """
-    state = tuple(
-        (id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())
-    )
-    remembered = _cache.get(module)
-    if remembered is None or remembered[0] != state:
-        remembered = (state, linearised(module, int(like.shape[-1]), like))
-        _cache[module] = remembered
-    return None if remembered[1] is None else remembered[1].to(like)
+    form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
+    return None if form is None else form.to(like)

@@ -4,103 +4,23 @@ checked against what was seen.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
-from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed
 from mixlens.recording.capture import AttentionCall
-from mixlens.recording.events import float_tensors
+from mixlens.recording.differences import difference, product_difference, rounding
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
-
-# Largest difference, relative to the largest number, that rounding can explain in each precision.
-ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
-
-
-def rounding(like: Tensor, dtype: torch.dtype | None = None) -> float:
-    """The bar for a tensor's dtype and device: float32 products told to use TF32 or bf16 have fewer
-    digits.
-    """
-    dtype = like.dtype if dtype is None else dtype
-    if dtype == torch.float32:
-        setting = torch.get_float32_matmul_precision()
-        if setting != "highest" and like.device.type == "cuda":  # torch takes TF32 for both there
-            dtype = torch.float16
-        elif setting == "medium":
-            dtype = torch.bfloat16
-    return ROUNDING[dtype]
-
-
-def difference(found: Tensor, expected: Tensor) -> float:
-    """Largest difference relative to the largest expected number."""
-    if found.shape != expected.shape:
-        return float("inf")
-    found, expected = found.detach(), expected.detach().to(found.dtype)
-    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
-
-
-def product_difference(
-    product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None
-) -> float:
-    """How far `product` is from `left @ right + shift`, without making it: both are applied to two
-    vectors of random signs.
-
-    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of
-    one column instead of all. The vectors stand on the left of transposed factors: columns would
-    take several times as long.
-    """
-    signs = _random_signs(product.shape[-1], product.dtype, product.device)
-    remade = signs @ right.mT @ left.mT
-    if shift is not None:
-        remade = remade + (signs @ shift)[:, None]
-    return difference(remade, signs @ product.mT)
-
-
-@functools.lru_cache(maxsize=64)
-def _random_signs(
-    width: int, dtype: torch.dtype, device: torch.device
-) -> Float[Tensor, "two width"]:
-    generator = torch.Generator().manual_seed(width)
-    return (torch.randint(0, 2, (2, width), generator=generator) * 2 - 1).to(device, dtype)
-
-
-@contextlib.contextmanager
-def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
-    """Collects copies of the named tensors while the layer runs.
-
-    Copies, because some layers add in place.
-    """
-    seen: dict[Witness, Tensor] = {}
-    handles: list[Any] = []
-    with hooks_removed(handles):
-        handles += [watch(layer, witness, lambda: seen) for witness in witnesses]
-        yield seen
-
-
-def watch(layer: nn.Module, witness: Witness, into: Callable[[], dict[Witness, Tensor]]) -> Any:
-    """A hook that keeps one witness; returns its handle."""
-
-    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        into()[witness] = list(float_tensors((*args, *kwargs.values())))[witness.position].clone()
-
-    def left(module: nn.Module, args: Any, output: Any) -> None:
-        into()[witness] = first_tensor(output).clone()
-
-    module = layer.get_submodule(witness.path)
-    if witness.side == "in":
-        return module.register_forward_pre_hook(entered, with_kwargs=True)
-    return module.register_forward_hook(left)
 
 
 @dataclass(frozen=True)
@@ -128,10 +48,40 @@ class Internals:
         return kept + 5 * self.layer_output.numel() * self.layer_output.element_size()
 
 
-Block = tuple[list[Callable[[Tensor], Tensor]], Tensor, Tensor, Tensor]
-"""Linear maps that a contribution passes through, the factor of each target, the residual's part,
-the block's output.
-"""
+@dataclass(frozen=True)
+class Block:
+    """From the output projection to the block's output, with the sigma of every norm held fixed."""
+
+    maps: tuple[Callable[[Tensor], Tensor], ...]  # linear: what every contribution passes
+    scale: Float[Tensor, "batch target"]
+    own: Float[Tensor, "batch target d_model"]  # the residual's part
+    total: Float[Tensor, "batch target d_model"]
+
+    @classmethod
+    def of(
+        cls,
+        structure: SiteStructure,
+        residual: Tensor,
+        projected: Tensor,
+        branch: Sequence[LinearisedNorm],
+        output_norm: LinearisedNorm | None,
+    ) -> Block:
+        """Without an output norm the total is the sum before it."""
+        maps: list[Callable[[Tensor], Tensor]] = []
+        state, scale = projected, torch.ones_like(projected[..., 0])
+        for norm in branch:
+            maps.append(norm.linear)
+            inverse = norm.inverse_sigma(state)
+            scale, state = scale * inverse, norm.with_inverse(state, inverse)
+        if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
+            maps.append(structure.scaled)
+        own, total = residual * structure.residual_scale, structure.total(residual, state)
+        if output_norm is not None:
+            inverse = output_norm.inverse_sigma(total)
+            maps.append(output_norm.linear)
+            scale, own = scale * inverse, output_norm.linear(own) * inverse[..., None]
+            total = output_norm.with_inverse(total, inverse)
+        return cls(tuple(maps), scale, own, total)
 
 
 @dataclass(frozen=True)
@@ -164,7 +114,7 @@ class Targets(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """One attention site of one layer, for the whole batch, in float32 or better."""
 
@@ -175,10 +125,15 @@ class Site:
     output_bias: Float[Tensor, " d_model"]
     residual: Float[Tensor, "batch target d_model"]
     projected: Float[Tensor, "batch target d_model"]  # the attention module's output, A V W_O + b
-    block_output: Float[Tensor, "batch target d_model"]  # y
     branch: tuple[LinearisedNorm, ...]
     output_norm: LinearisedNorm | None
+    block: Block
     errors: Mapping[str, float]  # how far the parts are from what the model computed
+
+    @property
+    def block_output(self) -> Float[Tensor, "batch target d_model"]:
+        """y: the stream after this site."""
+        return self.block.total
 
     @property
     def head_groups(self) -> Int[Tensor, " head"]:
@@ -202,20 +157,20 @@ class Site:
         `through` takes `vectors` and `own` on through the linear part of a later norm; `total`
         stays the block's.
         """
-        maps, scale, own, total = self._normed_block if normed else self._block(normed=False)
+        block = self.block
+        if not normed and self.output_norm is not None:
+            block = Block.of(self.structure, self.residual, self.projected, self.branch, None)
         weight = self.output_weight
-        for linear in (
-            maps
-        ):  # through the projection's rows: d_head of them for each head, not one for each source
+        for linear in block.maps:  # d_head rows for each head, not one for each source
             weight = linear(weight)
         if through is not None:
             onwards = Vectors(self.values, through.linear(weight))
-            return Parts(onwards, scale, through.linear(own), None, total)
+            return Parts(onwards, block.scale, through.linear(block.own), None, block.total)
         summed = self.projected - self.output_bias
-        for linear in maps:
+        for linear in block.maps:
             summed = linear(summed)
-        constant = total - own - summed * scale[..., None]
-        return Parts(Vectors(self.values, weight), scale, own, constant, total)
+        constant = block.total - block.own - summed * block.scale[..., None]
+        return Parts(Vectors(self.values, weight), block.scale, block.own, constant, block.total)
 
     def decomposition(
         self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
@@ -228,131 +183,84 @@ class Site:
             vectors=parts.vectors,
             scale=take(parts.scale, 1),
             own=take(parts.own, 1),
-            own_is_source=self.structure.kind == "self",
+            own_is_source=self.structure.kind is AttentionKind.SELF,
             constant=None if parts.constant is None else take(parts.constant, 1),
             total=take(parts.total, 1),
             positions=targets.target_positions(batch, count, self.weights.device),
         )
 
-    @functools.cached_property
-    def _normed_block(self) -> Block:
-        return self._block(normed=True)
 
-    def _block(self, normed: bool) -> Block:
-        """The linear maps that a contribution passes, the factor of each target, the residual's
-        part, and the block's output.
-        """
-        maps: list[Callable[[Tensor], Tensor]] = []
-        state, scale = self.projected, torch.ones_like(self.projected[..., 0])
-        for norm in self.branch:
-            maps.append(norm.linear)
-            inverse = norm.inverse_sigma(state)
-            scale, state = scale * inverse, norm.with_inverse(state, inverse)
-        factor = self.structure.branch_scale
-        if isinstance(factor, Tensor) or factor != 1:
-            by = factor.to(state) if isinstance(factor, Tensor) else factor
-            maps.append(lambda vectors: vectors * by)
-            state = state * by
-        own = self.residual * self.structure.residual_scale
-        total = own + state
-        if normed and self.output_norm is not None:
-            inverse = self.output_norm.inverse_sigma(total)
-            maps.append(self.output_norm.linear)
-            scale, own = scale * inverse, self.output_norm.linear(own) * inverse[..., None]
-            total = self.output_norm.with_inverse(total, inverse)
-        return maps, scale, own, total
+def rebuilt_site(
+    structure: SiteStructure,
+    layer: LayerStructure,
+    module: nn.Module,
+    stream: Float[Tensor, "batch target d_model"],
+    internals: Internals,
+    where: str,
+) -> Site:
+    """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up."""
+    attention, dtype = internals.attention, internals.attention.output.dtype
+    weights, values = attention.weights.to(stream), attention.values.to(stream)
+    _require_plain_shapes(weights, values, attention, stream, where)
+    values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+    path = structure.output_projection
+    affine = affine_map(module.get_submodule(path), structure.heads * structure.d_head, stream)
+    if affine is None:
+        raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
+    matrix, bias = affine
+    seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
+    output = attention.output.to(stream)
+    if dtype == stream.dtype:  # what was seen has all its digits: products need not be made again
+        projected = seen
+        product_error = product_difference(output.transpose(1, 2), weights, values)
+        projection_error = product_difference(seen, output.flatten(2), matrix, bias)
+    else:
+        product = (weights @ values).transpose(1, 2)
+        projected = product.flatten(2) @ matrix + bias
+        product_error = difference(product, output)
+        projection_error = difference(projected, seen)
 
-    @classmethod
-    def rebuilt(
-        cls,
-        structure: SiteStructure,
-        layer: LayerStructure,
-        call: LayerCall,
-        stream: Tensor,
-        internals: Internals,
-        where: str,
-    ) -> Site:
-        """The site from what was overheard; raises `UnsupportedModel` where its parts do not add
-        up.
-        """
-        attention, like = internals.attention, stream
-        dtype = internals.attention.output.dtype
-        weights, values = attention.weights.to(like), attention.values.to(like)
-        _require_plain_shapes(weights, values, attention, stream, where)
-        values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
-        module = call.module
-        found = affine_map(
-            module.get_submodule(structure.output_projection),
-            structure.heads * structure.d_head,
-            like,
-        )
-        if found is None:
+    def norm(path: str) -> LinearisedNorm:
+        form = norm_of(module.get_submodule(path), stream)
+        if form is None:
+            raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
+        return form
+
+    residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
+    branch = tuple(norm(path) for path in structure.branch)
+    output_norm = None if structure.output_norm is None else norm(structure.output_norm)
+    block = Block.of(structure, residual, projected, branch, output_norm)
+    errors = {
+        "attention product": product_error,
+        "output projection": projection_error,
+        "block output": _block_error(block.total, structure, layer, internals),
+    }
+    for part, error in errors.items():
+        if not error <= rounding(stream, dtype):
             raise UnsupportedModel(
-                f"{where}: `{structure.output_projection}` is no longer an affine map"
+                f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
+                f" (relative; {rounding(stream, dtype):.0e} would be rounding). No numbers are"
+                " given for this model; please report its architecture."
             )
-        matrix, bias = found
-        seen = (
-            internals.seen[Witness(structure.output_projection, "out")]
-            .to(like)
-            .reshape(stream.shape)
-        )
-        output = attention.output.to(like)
-        if (
-            dtype == like.dtype
-        ):  # what was seen has all its digits: products are checked, not made again
-            projected = seen
-            product_error = product_difference(output.transpose(1, 2), weights, values)
-            projection_error = product_difference(seen, output.flatten(2), matrix, bias)
-        else:
-            product = (weights @ values).transpose(1, 2)
-            projected = product.flatten(2) @ matrix + bias
-            product_error, projection_error = (
-                difference(product, output),
-                difference(projected, seen),
-            )
-
-        def norm(path: str) -> LinearisedNorm:
-            form = norm_of(module.get_submodule(path), like)
-            if form is None:
-                raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
-            return form
-
-        residual = (
-            stream if structure.residual_from is None else norm(structure.residual_from)(stream)
-        )
-        site = cls(
-            structure,
-            weights,
-            values,
-            matrix.reshape(structure.heads, structure.d_head, -1),
-            bias,
-            residual,
-            projected,
-            projected,
-            tuple(norm(path) for path in structure.branch),
-            None if structure.output_norm is None else norm(structure.output_norm),
-            {},
-        )
-        object.__setattr__(site, "block_output", site._normed_block[-1])
-        errors = {
-            "attention product": product_error,
-            "output projection": projection_error,
-            "block output": _block_error(site, layer, internals),
-        }
-        object.__setattr__(site, "errors", errors)
-        for part, error in errors.items():
-            if not error <= rounding(like, dtype):
-                raise UnsupportedModel(
-                    f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
-                    f" (relative; {rounding(like, dtype):.0e} would be rounding). No numbers are"
-                    " given for this model; please report its architecture."
-                )
-        return site
+    return Site(
+        structure=structure,
+        weights=weights,
+        values=values,
+        output_weight=matrix.reshape(structure.heads, structure.d_head, -1),
+        output_bias=bias,
+        residual=residual,
+        projected=projected,
+        branch=branch,
+        output_norm=output_norm,
+        block=block,
+        errors=errors,
+    )
 
 
-def _block_error(site: Site, layer: LayerStructure, internals: Internals) -> float:
+def _block_error(
+    rebuilt: Tensor, structure: SiteStructure, layer: LayerStructure, internals: Internals
+) -> float:
     """How far y is from the tensor in which the running layer had it."""
-    structure, rebuilt = site.structure, site.block_output
     output = internals.layer_output.to(rebuilt)
     if structure.witness is None:
         return difference(rebuilt, output)
@@ -360,10 +268,7 @@ def _block_error(site: Site, layer: LayerStructure, internals: Internals) -> flo
     if not structure.parallel:
         return difference(rebuilt, seen)
     assert layer.feed_forward is not None
-    factor = layer.feed_forward.branch_scale
-    return difference(
-        rebuilt + seen * (factor.to(seen) if isinstance(factor, Tensor) else factor), output
-    )
+    return difference(rebuilt + layer.feed_forward.scaled(seen), output)
 
 
 def _require_plain_shapes(

@@ -1,29 +1,58 @@
-"""How a transformer layer is put together: the facts that discovery finds, as plain data."""
+"""How a transformer layer is put together: the facts that discovery finds, as plain data, and the
+sums that they describe.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.contracts import AttentionKind
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A tensor that the running layer really had: an input or output of one of its submodules."""
+    """A tensor that the running layer really had: an input or the output of a submodule."""
 
     path: str
     side: str  # "in" or "out"
     position: int = 0  # among the floating-point inputs
 
 
-@dataclass(frozen=True)
-class SiteStructure:
+@dataclass(frozen=True, kw_only=True)
+class ResidualSum:
+    """residual_scale * residual + branch_scale * branch."""
+
+    residual_scale: float = 1.0
+    branch_scale: float | Tensor = 1.0  # a tensor: one factor per channel
+
+    def scaled(self, branch: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The branch as it enters the sum."""
+        factor = self.branch_scale
+        if isinstance(factor, Tensor):
+            return branch * factor.to(branch)
+        return branch if factor == 1.0 else branch * factor
+
+    def total(
+        self,
+        residual: Float[Tensor, "*rows d_model"],
+        branch: Float[Tensor, "*rows d_model"],
+    ) -> Float[Tensor, "*rows d_model"]:
+        """The sum itself."""
+        return torch.add(self.scaled(branch), residual, alpha=self.residual_scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteStructure(ResidualSum):
     """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
     + b)).
     """
 
-    kind: str  # "self" or "cross"
+    kind: AttentionKind
     heads: int
     kv_heads: int
     d_head: int
@@ -31,26 +60,44 @@ class SiteStructure:
     output_projection: str
     branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
     branch_norm: bool  # is one of them a norm?
-    residual_scale: float
-    branch_scale: float | Tensor  # a tensor: one factor per channel
-    residual_from: (
-        str | None
-    )  # the module whose output is the residual, where it is not the stream itself
-    input_norm: str | None
-    output_norm: str | None
-    parallel: bool
-    witness: Witness | None  # where y can be seen; None: it is the layer's output
+    residual_from: str | None = None  # whose output is the residual, if it is not the stream
+    input_norm: str | None = None
+    output_norm: str | None = None
+    parallel: bool = False
+    witness: Witness | None = None  # where y can be seen; None: it is the layer's output
+
+    def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
+        """What the block adds to, from the stream that reaches it."""
+        if self.residual_from is None:
+            return stream
+        found: Tensor = module.get_submodule(self.residual_from)(stream)
+        return found
+
+    def levels(
+        self,
+        module: nn.Module,
+        residual: Float[Tensor, "*rows d_model"],
+        projected: Float[Tensor, "*rows d_model"],
+    ) -> dict[str, Tensor]:
+        """What follows from the output projection, by the layer's own modules: itself, the branch
+        after its norms, and the block's output y.
+        """
+        branch = projected
+        for path in self.branch:
+            branch = module.get_submodule(path)(branch)
+        block = self.total(residual, branch)
+        if self.output_norm is not None:
+            block = module.get_submodule(self.output_norm)(block)
+        return {"projected": projected, "branch": branch, "block": block}
 
 
-@dataclass(frozen=True)
-class FeedForwardStructure:
+@dataclass(frozen=True, kw_only=True)
+class FeedForwardStructure(ResidualSum):
     """e = output_norm(residual_scale * y + branch_scale * feed_forward(y))."""
 
     output: str  # the module whose output is added
-    residual_scale: float
-    branch_scale: float | Tensor
-    input_norm: str | None
-    output_norm: str | None
+    input_norm: str | None = None
+    output_norm: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,10 +128,9 @@ class LayerStructure:
     @property
     def watched(self) -> frozenset[Witness]:
         """What a recording keeps of the layer to prove itself right."""
-        found = {Witness(site.output_projection, "out") for site in self.sites}
-        found |= {site.witness for site in self.sites if site.witness is not None}
+        seen = {Witness(site.output_projection, "out") for site in self.sites}
+        seen |= {site.witness for site in self.sites if site.witness is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:
-            found.add(
-                Witness(self.feed_forward.output_norm, "in")
-            )  # GlobEnc needs the second norm's true input
-        return frozenset(found)
+            # GlobEnc needs the second norm's true input
+            seen.add(Witness(self.feed_forward.output_norm, "in"))
+        return frozenset(seen)

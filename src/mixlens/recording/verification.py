@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.differences import difference, rounding
 from mixlens.recording.model_structure import native_calls, native_error
 from mixlens.recording.recording import Recording
-from mixlens.recording.site import difference, rounding
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,13 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
     stacks = []
     for stack in structure.stacks:
         errors = []
-        layers = recording._layers[stack.name]
+        layers = recording.stack_layers[stack.name]
         for layer in layers:
             found = [error for site in layer.sites() for error in site.errors.values()]
             again = layer.rerun(0, copies=1)[0]
             length = recording.lengths[stack.name][0]
             rerun = difference(again[:length], layer.output[0, :length])
-            if not rerun <= rounding(layer._call.hidden_in):
+            if not rerun <= layer.rounding:
                 raise UnsupportedModel(
                     f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it"
                     f" again gives another output (off by {rerun:.1e}, relative), so it keeps state"
@@ -96,7 +97,7 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
                 first.kv_heads,
                 first.d_head,
                 int(layers[0].input.shape[-1]),
-                first.causal and first.kind == "self",
+                first.causal and first.kind is AttentionKind.SELF,
                 stack.has_cross,
                 tuple(layer.style for layer in stack.layers),
                 tuple(errors),
@@ -109,8 +110,10 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
             {layer.path for stack in structure.stacks for layer in stack.layers},
         )
     tolerance = rounding(native[0].hidden_out)
-    calls = [recording._layers[stack.name][index]._call for stack, index in structure.calls]
-    error, where = native_error(calls, native, recording.inputs)
+    outputs = [
+        recording.stack_layers[stack.name][index].native_output for stack, index in structure.calls
+    ]
+    error, where = native_error(outputs, native, recording.inputs)
     if not error <= tolerance:
         raise UnsupportedModel(
             f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"

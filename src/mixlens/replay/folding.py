@@ -27,15 +27,13 @@ from torch import Tensor, nn
 
 from mixlens.precision import matmul_precision
 from mixlens.recording.calls import first_tensor, hooks_removed
-from mixlens.recording.recording import computing_dtype
-from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import difference
+from mixlens.recording.differences import difference
 from mixlens.recording.structure import SiteStructure
 from mixlens.replay.attention_slopes import AttentionSlopes
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.perceptron_slopes import PerceptronSlopes
-from mixlens.replay.tail import Tail, answering, levels, looped_experts
+from mixlens.replay.tail import Tail, answered_run
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 """Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
@@ -148,8 +146,7 @@ def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
         raise ValueError("one attention only")
     site = rest.sites[0]
     slopes, structure, joined = AttentionSlopes(step, site), site.structure, _joined(site.structure)
-    factor = structure.branch_scale if joined else 1.0
-    output = slopes.output * (factor.to(slopes.output) if isinstance(factor, Tensor) else factor)
+    output = structure.scaled(slopes.output) if joined else slopes.output
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
         tangent = tangents[0].contiguous()
@@ -168,20 +165,13 @@ def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
 def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
     """Any attention, by the forward derivative of the layer's own code."""
     attention, site = _attention(step), step.layer.structure.sites[0]
-    factor, joined = site.branch_scale, _joined(site)
+    joined = _joined(site)
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
         first, *others = _pushed(attention, primals, tangents)
         if not joined:
             return [tangents[0], first, *others]
-        scaled = (
-            first * factor.to(first)
-            if isinstance(factor, Tensor)
-            else first * factor
-            if factor != 1
-            else first
-        )
-        return [torch.add(scaled, tangents[0], alpha=site.residual_scale), *others]
+        return [site.total(tangents[0], first), *others]
 
     return parts
 
@@ -264,32 +254,19 @@ class _Rest:
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
         layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
-        args, kwargs = expanded(layer._call, layer.structure.axes, self.step.row, 1)
-        dtype = computing_dtype(layer._call.hidden_in.dtype)
-        args, kwargs = cast(args, dtype), cast(kwargs, dtype)
-        if (
-            not self.shortcuts
-        ):  # the layer attends for nothing: its projections return something else
+        if not self.shortcuts:  # the layer attends for nothing: its projections return these
             replaced = {
                 site.output_projection: output[None]
                 for site, output in zip(structures, outputs, strict=True)
             }
-            backend = layer._recording.structure.backend
-            return run_layer(
-                module, backend, args, kwargs, batch=1, hidden=hidden[None], replace_output=replaced
-            )[0]
+            args, kwargs = layer.arguments(self.step.row)
+            return layer.run(args, kwargs, hidden=hidden[None], replace_output=replaced)[0]
         given, stream = {}, hidden
         for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
-            residual = (
-                stream
-                if site.residual_from is None
-                else module.get_submodule(site.residual_from)(stream)
-            )
-            known = levels(module, site, residual, output)
+            known = site.levels(module, site.residual(module, stream), output)
             given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
             stream = known["block"]
-        with answering(module, given), looped_experts(module):
-            return run_layer(module, "", args, kwargs, batch=1, hidden=hidden[None])[0]
+        return answered_run(layer, self.step.row, given, hidden[None])
 
 
 # ------------------------------------------------------------------------------------- the matrices

@@ -25,11 +25,11 @@ from mixlens.recording.calls import (
     with_hidden_argument,
 )
 from mixlens.recording.capture import plain_experts
+from mixlens.recording.differences import difference
 from mixlens.recording.events import float_tensors
+from mixlens.recording.layer import Layer, computing_dtype
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.recording import Layer, Recording, computing_dtype
-from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import difference, rounding
+from mixlens.recording.recording import Recording
 
 _STATES = "encoder_hidden_states"
 
@@ -48,7 +48,7 @@ class LayerFunction:
         self.point: Float[Tensor, "target d_model"] = layer.input[row]
         self.states: Float[Tensor, "source d_states"] | None = None
         if of_states:
-            found = _argument(layer._call, _STATES)
+            found = layer.argument(_STATES)
             if found is None:
                 raise UnsupportedModel(
                     f"layer `{layer.structure.path}` does not take the encoder's output as"
@@ -62,23 +62,12 @@ class LayerFunction:
         states: Float[Tensor, "copies source d_states"] | None = None,
     ) -> Float[Tensor, "copies target d_model"]:
         """The layer's output. Derivatives can be taken in either mode."""
-        copies, layer = int(hidden.shape[0]), self.layer
-        args, kwargs = expanded(layer._call, layer.structure.axes, self.row, copies)
-        dtype = computing_dtype(layer._call.hidden_in.dtype)
-        args, kwargs = cast(args, dtype), cast(kwargs, dtype)
+        copies = int(hidden.shape[0])
+        args, kwargs = self.layer.arguments(self.row, copies)
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
         if states is not None:
             args, kwargs = _with_argument(self.module, args, kwargs, _STATES, states)
-        backend = layer._recording.structure.backend
-        return run_layer(
-            self.module, backend, args, kwargs, batch=copies, grad=torch.is_grad_enabled()
-        )
-
-
-def _argument(call: LayerCall, name: str) -> Tensor | None:
-    bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
-    found = bound.get(name, bound.get("kwargs", {}).get(name))
-    return found if isinstance(found, Tensor) else None
+        return self.layer.run(args, kwargs, copies, grad=torch.is_grad_enabled())
 
 
 def _with_argument(
@@ -98,11 +87,11 @@ class ModelFrom:
     def __init__(self, recording: Recording, site: str | None = None) -> None:
         self.recording = recording
         self.stack = recording.structure.stack_of(site)
-        self.layers = recording._layers[self.stack.name]
+        self.layers = recording.stack_layers[self.stack.name]
 
     def hidden(self, layer: int) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in the model's own precision."""
-        return self.layers[layer]._call.hidden_in.detach()
+        return self.layers[layer].native_input
 
     def __call__(
         self,
@@ -179,7 +168,7 @@ def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, 
 def token_input(recording: Recording, site: str | None) -> tuple[str, Tensor]:
     """Name and ids of the input whose tokens the stack behind a site works on."""
     stack = recording.structure.stack_of(site)
-    width = recording._layers[stack.name][0]._call.hidden_in.shape[1]
+    width = recording.stack_layers[stack.name][0].width
     names = (
         ["decoder_input_ids", "input_ids"]
         if stack.has_cross or len(recording.structure.stacks) == 1
@@ -202,9 +191,9 @@ def embedding_norm(
     embeddings.
     """
     stack = recording.structure.stack_of(site)
-    first = recording._layers[stack.name][0]
-    expected, found = first._call.hidden_in, []
-    tolerance = rounding(expected)
+    first = recording.stack_layers[stack.name][0]
+    expected, found = first.native_input, []
+    tolerance = first.rounding
     handles: list[Any] = []
 
     def left(

@@ -8,24 +8,20 @@ not found.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.recording.calls import first_tensor, hooks_removed
-from mixlens.recording.events import float_tensors
+from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
-from mixlens.recording.recording import Layer, computing_dtype
-from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import difference
-from mixlens.replay.tail import same_bar, signature
+from mixlens.recording.remembered import Remembered
+from mixlens.replay.tail import signature
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -65,12 +61,7 @@ class Perceptron:
 
 def perceptron(layer: Layer) -> Perceptron | None:
     """The feed-forward part of a layer, or None where it has no such form."""
-    known = _known.setdefault(layer._recording.model, {})
-    key = signature(layer)
-    if key not in known:
-        with torch.no_grad():
-            known[key] = _found(layer)
-    paths = known[key]
+    paths = _known.of(layer.model, signature(layer), lambda: _found(layer))
     if paths is None:
         return None
     like, module = layer.input, layer.module
@@ -87,19 +78,20 @@ def perceptron(layer: Layer) -> Perceptron | None:
     return Perceptron(paths.norm, norm, firsts, second, ACTIVATIONS[paths.activation], paths.after)
 
 
-_known: weakref.WeakKeyDictionary[nn.Module, dict[object, _Paths | None]] = (
-    weakref.WeakKeyDictionary()
-)
+_known: Remembered[_Paths | None] = Remembered()
 
 
 @dataclass(frozen=True)
-class _Event:
+class _Step:
+    """The last call of a submodule, as rows."""
+
     path: str
     module: nn.Module
     given: Tensor
     output: Tensor
 
 
+@torch.no_grad()
 def _found(layer: Layer) -> _Paths | None:
     structure, site = layer.structure.feed_forward, layer.structure.sites[-1]
     if (
@@ -111,7 +103,13 @@ def _found(layer: Layer) -> _Paths | None:
     ):
         return None
     norm_path = site.output_norm or structure.input_norm
-    events = _events(layer)
+    events = {
+        event.path: _Step(
+            event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
+        )
+        for event in layer.observed().events
+        if event.inputs and event.output is not None
+    }
     if norm_path is None or norm_path not in events or structure.output not in events:
         return None
     z, added = events[norm_path].output, events[structure.output]
@@ -139,7 +137,7 @@ def _found(layer: Layer) -> _Paths | None:
     return None
 
 
-def _explained(hidden: Tensor, firsts: list[_Event]) -> tuple[tuple[str, ...], str] | None:
+def _explained(hidden: Tensor, firsts: list[_Step]) -> tuple[tuple[str, ...], str] | None:
     """Which first products and which activation give what goes into the second product."""
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():
@@ -155,36 +153,3 @@ def _explained(hidden: Tensor, firsts: list[_Event]) -> tuple[tuple[str, ...], s
 
 def _same(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and difference(a, b) <= same_bar(a)
-
-
-def _events(layer: Layer) -> dict[str, _Event]:
-    """The last call of every submodule in one run of the layer on the first text."""
-    module, found = layer.module, dict[str, _Event]()
-    args, kwargs = expanded(layer._call, layer.structure.axes, 0, 1)
-    dtype = computing_dtype(layer._call.hidden_in.dtype)
-    handles: list[Any] = []
-
-    def left(path: str) -> Callable[..., None]:
-        def hook(submodule: nn.Module, inputs: tuple[Any, ...], named: Any, output: Any) -> None:
-            given = next(float_tensors((*inputs, *named.values())), None)
-            try:
-                tensor = first_tensor(output)
-            except TypeError:
-                return
-            if given is not None:
-                found[path] = _Event(path, submodule, given.clone(), tensor.clone())
-
-        return hook
-
-    with hooks_removed(handles):
-        for path, submodule in module.named_modules():
-            if path and not isinstance(submodule, nn.ModuleList):
-                handles.append(submodule.register_forward_hook(left(path), with_kwargs=True))
-        run_layer(
-            module,
-            layer._recording.structure.backend,
-            cast(args, dtype),
-            cast(kwargs, dtype),
-            batch=1,
-        )
-    return found

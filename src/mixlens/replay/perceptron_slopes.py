@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.kernels.chunks import product_bytes, slices
+from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.recording import Layer
 from mixlens.replay.perceptron import Perceptron
 
 
@@ -34,10 +34,7 @@ class PerceptronSlopes:
         structure, feed_forward = layer.structure.sites[0], layer.structure.feed_forward
         assert feed_forward is not None
         self.mlp, self.after_block = mlp, structure.output_norm is not None
-        self.residual_scale, self.branch_scale = (
-            feed_forward.residual_scale,
-            feed_forward.branch_scale,
-        )
+        self.feed_forward = feed_forward
 
         def norm(path: str | None) -> LinearisedNorm | None:
             if path is None:
@@ -48,17 +45,15 @@ class PerceptronSlopes:
             return form
 
         self.after, self.output_norm = norm(mlp.after), norm(feed_forward.output_norm)
-        factor = structure.branch_scale
-        scale = factor.to(projected) if isinstance(factor, Tensor) else factor
-        self.sums = stream * structure.residual_scale + projected * scale  # u
+        self.sums = structure.total(stream, projected)  # u
         normed = mlp.norm(self.sums)
         products = [normed @ matrix + bias for matrix, bias in mlp.first]
         value, slope = _value_and_slope(mlp.activation, products[0])
         self.slopes = [slope] if len(products) == 1 else [slope * products[1], value]
         hidden = value if len(products) == 1 else value * products[1]
         self.branch = hidden @ mlp.second[0] + mlp.second[1]
-        branch = self._scaled(self.branch if self.after is None else self.after(self.branch))
-        self.total = branch + (normed if self.after_block else self.sums) * self.residual_scale
+        branch = self.branch if self.after is None else self.after(self.branch)
+        self.total = feed_forward.total(normed if self.after_block else self.sums, branch)
 
     def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
         """For all rows, or for a few of them."""
@@ -79,26 +74,16 @@ class PerceptronSlopes:
         block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(rows), width, width)
         if self.after is not None:
             block = _then_norm(block, self.after, self.branch[rows])
-        block = self._scaled(block)
+        block = self.feed_forward.scaled(block)
         if self.after_block:
-            block.diagonal(dim1=1, dim2=2).add_(self.residual_scale)
+            block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
         block = _norm_then(self.mlp.norm, self.sums[rows], block)
         if not self.after_block:
-            block.diagonal(dim1=1, dim2=2).add_(self.residual_scale)
+            block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
         return (
             block
             if self.output_norm is None
             else _then_norm(block, self.output_norm, self.total[rows])
-        )
-
-    def _scaled(self, branch: Tensor) -> Tensor:
-        factor = self.branch_scale
-        return (
-            branch * factor.to(branch)
-            if isinstance(factor, Tensor)
-            else branch
-            if factor == 1.0
-            else branch * factor
         )
 
 

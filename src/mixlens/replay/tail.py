@@ -14,7 +14,7 @@ always right.
 from __future__ import annotations
 
 import contextlib
-import weakref
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,22 +23,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.recording.calls import first_tensor, hooks_removed
-from mixlens.recording.recording import Layer, computing_dtype
-from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import ROUNDING, Site, difference, rounding
-from mixlens.recording.structure import SiteStructure
-
-
-def same_bar(like: Tensor) -> float:
-    """Largest difference of two ways to compute one thing, in the same precision."""
-    if rounding(like) > ROUNDING[like.dtype]:  # products in TF32 or bf16
-        return rounding(like) / 4
-    return 1e-9 if like.dtype == torch.float64 else 2e-5
-
+from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.events import HERE, Event
+from mixlens.recording.layer import Layer
+from mixlens.recording.remembered import Remembered
+from mixlens.recording.site import Site
 
 _LEVELS = ("block", "branch", "projected")
-_HERE = object()  # where the hidden states stand in what a submodule returns
 
 
 @dataclass(frozen=True)
@@ -47,42 +38,12 @@ class _Shortcut:
 
     path: str
     level: str
-    template: Any
+    packing: Any
     dims: int
 
     def packed(self, rows: Tensor) -> Any:
-        return _filled(self.template, rows if self.dims == 3 else rows[0])
-
-
-def levels(
-    module: nn.Module,
-    structure: SiteStructure,
-    residual: Float[Tensor, "*rows d_model"],
-    projected: Float[Tensor, "*rows d_model"],
-) -> dict[str, Tensor]:
-    """What follows from the output projection: itself, the branch after its norms, and the block's
-    output y.
-    """
-    branch = projected
-    for path in structure.branch:
-        branch = module.get_submodule(path)(branch)
-    factor = structure.branch_scale
-    scaled = (
-        branch * factor.to(branch)
-        if isinstance(factor, Tensor)
-        else branch
-        if factor == 1.0
-        else branch * factor
-    )
-    total = scaled + (
-        residual if structure.residual_scale == 1.0 else residual * structure.residual_scale
-    )
-    block = (
-        total
-        if structure.output_norm is None
-        else module.get_submodule(structure.output_norm)(total)
-    )
-    return {"projected": projected, "branch": branch, "block": block}
+        """What the submodule returns with these rows."""
+        return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
 
 class Tail:
@@ -92,14 +53,11 @@ class Tail:
     """
 
     def __init__(self, layer: Layer, kind: str, *, rows: int = 4096) -> None:
-        self.layer, self.kind, self.rows = (
-            layer,
-            kind,
-            rows,
-        )  # rows: the most that go through the layer at once
+        self.layer, self.kind = layer, kind
+        self.rows = rows  # the most that go through the layer at once
         self.module = layer.module
         self.sites: list[Site] = layer.sites()
-        self.position = next(i for i, site in enumerate(self.sites) if site.structure.kind == kind)
+        self.position = layer.position(kind)
         self.site = self.sites[self.position]
         self.shortcuts: tuple[_Shortcut, ...] = ()
         self.mode = self._chosen_mode()
@@ -128,9 +86,9 @@ class Tail:
         few = slice(None, None, max(1, len(texts) // 8))
         texts, targets = texts[few], targets[few]
         found = self(texts, targets, self.site.projected[texts, targets])
-        if not difference(found, self.layer.output[texts, targets]) <= rounding(
-            self.layer._call.hidden_in
-        ):
+        error = difference(found, self.layer.output[texts, targets])
+        if not error <= self.layer.rounding:
+            _fall_back(self.layer, f"unedited rows are off by {error:.1e} in mode {self.mode}")
             self.mode = "copies"
 
     # ----------------------------------------------------------------------------------- three ways
@@ -139,28 +97,22 @@ class Tail:
         """A parallel feed-forward part does not see the attention output, and a layer may have
         none: then e moves as y does.
         """
-        block = levels(
-            self.module, self.site.structure, self.site.residual[texts, targets], projected
-        )["block"]
+        residual = self.site.residual[texts, targets]
+        block = self.site.structure.levels(self.module, residual, projected)["block"]
         return block + (self.layer.output - self.site.block_output)[texts, targets]
 
     def _by_shortcut(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
-        layer, dtype = self.layer, projected.dtype
-        args, kwargs = expanded(layer._call, layer.structure.axes, 0, 1)
-        args, kwargs = cast(args, dtype), cast(kwargs, dtype)
         given: dict[str, Any] = {}
         for number, shortcut in enumerate(self.shortcuts):
             site = self.sites[number]
             rows = projected if number == self.position else site.projected[texts, targets]
             value = rows
             if shortcut.level != "projected":
-                value = levels(self.module, site.structure, site.residual[texts, targets], rows)[
-                    shortcut.level
-                ]
+                residual = site.residual[texts, targets]
+                value = site.structure.levels(self.module, residual, rows)[shortcut.level]
             given[shortcut.path] = shortcut.packed(value[None])
-        hidden = layer.input[texts, targets][None]
-        with answering(self.module, given), looped_experts(self.module):
-            return run_layer(self.module, "", args, kwargs, batch=1, hidden=hidden)[0]
+        hidden = self.layer.input[texts, targets][None]
+        return answered_run(self.layer, 0, given, hidden)
 
     def _by_copies(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
         """Whole sequences: the k-th edit of a target goes into the k-th copy of its text."""
@@ -188,12 +140,13 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "copies"
-        plans = _plans.setdefault(self.layer._recording.model, {})
         key = (self.kind, self.module.training, signature(self.layer))
-        if key not in plans:
-            plans[key] = self._proved(_shortcuts(self.layer))
-        self.shortcuts = plans[key]
-        return "shortcut" if self.shortcuts else "copies"
+        model = self.layer.model
+        self.shortcuts = _plans.of(model, key, lambda: self._proved(_shortcuts(self.layer)))
+        if self.shortcuts:
+            return "shortcut"
+        _fall_back(self.layer, "no submodule around its attention can be answered for")
+        return "copies"
 
     def _proved(self, found: Sequence[_Shortcut | None]) -> tuple[_Shortcut, ...]:
         """The shortcuts where they give what a re-run of the whole layer gives for a changed
@@ -217,9 +170,12 @@ class Tail:
         return self.shortcuts if difference(given, expected) <= same_bar(expected) else ()
 
 
-_plans: weakref.WeakKeyDictionary[nn.Module, dict[object, tuple[_Shortcut, ...]]] = (
-    weakref.WeakKeyDictionary()
-)
+_plans: Remembered[tuple[_Shortcut, ...]] = Remembered()
+_log = logging.getLogger(__name__)
+
+
+def _fall_back(layer: Layer, reason: str) -> None:
+    _log.debug("`%s`: whole sequences are run again: %s", layer.structure.path, reason)
 
 
 def signature(layer: Layer) -> object:
@@ -245,95 +201,41 @@ def _shortcuts(layer: Layer) -> list[_Shortcut | None]:
     """For each attention site the outermost submodule around it whose output is known, from one run
     of the layer.
     """
-    module, structures = layer.module, layer.structure.sites
-    running: list[str] = []
-    around: list[frozenset[str]] = []
-    known: list[dict[str, Tensor]] = []
-    found: list[_Shortcut | None] = [None] * len(structures)
-    args, kwargs = expanded(layer._call, layer.structure.axes, 0, 1)
-    dtype = computing_dtype(layer._call.hidden_in.dtype)
-    args, kwargs = cast(args, dtype), cast(kwargs, dtype)
-    stream = layer.input[:1]
-
-    ours = False  # norms that we call ourselves are no part of the run
-
-    def entered(path: str) -> Callable[..., None]:
-        return lambda submodule, inputs: None if ours else running.append(path)
-
-    def left(submodule: nn.Module, inputs: Any, output: Any) -> None:
-        nonlocal ours
-        if ours:
-            return
-        path, number = running.pop(), len(around) - 1
-        if not 0 <= number < len(structures):
-            return
-        structure = structures[number]
-        if path == structure.output_projection and len(known) == number:
-            residual = known[-1]["block"] if known else stream
-            ours = True
-            if structure.residual_from is not None:
-                residual = module.get_submodule(structure.residual_from)(residual)
-            known.append(
-                levels(
-                    module,
-                    structure,
-                    residual,
-                    first_tensor(output).reshape(residual.shape).clone(),
-                )
-            )
-            ours = False
-        if path in around[number] and len(known) > number:
-            found[number] = _recognised(path, output, known[number]) or found[number]
-
-    handles: list[Any] = []
-    with hooks_removed(handles):
-        for path, submodule in module.named_modules():
-            if path and not isinstance(submodule, nn.ModuleList):
-                handles.append(submodule.register_forward_pre_hook(entered(path)))
-                handles.append(submodule.register_forward_hook(left))
-        backend = layer._recording.structure.backend
-        run_layer(
-            module,
-            backend,
-            args,
-            kwargs,
-            batch=1,
-            on_call=lambda call: around.append(frozenset(running)),
+    seen, stream = layer.observed(), layer.input[:1]
+    ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
+    shortcuts: list[_Shortcut | None] = []
+    for structure, core, end in zip(layer.structure.sites, seen.cores, ends, strict=True):
+        during = [event for event in seen.events if event.end > core.tick and event.end < end]
+        projected = next(
+            event.output for event in during if event.path == structure.output_projection
         )
-    return found
+        assert projected is not None
+        residual = structure.residual(layer.module, stream)
+        known = structure.levels(layer.module, residual, projected.reshape(residual.shape))
+        around = [event for event in during if event.path in core.inside]
+        recognised = (_recognised(event, known) for event in around)  # the outermost first
+        shortcuts.append(next((one for one in recognised if one is not None), None))
+        stream = known["block"]
+    return shortcuts
 
 
-def _recognised(path: str, output: Any, known: dict[str, Tensor]) -> _Shortcut | None:
-    try:
-        tensor = first_tensor(output)
-    except TypeError:
+def _recognised(event: Event, known: dict[str, Tensor]) -> _Shortcut | None:
+    tensor = event.output
+    if tensor is None or event.dims not in (2, 3):
         return None
     for level in _LEVELS:
-        if tensor.numel() == known[level].numel() and tensor.dim() in (2, 3):
+        if tensor.numel() == known[level].numel():
             if difference(tensor.reshape(known[level].shape), known[level]) <= same_bar(tensor):
-                return _Shortcut(path, level, _template(output), tensor.dim())
+                return _Shortcut(event.path, level, event.packing, event.dims)
     return None
 
 
-def _template(output: Any) -> Any:
-    if isinstance(output, Tensor):
-        return _HERE
-    if isinstance(
-        output, (tuple, list)
-    ):  # attention weights and the like are not needed by the rest of a layer
-        return tuple(
-            _template(item) if i == 0 else None if isinstance(item, Tensor) else item
-            for i, item in enumerate(output)
-        )
-    return output
-
-
-def _filled(template: Any, rows: Tensor) -> Any:
-    if template is _HERE:
+def _filled(packing: Any, rows: Tensor) -> Any:
+    if packing is HERE:
         return rows
-    if isinstance(template, tuple):
-        return tuple(_filled(item, rows) if i == 0 else item for i, item in enumerate(template))
-    return template
+    if isinstance(packing, tuple):
+        return tuple(_filled(item, rows) if i == 0 else item for i, item in enumerate(packing))
+    return packing
 
 
 def _occurrence(values: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
@@ -344,11 +246,20 @@ def _occurrence(values: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
     return torch.empty_like(count).scatter_(0, order, count)
 
 
+def answered_run(
+    layer: Layer, row: int, given: dict[str, Any], hidden: Float[Tensor, "one row d_model"]
+) -> Float[Tensor, "row d_model"]:
+    """The layer on rows, while the submodules around its attention return what is given."""
+    args, kwargs = layer.arguments(row)
+    with _answering(layer.module, given), _looped_experts(layer.module):
+        return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
+
+
 @contextlib.contextmanager
-def answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
+def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
     """Submodules that return what they are told instead of computing."""
     parts = [module.get_submodule(path) for path in given]
-    before = [vars(part).get("forward", _HERE) for part in parts]
+    before = [vars(part).get("forward", HERE) for part in parts]
 
     def returning(value: Any) -> Callable[..., Any]:
         return lambda *args, **kwargs: value
@@ -359,14 +270,14 @@ def answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
         yield
     finally:
         for part, old in zip(parts, before, strict=True):
-            if old is _HERE:
+            if old is HERE:
                 vars(part).pop("forward", None)
             else:
                 vars(part)["forward"] = old
 
 
 @contextlib.contextmanager
-def looped_experts(module: nn.Module) -> Iterator[None]:
+def _looped_experts(module: nn.Module) -> Iterator[None]:
     """Experts one after the other: products that gather expert weights for every row would not fit
     many rows.
     """

@@ -16,6 +16,7 @@ small as the change.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,9 +26,10 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import pieces, product_bytes, wide
 from mixlens.kernels.distances import Rows
-from mixlens.recording.site import Site, difference, rounding
+from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.site import Site
 from mixlens.replay.perceptron import Perceptron, perceptron
-from mixlens.replay.tail import Tail, same_bar
+from mixlens.replay.tail import Tail
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Sources:
     values: Float[Tensor, "source head d_head"]
     linked: Bool[Tensor, "source target"]  # pairs that attention connects
 
+
+_log = logging.getLogger(__name__)
 
 Rest = Callable[[Sources], Rows]
 """The rest of a layer: its output for every linked pair with the source's value set to zero, in
@@ -167,17 +171,10 @@ class ByProducts:
         assert feed_forward is not None
         self.tail, self.mlp, self.feed_forward, self.folded = tail, mlp, feed_forward, folded
         texts = torch.arange(len(positions), device=positions.device)[:, None]
-        factor = structure.branch_scale
-        scale = factor.to(site.projected) if isinstance(factor, Tensor) else factor
-        self.sums = (
-            site.residual[texts, positions] * structure.residual_scale
-            + site.projected[texts, positions] * scale
+        self.sums = structure.total(
+            site.residual[texts, positions], site.projected[texts, positions]
         )
-        self.output_weight = (
-            site.output_weight
-            if isinstance(scale, float) and scale == 1.0
-            else site.output_weight * scale
-        )
+        self.output_weight = structure.scaled(site.output_weight)
         self._kept: list[Tensor] = []
         self._kept_for: tuple[int, int, int] | None = None
         self.needs_normed = structure.output_norm is not None or not folded
@@ -295,12 +292,7 @@ class ByProducts:
         structure, module = self.feed_forward, self.tail.module
         if self.mlp.after is not None:
             branch = module.get_submodule(self.mlp.after)(branch)
-        factor = structure.branch_scale
-        if isinstance(factor, Tensor):
-            branch = branch * factor.to(branch)
-        elif factor != 1.0:
-            branch = branch * factor
-        total = branch.add_(stream, alpha=structure.residual_scale)
+        total = structure.total(stream, branch)
         return (
             total
             if structure.output_norm is None
@@ -331,6 +323,7 @@ def fastest_rest(
         by_products = ByProducts(tail, mlp, positions, folded=pays)
         if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
             return by_products
+        _log.debug("`%s`: products do not agree with the layer's code", tail.layer.structure.path)
     tail.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
     return by_rows
 
@@ -345,7 +338,7 @@ def _proved(
     unedited = torch.stack(
         [by_products(nothing_zeroed(tail.site, text, real.shape[1])) for text in range(len(real))]
     )
-    if not difference(unedited[asked], recorded[asked]) <= rounding(tail.layer._call.hidden_in):
+    if not difference(unedited[asked], recorded[asked]) <= tail.layer.rounding:
         return False
     linked = (weights[0] != 0).any(0) & real[0]
     columns = linked.any(0).nonzero()[:, 0]

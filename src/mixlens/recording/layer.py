@@ -1,0 +1,291 @@
+"""One recorded layer of a stack: its attention sites, and ways to run it again."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import InvalidInput
+from mixlens.recording.calls import LayerCall
+from mixlens.recording.capture import AttentionCall, ValueEdit
+from mixlens.recording.differences import rounding
+from mixlens.recording.events import Run, observed_run
+from mixlens.recording.model_structure import StackStructure
+from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.site import Internals, Site, rebuilt_site
+from mixlens.recording.structure import LayerStructure, Witness
+from mixlens.recording.witnesses import watching
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Half precision is taken apart in float32."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+class WideModules:
+    """Layers in float32 or better: for half-precision models a copy, one at a time."""
+
+    def __init__(self) -> None:
+        self._last: tuple[LayerCall, nn.Module] | None = None
+
+    def of(self, call: LayerCall) -> nn.Module:
+        """The module of a call, or its wide copy."""
+        if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
+            return call.module
+        if self._last is None or self._last[0] is not call:
+            self._last = (call, copy.deepcopy(call.module).float())
+        return self._last[1]
+
+
+class Layer:
+    """One recorded layer of a stack."""
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        backend: str,
+        stack: StackStructure,
+        index: int,
+        call: LayerCall,
+        internals: Sequence[Internals] | None,
+        wide_modules: WideModules,
+    ) -> None:
+        self.model, self.backend, self.stack, self.index = model, backend, stack, index
+        self._call, self._internals, self._wide_modules = call, internals, wide_modules
+        self._sites: tuple[Site, ...] | None = None
+
+    @property
+    def structure(self) -> LayerStructure:
+        """How the layer is put together."""
+        return self.stack.layers[self.index]
+
+    @property
+    def input(self) -> Float[Tensor, "batch target d_model"]:
+        """What the layer was given, in float32 or better."""
+        return _wide(self._call.hidden_in)
+
+    @property
+    def native_input(self) -> Float[Tensor, "batch target d_model"]:
+        """What the layer was given, in the model's own precision."""
+        return self._call.hidden_in.detach()
+
+    @property
+    def output(self) -> Float[Tensor, "batch target d_model"]:
+        """What the layer returned: the stream before any final norm of the stack."""
+        return _wide(self._call.hidden_out)
+
+    @property
+    def native_output(self) -> Float[Tensor, "batch target d_model"]:
+        """What the layer returned, in the model's own precision."""
+        return self._call.hidden_out
+
+    @property
+    def width(self) -> int:
+        """Tokens of a row, padding included."""
+        return int(self._call.hidden_in.shape[1])
+
+    @property
+    def rounding(self) -> float:
+        """The largest relative difference that the model's own precision explains."""
+        return rounding(self._call.hidden_in)
+
+    @property
+    def keeps_internals(self) -> bool:
+        """Are attention weights and values kept, or recomputed when they are asked for?"""
+        return self._internals is not None
+
+    @property
+    def internals_bytes(self) -> int:
+        """What the kept internals take; 0 if they are recomputed."""
+        return sum(part.nbytes for part in self._internals or ())
+
+    @property
+    def module(self) -> nn.Module:
+        """The layer itself, in float32 or better: for half-precision models a copy."""
+        return self._wide_modules.of(self._call)
+
+    def submodule(self, path: str) -> nn.Module:
+        """A part of the layer as the model has it, in the model's own precision."""
+        return self._call.module.get_submodule(path)
+
+    def argument(self, name: str) -> Tensor | None:
+        """A tensor that the layer was called with, by its name; None if there is none."""
+        call = self._call
+        bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
+        value = bound.get(name, bound.get("kwargs", {}).get(name))
+        return value if isinstance(value, Tensor) else None
+
+    def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the layer was called with for copies of one row, in float32 or better."""
+        args, kwargs = expanded(self._call, self.structure.axes, row, copies)
+        dtype = computing_dtype(self._call.hidden_in.dtype)
+        if dtype == self._call.hidden_in.dtype:
+            return args, kwargs
+        return cast(args, dtype), cast(kwargs, dtype)
+
+    def sites(self) -> list[Site]:
+        """The layer's attention sites in the order of their calls, each verified.
+
+        Remembered if the internals are kept.
+        """
+        if self._sites is not None:
+            return list(self._sites)
+        where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
+        internals = self._internals or self._recomputed()
+        rebuilt: list[Site] = []
+        stream = self.input
+        for structure, parts in zip(self.structure.sites, internals, strict=True):
+            module = self._call.module
+            rebuilt.append(rebuilt_site(structure, self.structure, module, stream, parts, where))
+            stream = rebuilt[-1].block_output
+        if self.keeps_internals and self._call.hidden_in.dtype == stream.dtype:
+            self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
+        return rebuilt
+
+    def position(self, kind: str = AttentionKind.SELF) -> int:
+        """Which of the layer's attention sites is of this kind."""
+        for number, site in enumerate(self.structure.sites):
+            if site.kind == kind:
+                return number
+        raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
+
+    def site(self, kind: str = AttentionKind.SELF) -> Site:
+        """The layer's attention site of one kind."""
+        position = self.position(kind)
+        return self.sites()[position]
+
+    def seen(self, witness: Witness) -> Float[Tensor, "batch target d_model"]:
+        """A tensor that the layer really had: at once if the recording kept it, else by one more
+        run of the layer.
+        """
+        kept: Mapping[Witness, Tensor] = self._internals[0].seen if self._internals else {}
+        if witness not in kept:
+            with watching(self._call.module, frozenset({witness})) as kept:
+                self._run_natively()
+        return _wide(kept[witness]).reshape(self.input.shape)
+
+    def _recomputed(self) -> list[Internals]:
+        calls: list[AttentionCall] = []
+        with watching(self._call.module, self.structure.watched) as seen:
+            output = self._run_natively(calls.append)
+        return Internals.of_layer(calls, seen, output)
+
+    def _run_natively(self, on_call: Callable[[AttentionCall], None] | None = None) -> Tensor:
+        call = self._call
+        batch = int(call.hidden_in.shape[0])
+        return run_layer(
+            call.module, self.backend, call.args, call.kwargs, batch=batch, on_call=on_call
+        )
+
+    def run(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        copies: int = 1,
+        *,
+        hidden: Tensor | None = None,
+        edit_values: ValueEdit | None = None,
+        replace_output: Mapping[str, Tensor] | None = None,
+        on_call: Callable[[AttentionCall], None] | None = None,
+        attends: bool = True,
+        grad: bool = False,
+    ) -> Float[Tensor, "copies target d_model"]:
+        """The layer's output for arguments that `arguments` gave; `attends=False` if nothing of its
+        attention will be computed.
+        """
+        return run_layer(
+            self.module,
+            self.backend if attends else "",
+            args,
+            kwargs,
+            batch=copies,
+            hidden=hidden,
+            edit_values=edit_values,
+            replace_output=replace_output,
+            on_call=on_call,
+            grad=grad,
+        )
+
+    def observed(self, row: int = 0) -> Run:
+        """One run on a row of the batch, every submodule written down."""
+        args, kwargs = self.arguments(row)
+        return observed_run(
+            self.module,
+            self.input[row : row + 1],
+            lambda on_call: self.run(args, kwargs, on_call=on_call),
+        )
+
+    def rerun(
+        self,
+        row: int = 0,
+        *,
+        hidden: Float[Tensor, "copies target d_model"] | None = None,
+        values: Float[Tensor, "copies kv_head source d_head"] | None = None,
+        attention_output: Float[Tensor, "copies target d_model"] | None = None,
+        kind: str = AttentionKind.SELF,
+        copies: int | None = None,
+        grad: bool = False,
+    ) -> Float[Tensor, "copies target d_model"]:
+        """The layer's output for copies of one row of the batch, each with its own edit; unedited
+        with `copies` alone.
+
+        `hidden` replaces the layer's input, `values` the value vectors of a site (attention weights
+        stay), `attention_output` what its output projection returns.
+        """
+        edits = [edit for edit in (hidden, values, attention_output) if edit is not None]
+        copies = int(edits[0].shape[0]) if edits else copies or 1
+        position = self.position(kind)
+
+        def edited(number: int, original: Tensor) -> Tensor:
+            if number != position or values is None:
+                return original
+            given = _for_heads(values.to(original.dtype), int(original.shape[1]))
+            return given.expand(original.shape)
+
+        replaced = {}
+        if attention_output is not None:
+            replaced[self.structure.sites[position].output_projection] = attention_output
+        return self.run(
+            *self.arguments(row, copies),
+            copies,
+            hidden=hidden,
+            replace_output=replaced,
+            edit_values=edited if values is not None else None,
+            grad=grad,
+        )
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(computing_dtype(tensor.dtype))
+
+
+def _for_heads(
+    values: Float[Tensor, "copies some_heads source d_head"], heads: int
+) -> Float[Tensor, "copies heads source d_head"]:
+    """Values for as many heads as one attention call takes: code that repeats grouped values may do
+    so in some calls and not in others.
+    """
+    given = int(values.shape[1])
+    if given == heads:
+        return values
+    if max(given, heads) % min(given, heads):
+        raise InvalidInput(
+            f"this attention has {heads} value heads, and values are given for {given}"
+        )
+    if given < heads:
+        return values.repeat_interleave(heads // given, 1)
+    groups = values.reshape(len(values), heads, -1, *values.shape[2:])
+    if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
+        raise InvalidInput(
+            f"this attention has {heads} value heads; values of query heads that share one of them"
+            " must be the same"
+        )
+    return groups[:, :, 0]

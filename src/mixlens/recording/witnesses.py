@@ -1,0 +1,41 @@
+"""Hooks that keep the tensors a running layer really had: a recording proves itself by them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.recording.events import float_tensors
+from mixlens.recording.structure import Witness
+
+
+@contextlib.contextmanager
+def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[Witness, Tensor]]:
+    """Collects copies of the named tensors while the layer runs.
+
+    Copies, because some layers add in place.
+    """
+    seen: dict[Witness, Tensor] = {}
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        handles += [watch(layer, witness, lambda: seen) for witness in witnesses]
+        yield seen
+
+
+def watch(layer: nn.Module, witness: Witness, into: Callable[[], dict[Witness, Tensor]]) -> Any:
+    """A hook that keeps one witness; returns its handle."""
+
+    def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        into()[witness] = list(float_tensors((*args, *kwargs.values())))[witness.position].clone()
+
+    def left(module: nn.Module, args: Any, output: Any) -> None:
+        into()[witness] = first_tensor(output).clone()
+
+    module = layer.get_submodule(witness.path)
+    if witness.side == "in":
+        return module.register_forward_pre_hook(entered, with_kwargs=True)
+    return module.register_forward_hook(left)
