@@ -112,6 +112,10 @@ class Bench:
         )
 
 
+def _keep(found: list[Any], lens: mixlens.Lens, inputs: models.Inputs) -> None:
+    found.append(lens.measure(_HTA, inputs))
+
+
 def _errors(found: Any, expected: Any) -> str:
     worst = naive.relative_error(found, expected)
     return (
@@ -159,7 +163,7 @@ def hidden_token_attribution(bench: Bench) -> None:
         with matmul_precision(name.lower()):
             lens.measure(_HTA, inputs, probes=16)
             found: list[Any] = []
-            seconds = once(lambda found=found: found.append(lens.measure(_HTA, inputs)))
+            seconds = once(functools.partial(_keep, found, lens, inputs))
             scores[name] = found[0].scores
         bench.add(
             Figure(f"{_HTA}, {bench.sizes.sentence} tokens, exact, {name}", seconds, bar, unit=" s")
@@ -285,8 +289,9 @@ def _batch(bench: Bench, name: str) -> None:
     singles = [
         {key: value[row : row + 1] for key, value in inputs.items()} for row in range(sizes.calls)
     ]
-    together = lens.measure(name, inputs)
-    error = naive.relative_error(together[0].scores, lens.measure(name, singles[0]).scores)
+    batch, alone = lens.measure(name, inputs), lens.measure(name, singles[0])
+    assert isinstance(batch, list)
+    error = naive.relative_error(batch[0].scores, alone.scores)
 
     def calls() -> None:
         for single in singles:

@@ -12,6 +12,7 @@ shorter sentence, where the exact map can be had.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,12 +47,13 @@ def compared(
     lens: mixlens.Lens, inputs: models.Inputs, short: int, *, outputs_per_layer: int
 ) -> Compared:
     found = Compared()
-    width = lens.model.config.hidden_size
+    config: Any = lens.model.config
+    width = int(config.hidden_size)
     _agreement(found, lens, short)
     naive = jacobian.estimated_seconds(lens.model, inputs, outputs_per_layer=outputs_per_layer)
     roomy = lens.record(inputs, memory_budget=_MEMORY)
     half, whole = (
-        timed(lambda k=k: mixlens.measure(NAME, roomy, probes=k), repeats=1, warm_up=False).best
+        timed(partial(mixlens.measure, NAME, roomy, probes=k), repeats=1, warm_up=False).best
         for k in (PROBES // 2, PROBES)
     )
     say(

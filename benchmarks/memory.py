@@ -59,7 +59,9 @@ def child(label: str, tokens: int, seconds: int, tiny: bool) -> dict[str, Any]:
 
     torch.set_num_threads(2)
     case = next(case for case in CASES if case.label == label)
-    small = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64} if tiny else {}
+    small: dict[str, Any] = (
+        {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64} if tiny else {}
+    )
     model = models.bert(
         "BertForSequenceClassification",
         num_hidden_layers=LAYERS,

@@ -66,7 +66,8 @@ def llama(*, dtype: torch.dtype = torch.bfloat16, device: str = "cpu", **config:
     made = transformers.LlamaConfig(**{**shape, **config})
     made._attn_implementation = "eager"
     with torch.device(device):
-        model = transformers.LlamaModel(made).to(dtype)
+        model: Any = transformers.LlamaModel(made)
+        model = model.to(dtype)
     generator = torch.Generator(device).manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():

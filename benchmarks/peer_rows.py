@@ -93,7 +93,7 @@ def captum_integrated(case: Case) -> Prepared:
     from captum.attr import LayerIntegratedGradients
 
     model = copy.deepcopy(case.model)
-    method = LayerIntegratedGradients(
+    method: Any = LayerIntegratedGradients(
         partial(case.probability, model=model), model.transformer.drop
     )
     return partial(method.attribute, case.ids, case.baseline, n_steps=STEPS), lambda found: found[

@@ -29,7 +29,7 @@ SPEC = Spec(
 
 def recording(sources: list[TokenRow] = ROWS) -> Any:
     """Two rows of 4 and 3 real tokens."""
-    model = nn.Linear(1, 1).half()
+    model: Any = nn.Linear(1, 1).half()
     model.config = SimpleNamespace(_name_or_path="some/model", _commit_hash="abc")
     return SimpleNamespace(
         model=model,
@@ -232,7 +232,7 @@ def test_signed_scores_are_normalised_by_their_sizes_or_not_at_all() -> None:
     st.floats(1e-20, 1e20),
 )
 def test_normalized_is_idempotent(seed: int, tokens: int, dtype: type, scale: float) -> None:
-    raw = (scale * np.random.default_rng(seed).random((2, 3, tokens, tokens))).astype(dtype)
+    raw: Any = (scale * np.random.default_rng(seed).random((2, 3, tokens, tokens))).astype(dtype)
     once = MixingMaps.of(raw).normalized()
     assert once.scores.dtype == dtype
     np.testing.assert_allclose(once.scores.sum(-1), 1, rtol=1e-6)

@@ -71,6 +71,7 @@ def test_what_differs_is_not_equal() -> None:
     maps = example()
     assert maps == example()
     assert maps != example().normalized(absolute=True)
+    change: dict[str, Any]
     for change in (
         {"scores": maps.scores.astype(np.float64)},
         {"scores": np.nextafter(maps.scores, np.float32(1))},
@@ -183,6 +184,7 @@ def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -
     rewritten(path, "2", {})
     with pytest.raises(InvalidInput, match="Install a newer mixlens"):
         load(path)
+    change: dict[str, Any]
     for change in (
         {"layers": [0]},
         {"layers": None},

@@ -55,10 +55,11 @@ def test_prompts_outside_the_model_are_refused() -> None:
 def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Path) -> None:
     lens, text = Lens.bundled(), "The dogs are old."
     expected = lens.measure("attention", text)
-    pipeline = hf.pipeline("fill-mask", model=lens.model, tokenizer=lens.tokenizer)
+    model: Any = lens.model
+    pipeline: Any = hf.pipeline("fill-mask", model=model, tokenizer=lens.tokenizer)
     assert np.array_equal(Lens(pipeline).measure("attention", text).scores, expected.scores)
     library = pytest.importorskip("sentence_transformers")
-    lens.model.save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path)
     lens.tokenizer.save_pretrained(tmp_path)
     encoder = library.SentenceTransformer(str(tmp_path), device="cpu")
     found = Lens(encoder).measure("attention", text)

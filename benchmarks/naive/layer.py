@@ -35,7 +35,8 @@ class RecordedLayer:
     ) -> RecordedLayer:
         """From a recording of one text, in its own precision or in `dtype`."""
         layer = recording.layers()[index]
-        module, site = layer.module, layer.site()
+        site = layer.site()
+        module: Any = layer.module
         if dtype is not None:
             module = copy.deepcopy(module).to(dtype)
         hidden, attention, values, dense, bias = (

@@ -24,7 +24,7 @@ def edmonds_karp(capacity: np.ndarray, start: int, end: int) -> float:
         queue = deque([start])
         while queue and end not in before:
             node = queue.popleft()
-            for other in np.flatnonzero(left[node] > 1e-12):
+            for other in np.flatnonzero(left[node] > 1e-12).tolist():
                 if other not in before:
                     before[other] = node
                     queue.append(other)

@@ -108,7 +108,7 @@ def test_stochastic_stays_stochastic_and_causal_stays_causal(
 
 def test_a_row_of_zeros_stays_and_is_told() -> None:
     maps = MixingMaps.of([[[0.0, 0.0], [1.0, 3.0]]] * 2).rollout()
-    np.testing.assert_allclose(maps.scores[1], [[0, 0], [0.1875, 0.5625]])
+    np.testing.assert_allclose(maps.scores[1], np.array([[0, 0], [0.1875, 0.5625]]))
     assert not maps.facts.rows_sum_to_one
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 import mixlens
 from benchmarks import models, naive
+from benchmarks.naive.zeroing import value_zeroing
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -37,7 +40,7 @@ def test_maps_agree(name: str, tokens: int) -> None:
 
 def test_one_target_of_value_zeroing() -> None:
     _, _, recording = recorded(9)
-    expected = naive.MAPS["value_zeroing"](naive.RecordedLayer.of(recording, 0), targets=[4])
+    expected = value_zeroing(naive.RecordedLayer.of(recording, 0), targets=[4])
     found = mixlens.measure("value_zeroing", recording, layers=[0], targets=[4]).scores[0]
     assert found.shape == expected.shape == (1, 9)
     assert naive.relative_error(found, expected) < 1e-10

@@ -69,7 +69,9 @@ def measured(
             if name in OF_AN_OUTPUT and site != recording.sites[0]:
                 continue
             try:
-                probes = {"probes": 2} if name == "hidden_token_attribution" and not exact else {}
+                probes: dict[str, Any] = (
+                    {"probes": 2} if name == "hidden_token_attribution" and not exact else {}
+                )
                 found = mixlens.measure(
                     name, recording, site=site, **explained(recording, name), **probes, **chosen
                 )

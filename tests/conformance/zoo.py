@@ -179,7 +179,7 @@ def _captioner() -> Any:
         image_size=8,
         patch_size=4,
     )
-    text = hf.GPT2Config(
+    text = hf.GPT2Config(  # type: ignore[call-arg]
         vocab_size=VOCABULARY,
         n_embd=WIDTH,
         n_layer=LAYERS,

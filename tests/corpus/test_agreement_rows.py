@@ -124,6 +124,7 @@ def test_places_come_back(words: list[str], drawn: st.DataObject) -> None:
     target, cue = drawn.draw(st.permutations(range(len(words))))[:2]
     text = " ".join(words)
     masked = " ".join("[MASK]" if i == target else word for i, word in enumerate(words))
+    named: Any
     for written, named in (
         (text, words[cue]),
         (masked, words[cue]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_every_form_gives_the_same_pairs(name: str, text: str, texts: Path) -> N
 
 def test_a_folder_whose_name_says_the_direction(tmp_path: Path) -> None:
     upper = [line.upper() for line in SOURCE]
-    files = {
+    files: dict[str, Any] = {
         "test__de": SOURCE,
         "test__en": TARGET,
         "test__uc__de": upper,

@@ -195,12 +195,11 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]
         if path == "nowhere/set":
             raise ConnectionError("no route to the hub\nmore")
         asked.append((path, config, split))
-        return Table(
-            [
-                {"sentence": "good", "label": 1},
-                {"sentence": "bad", "label": 0 if split != "test" else -1},
-            ][split == "test" :]
-        )
+        rows: list[dict[str, Any]] = [
+            {"sentence": "good", "label": 1},
+            {"sentence": "bad", "label": 0 if split != "test" else -1},
+        ]
+        return Table(rows[split == "test" :])
 
     made = SimpleNamespace(
         load_dataset=load_dataset,

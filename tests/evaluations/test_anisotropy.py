@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def _cosine_of_pairs(vectors: list[np.ndarray]) -> float:
     return float(np.mean(found))
 
 
-def _parts(site: object, target: int, causal: bool) -> list[np.ndarray]:
+def _parts(site: Any, target: int, causal: bool) -> list[np.ndarray]:
     """T_i(x_j) from its definition: y_i = sum_j T_i(x_j) + constant."""
     parts = site.parts()
     found = []

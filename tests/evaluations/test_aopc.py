@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +18,14 @@ from tests.evaluations.sentences import cases, lens
 def probability(case: Case, removed: list[int]) -> float:
     """Of the target against its foil, with tokens masked, by one forward pass of its own."""
     tokenizer = case.lens.tokenizer
+    example: Any = case.example
     ids = case.recording.inputs["input_ids"].clone()
     ids[0, removed] = tokenizer.mask_token_id
     with torch.no_grad():
         logits = case.lens.model(input_ids=ids).logits[0, case.target]
     return float(
         torch.softmax(
-            logits[
-                [
-                    tokenizer.convert_tokens_to_ids(w)
-                    for w in (case.example.target, case.example.foil)
-                ]
-            ],
+            logits[[tokenizer.convert_tokens_to_ids(w) for w in (example.target, example.foil)]],
             -1,
         )[0]
     )
@@ -63,9 +60,10 @@ def test_sameks_curve_ends_where_all_words_are_gone() -> None:
 
 
 def test_the_target_and_special_tokens_are_never_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, given = cases()[0], []
+    case = cases()[0]
+    given: list[np.ndarray] = []
 
-    def watched(recording: object, removed: np.ndarray, *rest: object) -> np.ndarray:
+    def watched(recording: Any, removed: np.ndarray, *rest: Any) -> Any:
         given.append(removed)
         return original(recording, removed, *rest)
 
@@ -78,14 +76,15 @@ def test_the_target_and_special_tokens_are_never_replaced(monkeypatch: pytest.Mo
 
 
 def test_one_batch_for_all_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    case, calls = cases()[0], []
+    case = cases()[0]
+    calls: list[Any] = []
     case.target_row("alti")
 
-    def watched(*given: object) -> object:
+    def watched(*given: Any) -> Any:
         calls.append(given)
         return original(*given)
 
-    original = aopc.model_output
+    original = getattr(aopc, "model_output")  # noqa: B009 - imported there, not its own
     monkeypatch.setattr(aopc, "model_output", watched)
     aopc.observe(case, "alti")
     assert len(calls) == 1

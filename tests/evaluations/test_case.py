@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -43,11 +45,11 @@ def test_a_cue_behind_the_mask_is_found_where_the_mask_moved_it() -> None:
 def test_maps_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def counting(name: str, *args: object, **options: object) -> object:
+    def counting(name: str, *args: Any, **options: Any) -> Any:
         calls.append(name)
         return original(name, *args, **options)
 
-    original = _case.measured
+    original = getattr(_case, "measured")  # noqa: B009 - imported there, not its own
     monkeypatch.setattr(_case, "measured", counting)
     case = Case(lens(), agreement(*TEXT))
     for _ in range(2):

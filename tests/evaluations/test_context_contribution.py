@@ -19,18 +19,18 @@ from tests.measures.models import inputs
 PAIR = Example(name="pair", text="A dog sat, the cat ran.", pair="They left.")
 
 
-def _maps(case: object) -> np.ndarray:
+def _maps(case: Case) -> np.ndarray:
     return case.maps("hidden_token_attribution", probes=None, wrt="embedding").scores.astype(
         np.float64
     )
 
 
 @pytest.fixture(scope="module")
-def cases() -> list[object]:
+def cases() -> list[Case]:
     return [random_case("bert", 6, seed=0), random_case("bert", 14, seed=1)]
 
 
-def test_own_shares_with_loops(cases: list[object]) -> None:
+def test_own_shares_with_loops(cases: list[Case]) -> None:
     result = context_contribution.evaluate(cases, probes=None)
     for layer in range(2):
         own, beaten = [], []
@@ -59,7 +59,7 @@ def test_a_hand_worked_map() -> None:
     assert np.allclose(found["by_distance"], [[1.4 / 3, 0.1, 0, 0, 0, 0]])
 
 
-def test_places_with_loops(cases: list[object]) -> None:
+def test_places_with_loops(cases: list[Case]) -> None:
     result = context_contribution.evaluate(cases, probes=None, reach=12)
     groups, near, pairs, targets = np.zeros((2, 6)), np.zeros((2, 25)), np.zeros(25), 0
     for case in cases:
@@ -86,13 +86,13 @@ def test_places_with_loops(cases: list[object]) -> None:
     assert result.details["offsets"].tolist() == list(range(-12, 13))
 
 
-def test_contributions_add_up_to_one(cases: list[object]) -> None:
+def test_contributions_add_up_to_one(cases: list[Case]) -> None:
     found = context_contribution.evaluate(cases, probes=None).details
     assert np.allclose(found["by_distance"].sum(1) + found["own_mean"], 1)
     assert np.allclose(found["by_offset_total"][:, 10], found["own_mean"])
 
 
-def test_order_does_not_matter(cases: list[object]) -> None:
+def test_order_does_not_matter(cases: list[Case]) -> None:
     first, backwards = (
         context_contribution.evaluate(some, probes=4, seed=1).details
         for some in (cases, cases[::-1])
@@ -150,7 +150,7 @@ def test_contributions_to_cls_around_cls_and_the_first_separator() -> None:
     )
 
 
-def test_no_cls_leaves_its_contributions_unknown(cases: list[object]) -> None:
+def test_no_cls_leaves_its_contributions_unknown(cases: list[Case]) -> None:
     found = context_contribution.evaluate(cases[:1], probes=2).details
     assert np.isnan(found["cls_around_cls"]).all()
     assert np.isnan(found["cls_around_sep"]).all()

@@ -24,7 +24,7 @@ TEXT = "The unhappy keepers found the keys near the old table, again."
 @functools.cache
 def classifier(seed: int, tokens: str = "masked", predicts: int = 0) -> Lens:
     torch.manual_seed(seed)
-    config = hf.BertConfig(
+    config = hf.BertConfig(  # type: ignore[call-arg]
         vocab_size=len(lens(tokens).tokenizer),
         hidden_size=24,
         num_hidden_layers=2,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,9 @@ from tests.evaluations.sentences import agreement, cases, lens
 def changes(case: Case, replacement: int, foil: bool) -> np.ndarray:
     """Blank-out by one forward pass for each token."""
     tokenizer, model = case.lens.tokenizer, case.lens.model
+    example: Any = case.example
     ids = case.recording.inputs["input_ids"]
-    words = [
-        tokenizer.convert_tokens_to_ids(word) for word in (case.example.target, case.example.foil)
-    ]
+    words = [tokenizer.convert_tokens_to_ids(word) for word in (example.target, example.foil)]
 
     def probability(given: torch.Tensor) -> float:
         logits = model(input_ids=given).logits[0, case.target]

@@ -17,7 +17,7 @@ from tests.evaluations.released import released
 from tests.evaluations.sentences import cases, lens
 
 # Ferrando et al. (2022), table 2, SST-2: mean and spread
-TABLE = {
+TABLE: dict[str, dict[str, tuple[float, float | None]]] = {
     "bert": {"rollout": (-0.03, 0.29), "norm": (0.41, 0.26), "ours": (0.55, 0.19)},
     "distilbert": {"rollout": (0.23, None), "norm": (0.29, None), "ours": (0.54, None)},
 }
@@ -64,7 +64,7 @@ def test_the_gradient_agrees_with_itself(model: str) -> None:
 
 def test_a_classifier_is_explained_by_its_own_class() -> None:
     torch.manual_seed(0)
-    config = hf.BertConfig(
+    config = hf.BertConfig(  # type: ignore[call-arg]
         vocab_size=len(lens().tokenizer),
         hidden_size=32,
         num_hidden_layers=2,

@@ -9,6 +9,7 @@ from scipy.stats import spearmanr, variation
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import norm_statistics
+from mixlens.evaluations.case import Case
 from mixlens.evaluations.pair_sample import lowest, together
 from mixlens.evaluations.states import CATEGORIES, categories
 from tests.evaluations.model_cases import bundled_cases, random_case
@@ -16,7 +17,7 @@ from tests.evaluations.model_cases import bundled_cases, random_case
 ALL = 10**7  # pairs: no sampling
 
 
-def _norms(case: object) -> np.ndarray:
+def _norms(case: Case) -> np.ndarray:
     """[layer, head, token] |f(x)| with loops."""
     found = []
     for layer in case.recording.layers():

@@ -3,6 +3,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,12 +90,13 @@ def test_steps_go_down_from_the_last_layer() -> None:
 def test_a_step_changes_its_layers_only_and_shares_the_rest() -> None:
     case = cases()[0]
     _, names = steps(lens().model, case.recording.structure)[1]
-    copied = randomised(lens().model, names, 0)
+    copied: Any = randomised(lens().model, names, 0)
     for (name, old), (_, new) in zip(
         lens().model.named_parameters(), copied.named_parameters(), strict=True
     ):
         assert (new is old) == (name not in names)
-    assert copied.get_output_embeddings().weight is lens().model.get_output_embeddings().weight
+    model: Any = lens().model
+    assert copied.get_output_embeddings().weight is model.get_output_embeddings().weight
 
 
 @pytest.mark.parametrize("model", ["masked", "causal"])
@@ -109,7 +111,7 @@ def test_noise_is_blind_to_the_weights_and_measures_are_not(model: str) -> None:
 @functools.cache
 def classifier() -> Case:
     torch.manual_seed(0)
-    config = hf.BertConfig(
+    config = hf.BertConfig(  # type: ignore[call-arg]
         vocab_size=len(lens().tokenizer),
         hidden_size=24,
         num_hidden_layers=2,

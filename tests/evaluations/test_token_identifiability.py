@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -39,7 +40,9 @@ def _naive_rate(
         candidates = states[layer - 1 if single else 0]
         for i, state in enumerate(states[layer]):
             if 0 <= i + offset < len(candidates):
-                hits.append(cdist(state[None], candidates, metric)[0].argmin() == i + offset)
+                hits.append(
+                    cdist(state[None], candidates, cast(Any, metric))[0].argmin() == i + offset
+                )
     return float(np.mean(hits))
 
 

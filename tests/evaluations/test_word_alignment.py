@@ -52,12 +52,12 @@ def spelling(before: str = "", byte_level: bool = False) -> PreTrainedTokenizerF
 
 def tiny(tokenizer: Any) -> Lens:
     torch.manual_seed(0)
-    sizes = {
+    sizes: dict[str, Any] = {
         f"{side}_{name}": n
         for side in ("encoder", "decoder")
         for name, n in {"layers": 2, "attention_heads": 2}.items()
     }
-    config = MarianConfig(
+    config = MarianConfig(  # type: ignore[call-arg]
         vocab_size=31,
         d_model=16,
         encoder_ffn_dim=32,
@@ -164,7 +164,7 @@ def test_an_explaining_measure_is_asked_for_every_piece() -> None:
     rows = [
         measure("gradient_norm", case.recording, site="encoder", position=2 + i, word=piece).scores[
             0, 0, 4:9
-        ]  # type: ignore[union-attr]
+        ]
         for i, piece in enumerate(pieces)
     ]
     assert np.allclose(words[0, 1, 1], np.mean([row.sum() for row in rows]))
@@ -211,7 +211,7 @@ def test_what_cannot_be_aligned_is_refused() -> None:
         ({"eos": "keep"}, "drop or exclude"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            word_alignment.observe(case, "attention", **wrong)  # type: ignore[arg-type]
+            word_alignment.observe(case, "attention", **wrong)
     with pytest.raises(InvalidInput, match="there is no measure"):
         word_alignment.observe(case, "attentoin")
     with pytest.raises(InvalidInput, match="not text examples"):
@@ -303,7 +303,8 @@ def measured_cases(
         [Case(lens, pair) for pair in pairs],
         [word_inputs(lens, pair).tensors for pair in pairs],
     )
-    fill = {"input_ids": lens.model.config.pad_token_id, "attention_mask": 0, "labels": -100}
+    config: Any = lens.model.config
+    fill = {"input_ids": config.pad_token_id, "attention_mask": 0, "labels": -100}
     order = sorted(
         range(len(pairs)),
         key=lambda i: (inputs[i]["labels"].shape[1], inputs[i]["input_ids"].shape[1]),

@@ -31,8 +31,9 @@ def _without_mixing() -> mixlens.Lens:
     """
     torch.manual_seed(0)
     lens = mixlens.Lens.bundled()
+    bundled: Any = lens.model.config
     config = transformers.BertConfig(
-        vocab_size=lens.model.config.vocab_size,
+        vocab_size=bundled.vocab_size,
         hidden_size=32,
         num_hidden_layers=3,
         num_attention_heads=4,

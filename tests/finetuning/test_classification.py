@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,13 +61,14 @@ def test_a_saved_classifier_loads_names_its_classes_and_is_measured(folder: Path
 
 def test_a_classifier_of_the_same_classes_keeps_its_head(folder: Path, lens: Lens) -> None:
     again = Lens.from_pretrained(str(folder))
+    kept: Any = again.model
     model, fresh = classifier(again, ["awful", "fine"], FAST)
     assert fresh == []
-    assert torch.equal(model.classifier.weight, again.model.classifier.weight)
+    assert torch.equal(model.classifier.weight, kept.classifier.weight)
     model, fresh = classifier(again, ["no", "yes"], FAST)
     assert fresh == ["classifier"]
-    assert not torch.equal(model.classifier.weight, again.model.classifier.weight)
-    assert torch.equal(model.bert.pooler.dense.weight, again.model.bert.pooler.dense.weight)
+    assert not torch.equal(model.classifier.weight, kept.classifier.weight)
+    assert torch.equal(model.bert.pooler.dense.weight, kept.bert.pooler.dense.weight)
     with pytest.raises(InvalidInput, match="in_place"):
         classifier(lens, ["no", "yes"], FAST, in_place=True)
 
@@ -81,7 +83,8 @@ def test_the_layers_are_those_of_the_given_model(lens: Lens) -> None:
         for a, b in zip(model.bert.parameters(), lens.model.bert.parameters(), strict=False)
     )
     assert lens.model.config.id2label != model.config.id2label
-    bare, fresh = classifier(Lens(lens.model.bert, lens.tokenizer), ["no", "yes"], FAST)
+    given: Any = lens.model
+    bare, fresh = classifier(Lens(given.bert, lens.tokenizer), ["no", "yes"], FAST)
     assert fresh == ["bert.pooler.dense", "classifier"]
     assert torch.equal(
         bare.bert.embeddings.word_embeddings.weight, theirs["embeddings.word_embeddings.weight"]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -193,6 +194,7 @@ def test_other_precisions(lens: Lens) -> None:
 def test_a_loss_that_is_no_number_stops_the_run(lens: Lens) -> None:
     broken = Lens.bundled()
     with torch.no_grad():
-        broken.model.cls.predictions.bias.fill_(float("nan"))
+        model: Any = broken.model
+        model.cls.predictions.bias.fill_(float("nan"))
     with pytest.raises(MixlensError):
         prompt_finetuned(broken, agreement(), settings=RUN)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -143,7 +144,8 @@ def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
     hopeless = [replace(example, foil="unpronounceableness") for example in agreement()]
     with pytest.raises(InvalidInput, match="none of the 12 examples can be asked"):
         prompt_finetuned(lens, hopeless, settings=FAST)
-    headless = Lens(lens.model.bert, lens.tokenizer)
+    model: Any = lens.model
+    headless = Lens(model.bert, lens.tokenizer)
     with pytest.raises(InvalidInput, match="no logits"):
         prompt_finetuned(headless, agreement(), settings=FAST)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 import torch
@@ -78,20 +79,18 @@ def test_float32_keeps_its_digits_where_heads_cancel() -> None:
 
 
 @pytest.mark.parametrize("cancelled", [0.0, 1.0])
-def test_float32_is_near_float64(cancelled: bool) -> None:
+def test_float32_is_near_float64(cancelled: float) -> None:
     """The residual cancels what attention writes: the diagonal is small beside its parts."""
     exact = random_decomposition(30, seed=1, d_model=96, heads=8)
     written = exact.diagonal - exact.own
     exact = replace(exact, own=exact.own * (1 - cancelled) - cancelled * written * (1 - 1e-3))
     tensors = {item.name: getattr(exact, item.name) for item in fields(exact)}
-    single = replace(
-        exact,
-        **{
-            key: value.float()
-            for key, value in tensors.items()
-            if torch.is_tensor(value) and value.is_floating_point()
-        },
-    )
+    narrow: dict[str, Any] = {
+        key: value.float()
+        for key, value in tensors.items()
+        if torch.is_tensor(value) and value.is_floating_point()
+    }
+    single = replace(exact, **narrow)
     expected, made = part_norms(exact, 2**20), part_norms(single, 2**20).double()
     assert ((made - expected).abs() / expected.amax(-1, keepdim=True)).max() < 1e-5
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -126,13 +127,12 @@ def attention_norm(block: Block) -> Tensor:
     return _map(block, lambda i, j: block.written(i, j).norm())
 
 
+def _of_head(block: Block, head: int, i: int, j: int) -> Tensor:
+    return (block.attention[head, i, j] * block.f[head, j]).norm()
+
+
 def attention_norm_per_head(block: Block) -> Tensor:
-    return torch.stack(
-        [
-            _map(block, lambda i, j, h=h: (block.attention[h, i, j] * block.f[h, j]).norm())
-            for h in range(len(block.f))
-        ]
-    )
+    return torch.stack([_map(block, partial(_of_head, block, h)) for h in range(len(block.f))])
 
 
 def attention_norm_res(block: Block) -> Tensor:
@@ -357,7 +357,7 @@ def _bart(model: Any, seen: Seen, index: int, attention: Tensor, site: str) -> B
         attend, name = layer.encoder_attn, "encoder_attn_layer_norm"
     f = _transformed(_heads(attend.v_proj(source), 4), attend.out_proj.weight.T)
     norm, y = _layer_norm(getattr(layer, name)), seen.outputs[f"{at}.{name}"]
-    second = {
+    second: dict[str, Any] = {
         "second_norm": _layer_norm(layer.final_layer_norm),
         "second_input": seen.inputs[f"{at}.final_layer_norm"],
     }
@@ -411,7 +411,9 @@ def blocks_checked(
     """The same; fails where the oracle's own output is not the model's."""
     found = blocks(name, model, given, site)
     for block in found:
-        for i in range(block.shape[0] if block.seen_output is not None else 0):
+        if block.seen_output is None:
+            continue
+        for i in range(block.shape[0]):
             torch.testing.assert_close(
                 block.output(i), block.seen_output[i], atol=1e-12, rtol=1e-12
             )

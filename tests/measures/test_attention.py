@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import transformers as hf
@@ -39,7 +41,7 @@ def test_targets_are_rows_of_the_whole_map() -> None:
 
 def test_sinks_take_their_share_and_the_facts_say_so() -> None:
     torch.manual_seed(0)
-    settings = {
+    settings: dict[str, Any] = {
         "vocab_size": 50,
         "hidden_size": 16,
         "num_hidden_layers": 1,

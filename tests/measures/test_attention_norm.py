@@ -68,6 +68,8 @@ def test_the_block_output_is_the_sum_of_its_parts(name: str) -> None:
             torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors.of())
             * parts.scale[..., None]
         )
+        assert parts.own is not None
+        assert parts.constant is not None
         torch.testing.assert_close(
             written + parts.own + parts.constant, site.block_output, atol=1e-10, rtol=0
         )

@@ -75,10 +75,9 @@ def test_the_two_papers_variants() -> None:
             logits = model(input_ids=ids).logits[0, 2]
         return logits.softmax(-1)[5] if among is None else logits[among].softmax(-1)[0]
 
-    for token, among, given in (
-        (2, None, {}),
-        (1, [5, 6], {"replacement": "unk", "signed": True, "foil": "is"}),
-    ):
+    other_words: dict[str, Any] = {"replacement": "unk", "signed": True, "foil": "is"}
+    plain: dict[str, Any] = {}
+    for token, among, given in ((2, None, plain), (1, [5, 6], other_words)):
         made = models.scores("blank_out", recorded, word="are", **given).values[0, 0, 0]
         for j in range(5):
             other = ids.clone()

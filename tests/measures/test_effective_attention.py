@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import transformers as hf
@@ -162,7 +164,7 @@ def test_a_rank_deficient_output_projection_counts(name: str) -> None:
 
 @pytest.mark.parametrize("window", [3, 8])
 def test_inside_a_window_each_target_has_the_sources_it_sees(window: int) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "vocab_size": 50,
         "hidden_size": 16,
         "num_hidden_layers": 1,

@@ -18,7 +18,7 @@ from tests.measures import oracles_intervention as oracles
 
 HEADS = {
     "classifier": lambda: hf.BertForSequenceClassification(
-        hf.BertConfig(
+        hf.BertConfig(  # type: ignore[call-arg]
             **models._SIZES,
             max_position_embeddings=40,
             num_labels=3,
@@ -56,14 +56,16 @@ def build(name: str) -> Any:
     return models.randomised(HEADS[name]())
 
 
-def inputs(name: str, length: int = 6, seed: int = 0) -> dict:
+def inputs(name: str, length: int = 6, seed: int = 0) -> dict[str, Any]:
     return models.inputs("bart" if name == "translator" else name, length, seed=seed)
 
 
-def options(name: str) -> dict:
-    return {"classifier": {"label": "good"}, "masked": {"position": 2, "word": 7}}.get(
-        name, {"word": 7}
-    )
+def options(name: str) -> dict[str, Any]:
+    chosen: dict[str, dict[str, Any]] = {
+        "classifier": {"label": "good"},
+        "masked": {"position": 2, "word": 7},
+    }
+    return chosen.get(name, {"word": 7})
 
 
 def number(name: str, of: str) -> Any:
@@ -90,7 +92,7 @@ def test_gradients_equal_autograd(name: str, of: str, layer: int) -> None:
     norm = models.scores("gradient_norm", recorded, layers=[layer], of=of, **options(name))
     assert norm.layers == (layer,)
     assert norm.values.shape == (1, 1, 1, 6)
-    tolerance = {
+    tolerance: dict[str, Any] = {
         "atol": 1e-6 if name == "llama" else 1e-10,
         "rtol": 1e-6,
     }  # Llama takes its softmax in float32
@@ -176,9 +178,8 @@ def test_deep_lift_equals_captum_where_captum_has_the_rules() -> None:
     ).double()
     x, base = torch.randn(3, 6, dtype=torch.float64), torch.randn(3, 6, dtype=torch.float64)
     made, wanted, off = differences_explained(lambda both: network(both)[:, 0], x, base)
-    torch.testing.assert_close(
-        made, DeepLift(network).attribute(x, base).detach(), atol=1e-10, rtol=0
-    )
+    peer: Any = DeepLift(network)
+    torch.testing.assert_close(made, peer.attribute(x, base).detach(), atol=1e-10, rtol=0)
     assert off.abs().max() < 1e-12
     assert wanted.abs().max() > 1e-3
 
@@ -241,7 +242,7 @@ def test_padding_and_batching_change_nothing(name: str, measure: str, extra: Any
     lengths = [5, 8]
     given = models.padded_inputs(name, lengths)
     together = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
-    assert len(together.target_labels) == 2
+    assert len(together.target_labels or ()) == 2
     for row, length in enumerate(lengths):
         alone = models.scores(
             measure,
@@ -258,7 +259,7 @@ def test_the_model_is_left_as_it_was() -> None:
     model = build("masked")
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     for measure in ("gradient_norm", "integrated_gradients", "deep_lift", "blank_out"):
-        extra = {"replacement": "zero"} if measure == "blank_out" else {}
+        extra: dict[str, Any] = {"replacement": "zero"} if measure == "blank_out" else {}
         models.scores(measure, Lens(model).record(inputs("masked")), **options("masked"), **extra)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, before[name])

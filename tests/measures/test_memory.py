@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import transformers
@@ -86,7 +87,7 @@ STATED = {
     "deep_lift": (2 * GRAPH, 0),
     "random": (N * N, 0),
 }
-OPTIONS = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "hidden_token_attribution": {"probes": 2},
     "integrated_gradients": {"steps": 4},
     "blank_out": {"replacement": "zero"},
@@ -96,7 +97,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def recording() -> mixlens.Recording:
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": D,
         "num_hidden_layers": L,
         "num_attention_heads": H,
@@ -121,7 +122,7 @@ def test_tensors_stay_below_the_stated_peak(recording: mixlens.Recording, name: 
 def test_a_norm_behind_attention_costs_wide_copies_of_what_is_wanted(
     targets: list[int] | None,
 ) -> None:
-    sizes = {
+    sizes: dict[str, Any] = {
         "hidden_size": D,
         "num_hidden_layers": L,
         "num_attention_heads": H,

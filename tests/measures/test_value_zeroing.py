@@ -155,7 +155,7 @@ def test_the_first_product_taken_early_gives_the_same_rows(name: str, site: str)
     assert isinstance(fast, ByProducts)
     linked = (weights[0] != 0).any(0) & real[0]
     few = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(0, 4))
-    tolerance = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
+    tolerance: dict[str, Any] = {"atol": 1e-5 if name == "llama" else 1e-12, "rtol": 0}
     torch.testing.assert_close(fast(few), slow(few), **tolerance)
     one_head = sources_of(slow.tail.site, weights, linked, 0, torch.tensor([1, 3]), slice(2, 3))
     torch.testing.assert_close(fast(one_head), slow(one_head), **tolerance)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -186,7 +187,7 @@ def test_gradients_flow_through_a_rerun() -> None:
         ("BertLMHeadModel", {"is_decoder": True}),
     ],
 )
-def test_task_heads(head: str, extra: dict[str, object]) -> None:
+def test_task_heads(head: str, extra: dict[str, Any]) -> None:
     config = hf.BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=WIDTH,

@@ -23,6 +23,12 @@ def _step(name: str, site: str, index: int = 1, length: int = 9) -> Any:
     )
 
 
+def _derivative(step: Any) -> folding.Push:
+    push = jacobian.forward_derivative(step)
+    assert push is not None
+    return push
+
+
 def _primals(step: Any) -> Any:
     return (step.point,) if step.states is None else (step.point, step.states)
 
@@ -42,7 +48,7 @@ def _way(push: Any) -> Any:
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name: str, site: str) -> None:
     step = _step(name, site)
-    whole = jacobian.forward_derivative(step)
+    whole = _derivative(step)
     made = folding.fold(step, whole, size=7)
     assert made is not None
     torch.testing.assert_close(
@@ -74,7 +80,9 @@ def test_every_way_equals_one_backward_pass_per_scalar(
         monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 200_000)
         plan = jacobian._Plan.__init__
 
-        def cramped(self, steps: Any, pushes: Any, tangents: Any, size: int, memory: int) -> Any:
+        def cramped(
+            self: Any, steps: Any, pushes: Any, tangents: Any, size: int, memory: int
+        ) -> Any:
             plan(
                 self,
                 steps,
@@ -113,7 +121,7 @@ def test_the_closed_forms_are_used_where_they_hold() -> None:
         ("bart", "cross", "_differentiated"),  # two attentions
     ]:
         step = _step(name, site)
-        assert _way(folding.fold(step, jacobian.forward_derivative(step), size=64)) == way, name
+        assert _way(folding.fold(step, _derivative(step), size=64)) == way, name
 
 
 @pytest.mark.parametrize(
@@ -141,7 +149,7 @@ def test_other_layers_fold_or_are_left_alone(name: str) -> None:
     recorded = Lens(zoo.built(name, torch.float64)).record(zoo.inputs(name, torch.float64))
     for site in recorded.sites:
         step = LayerFunction(recorded.layers(site)[-1], 1, of_states=site == "cross")
-        whole = jacobian.forward_derivative(step)
+        whole = _derivative(step)
         made = folding.fold(step, whole, size=16)
         if made is not None:
             one, other = (push(_primals(step), _noise(step)) for push in (made, whole))
@@ -153,12 +161,13 @@ def test_other_layers_fold_or_are_left_alone(name: str) -> None:
 
 def test_a_wrong_closed_form_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("bert", "encoder")
-    whole = jacobian.forward_derivative(step)
+    whole = _derivative(step)
     right = perceptron_slopes._norm_then
     monkeypatch.setattr(
         perceptron_slopes, "_norm_then", lambda *arguments: 1.0001 * right(*arguments)
     )
     made = folding.fold(step, whole, size=64)  # then the matrices come from the layer's own code
+    assert made is not None
     torch.testing.assert_close(
         made(_primals(step), _noise(step)), whole(_primals(step), _noise(step)), atol=1e-11, rtol=0
     )
@@ -166,7 +175,7 @@ def test_a_wrong_closed_form_is_not_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_wrong_attention_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("gpt2", "decoder")
-    whole = jacobian.forward_derivative(step)
+    whole = _derivative(step)
     right = attention_slopes.AttentionSlopes.__call__
     monkeypatch.setattr(
         attention_slopes.AttentionSlopes,
@@ -178,7 +187,7 @@ def test_a_wrong_attention_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_matrices_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = _step("gemma2", "decoder")
-    whole = jacobian.forward_derivative(step)
+    whole = _derivative(step)
     right = folding._by_basis
     monkeypatch.setattr(folding, "_by_basis", lambda *arguments: 1.0001 * right(*arguments))
     assert folding.fold(step, whole, size=64) is None
@@ -238,7 +247,7 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(
     ).float()
     plain = torch.nn.Linear.forward
 
-    def coarse(self, given: Any) -> Any:
+    def coarse(self: Any, given: Any) -> Any:
         return plain(
             self,
             given if torch.get_float32_matmul_precision() == "highest" else given.half().float(),
@@ -252,9 +261,7 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(
     try:
         recorded = Lens(model).record(models.inputs("bert", 6))
         step = LayerFunction(recorded.layers()[1], 0)
-        assert (
-            _way(folding.fold(step, jacobian.forward_derivative(step), size=64)) == "_written_out"
-        )
+        assert _way(folding.fold(step, _derivative(step), size=64)) == "_written_out"
     finally:
         torch.set_float32_matmul_precision(before)
 
@@ -276,7 +283,7 @@ def test_nothing_is_left_behind() -> None:
     untouched, before = state(), torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
-        folding.fold(step, jacobian.forward_derivative(step), size=64)
+        folding.fold(step, _derivative(step), size=64)
         assert (
             torch.get_float32_matmul_precision() == "high"
         )  # what a user chose for the many products

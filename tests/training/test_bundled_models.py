@@ -3,6 +3,7 @@ know.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def test_masked_model_agrees() -> None:
         inputs = tokenizer(text, return_tensors="pt")
         with torch.inference_mode():
             row = model(**inputs).logits[inputs["input_ids"] == tokenizer.mask_token_id][0]
-        ids = tokenizer.convert_tokens_to_ids([right, wrong])
+        ids: Any = tokenizer.convert_tokens_to_ids([right, wrong])
         assert row[ids[0]] > row[ids[1]], text
 
 

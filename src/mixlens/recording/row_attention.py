@@ -74,14 +74,14 @@ def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
     """q K^T for every query head, grouped keys not repeated."""
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch, key.shape[1], -1, width)
-    parts = [grouped @ part.to(wide).mT for part in key.split(_SOURCES, 2)]
+    parts = [grouped @ part.to(wide).mT for part in torch.split(key, _SOURCES, 2)]
     return torch.cat(parts, -1).reshape(batch, heads, count, -1)
 
 
 def _product(weights: Tensor, value: Tensor) -> Tensor:
     batch, heads, count, sources = weights.shape
     grouped = weights.reshape(batch, value.shape[1], -1, sources)
-    total = 0
+    total = weights.new_zeros(*grouped.shape[:-1], value.shape[-1])
     for start in range(0, sources, _SOURCES):
         part = slice(start, start + _SOURCES)
         total = total + grouped[..., part] @ value[:, :, part].to(weights)
