@@ -218,11 +218,11 @@ OF_THE_OUTPUT = ("label", "word", "foil", "position", "of")
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("name", mixlens.measures())
+@pytest.mark.parametrize("name", mixlens.list_measures())
 def test_every_measure_has_a_section_that_is_true(name: str) -> None:
     found = sections(ROOT / "docs" / "measures.md")
     assert name in found, f"docs/measures.md has no section on {name}"
-    section, spec = found[name], mixlens.measures()[name]
+    section, spec = found[name], mixlens.list_measures()[name]
     scope = (
         f"*{' and '.join(spec.sites)}-attention;"
         f" {'per head too' if spec.per_head else 'whole layers only'}.*"

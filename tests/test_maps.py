@@ -10,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.measures import Facts, Request, Scores, Spec
+from mixlens.measuring import maps_of_row
 from mixlens.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]
 SPEC = Spec(
-    "s",
-    "Someone 2020",
-    "u",
-    "c",
-    Facts(rows_sum_to_one=True),
+    summary="s",
+    citation="Someone 2020",
+    use_when="u",
+    cost="c",
+    facts=Facts(rows_sum_to_one=True),
     rollout_residual=0.25,
     rollout_normalized=False,
 )
@@ -40,7 +41,7 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
 
 
 def request(layers: tuple[int, ...] = (0, 1), targets: Any = None, kind: str = "self") -> Request:
-    return Request("encoder", kind, layers, targets, per_head=False)
+    return Request(site="encoder", kind=kind, layers=layers, targets=targets, per_head=False)
 
 
 def of_row(
@@ -50,7 +51,7 @@ def of_row(
     sources: list[TokenRow] = ROWS,
     **options: Any,
 ) -> MixingMaps:
-    return MixingMaps.from_scores(
+    return maps_of_row(
         "some_measure", SPEC, recording(sources), made or request(), scores, row, options
     )
 
@@ -101,7 +102,7 @@ def test_explained_outputs_are_targets_of_their_own() -> None:
     )
     assert maps.tokens == ("is",)
     assert maps.layers == (0,)
-    assert maps.facts == Facts(signed=True)
+    assert maps.facts == Facts(signed=True, same_tokens=False)
     assert maps.scores.shape == (1, 1, 3)
     words = of_row(
         1,

@@ -14,14 +14,16 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from mixlens import storage
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import Extra, MixingMaps, load
-from mixlens.measures import Facts
 from mixlens.tokens import TokenRow
 
 pytestmark = pytest.mark.smoke
 
 TEXT = "naïve 😀\nhat"
+
+DATA = Path(__file__).parent / "data"
 
 
 def example() -> MixingMaps:
@@ -35,7 +37,7 @@ def example() -> MixingMaps:
         np.random.default_rng(0).random((3, 5, 5)).astype(np.float32),
         tokens=row,
         measure="mine",
-        facts=Facts(True, False, True),
+        facts=Facts(signed=True, residual_included=True),
         rollout_residual=0.25,
         rollout_normalized=False,
         provenance={"options": {"k": (1, 2.5), "none": None}},
@@ -179,9 +181,9 @@ def rewritten(path: Path, version: str, change: dict[str, Any]) -> None:
 def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "maps"
     example().save(path)
-    rewritten(path, "1", {})
-    assert load(path) == example()
     rewritten(path, "2", {})
+    assert load(path) == example()
+    rewritten(path, "3", {})
     with pytest.raises(InvalidInput, match="Install a newer mixlens"):
         load(path)
     change: dict[str, Any]
@@ -193,6 +195,15 @@ def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -
         {"targets": {}},
     ):
         example().save(path)
-        rewritten(path, "1", change)
+        rewritten(path, "2", change)
         with pytest.raises(InvalidInput, match="does not fit its numbers"):
             load(path)
+
+
+def test_files_of_version_0_1_are_read_with_what_they_knew() -> None:
+    joined = load(DATA / "rollout_of_0.1.safetensors")
+    assert joined.facts.joined_by == "rollout(residual=0.5, normalize=True)"
+    with pytest.raises(InvalidInput, match="already join layers"):
+        joined.rollout()
+    with pytest.raises(InvalidInput, match="already speaks of the input"):
+        load(DATA / "hidden_token_attribution_of_0.1.safetensors").rollout()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.measures import Facts
 from mixlens.recording.inputs import _labels
 from mixlens.tokens import TokenRow
 from mixlens.words import merged, words

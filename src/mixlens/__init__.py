@@ -20,16 +20,14 @@ from mixlens.errors import (
     UnsupportedModel,
     WrongKeys,
 )
-
-# The function takes the name of the folder it lists: loaded here, so that no later import puts the
-# folder back in its place.
-from mixlens.measures import measure, measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.identifiability.attention import alternative_attention, attention_bounds
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps, load
+    from mixlens.measuring import measure
     from mixlens.recording.recording import Recording
     from mixlens.recording.verification import Report
 
@@ -44,6 +42,7 @@ _LAZY = {
     "alternative_attention": "mixlens.identifiability.attention",
     "attention_bounds": "mixlens.identifiability.attention",
     "load": "mixlens.maps",
+    "measure": "mixlens.measuring",
 }
 
 __all__ = [
@@ -64,9 +63,9 @@ __all__ = [
     "WrongKeys",
     "alternative_attention",
     "attention_bounds",
+    "list_measures",
     "load",
     "measure",
-    "measures",
 ]
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.aggregation.target_row import AGGREGATES, rolled_out_absolute, target_row
+from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError
-from mixlens.measures import Spec, measure, measures, names
+from mixlens.measures import list_measures, names
+from mixlens.measuring import measure
 from mixlens.row import position_of
 from mixlens.words import words as merged_words
 
@@ -114,7 +116,7 @@ def comparison(
     layers = len(recording.layers(site))
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
-    specs = measures()
+    specs = list_measures()
     scores: dict[str, np.ndarray] = {}
     left_out: dict[str, str] = {}
     if words:
@@ -163,12 +165,7 @@ def _one_row(
     maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """One number for each source, adding up to one in absolute value, and the sources' labels."""
-    if (
-        words
-        and aggregate == "rollout"
-        and not spec.explains_output
-        and not maps.provenance.get("reaches_input")
-    ):
+    if words and aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
         maps = rolled_out_absolute(maps)  # layers are joined token by token, then merged into words
         aggregate = "last"
     maps = maps.words() if words else maps

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mixlens.errors import InvalidInput
 from mixlens.row import position_of
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+
+GIVES = ("maps", "rows", "row", "graph")
 
 
 class AttentionKind(StrEnum):
@@ -27,25 +31,30 @@ class AttentionKind(StrEnum):
     CROSS = "cross"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is true of a measure's scores."""
+    """What is true of scores."""
 
-    signed: bool = False  # may scores be negative?
+    signed: bool = False  # may they be negative?
     rows_sum_to_one: bool = False
     residual_included: bool = False  # does the diagonal hold the residual stream?
+    reaches_input: bool = False  # does each layer already speak of the input tokens?
+    same_tokens: bool = True  # are the targets the sources? Not so in cross-attention
+    joined_by: str | None = None  # the step that joined the layers, after which none can
 
 
 @dataclass(frozen=True)
 class Option:
+    """A keyword of a measure, in Python and on the command line."""
+
     name: str
     default: Any
-    kind: str
+    kind: str  # its annotation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A measure's description."""
+    """What a measure is. All that others need to know of it is here, and nowhere else."""
 
     summary: str
     citation: str
@@ -54,24 +63,83 @@ class Spec:
     facts: Facts
     sites: tuple[str, ...] = tuple(AttentionKind)
     per_head: bool = False
-    rollout_residual: float | None = (
-        None  # the share of the identity that the paper's own rollout mixes in
-    )
+    # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
+    # and the options that name the output (label, word, foil, position, of) come by themselves.
+    explains_output: bool = False
+    # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
+    # model. "graph": nodes and edges.
+    gives: str = "maps"
+    # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
+    one_row: str = "first"
+    # The share of the identity that the paper's own rollout mixes in.
+    rollout_residual: float | None = None
     rollout_normalized: bool = True
-    reaches_input: bool = (
-        False  # does each layer already speak of the input tokens? Then it is not rolled out
-    )
-    options: tuple[Option, ...] = ()
+    # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
+    blind_spots: str = ""
+    # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n, d_model,
+    # heads, d_ff, layers, and the numbers in a block, a chunk and the memory budget.
+    memory: str = ""
+    # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    # Options for the least work that the contract can be checked with.
+    least: Mapping[str, Any] = field(default_factory=dict)
+    # Evaluations that work as this measure does (erasing words, following gradients), so that it
+    # would judge itself there.
+    same_method_as: tuple[str, ...] = ()
+    # How far rounding in float32 may move scores, relative to the largest of a text.
+    rounding: float = 1e-5
+    # How far bfloat16 may move scores on average, relative to their mean. None: nobody can say.
+    half_precision: float | None = 0.15
+    # A row is rounding, and counts as empty, if its largest score is below this many units of
+    # rounding (the dtype's epsilon) times `Scores.scale`. None: no row is.
+    empty_below: float | None = None
+    options: tuple[Option, ...] = ()  # filled in from the signature of `scores`
 
-    @property
-    def explains_output(self) -> bool:
-        """Does it explain what the model says (a word, a class) rather than what is inside a
-        target?
-        """
-        return any(option.name == "word" for option in self.options)
+    def __post_init__(self) -> None:
+        if self.gives not in GIVES:
+            raise InvalidInput(f"gives={self.gives!r}: choose one of {', '.join(GIVES)}")
+        if self.one_row not in ("first", "sum"):
+            raise InvalidInput(f"one_row={self.one_row!r}: choose first or sum")
 
     def with_options(self, options: tuple[Option, ...]) -> Spec:
+        """The same measure with its options."""
         return replace(self, options=options)
+
+
+@runtime_checkable
+class ScoreFunction(Protocol):
+    """`scores(recording, request, *, option=default)`. A measure that explains an output takes it
+    third: `scores(recording, request, output, *, option=default)`.
+    """
+
+    def __call__(
+        self, recording: Recording, request: Request, /, *args: Any, **options: Any
+    ) -> Scores:
+        """The numbers for the whole batch, padding still inside."""
+
+
+@runtime_checkable
+class Refusal(Protocol):
+    """`refusal(layer, site)`: why a measure cannot be right on a layer of this structure."""
+
+    def __call__(self, layer: LayerStructure, site: SiteStructure, /) -> str | None:
+        """The reason, or None."""
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """What a file in `mixlens.measures` is, and what a plug-in must be.
+
+    It may also have a `refusal`.
+    """
+
+    @property
+    def SPEC(self) -> Spec:
+        """What it is."""
+
+    @property
+    def scores(self) -> ScoreFunction:
+        """How it is computed."""
 
 
 @dataclass(frozen=True)
@@ -83,22 +151,21 @@ class Scores:
     """
 
     values: Tensor
-    extras: Mapping[str, Tensor] = field(default_factory=dict)
     # Extras have leading axes [layer, batch, ...]; an axis as long as the padded targets or sources
-    # is cut like `values` when its name says so in `extra_dims`.
+    # is cut like `values` if its name says so in `extra_dims`.
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
     extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    layers: Sequence[int] | None = (
-        # where they are not the requested ones (0 = the input of the first layer, for gradients)
-        None
-    )
-    target_labels: Sequence[str] | None = (
-        # where the targets are not tokens of the site (one explained output per row of the batch)
-        None
-    )
-    facts: Facts | None = None  # where options change them
+    _: KW_ONLY
+    # If they are not the requested ones (0 = the input of the first layer, for gradients).
+    layers: Sequence[int] | None = None
+    # If the targets are not tokens of the site (one explained output per row of the batch).
+    target_labels: Sequence[str] | None = None
+    facts: Facts | None = None  # if options change them
+    # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
+    scale: Tensor | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """Which scores are asked for."""
 
@@ -119,6 +186,7 @@ class Request:
         targets: Sequence[int | str] | None,
         per_head: bool,
     ) -> Request:
+        """The request in positions of this recording, with names and negative numbers resolved."""
         chosen_site = recording.structure.site(site)
         stack = chosen_site.stack
         if (layers is not None and not len(layers)) or (targets is not None and not len(targets)):
@@ -138,7 +206,14 @@ class Request:
                 tuple(position_of(target, row, range(len(row))) for target in targets)
                 for row in recording.tokens[stack.name]
             )
-        return cls(chosen_site.name, chosen_site.kind, chosen, rows, per_head, layers is not None)
+        return cls(
+            site=chosen_site.name,
+            kind=chosen_site.kind,
+            layers=chosen,
+            targets=rows,
+            per_head=per_head,
+            layers_named=layers is not None,
+        )
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
         """The requested layers, each with the requested attention site, one at a time."""
@@ -147,8 +222,8 @@ class Request:
             yield stack[index], stack[index].site(self.kind)
 
     def take(self, tensor: Tensor, dim: int) -> Tensor:
-        """The requested targets of a tensor [batch, ...] along its target axis (all of them where
-        none were named).
+        """The requested targets of a tensor [batch, ...] along its target axis; all of them if none
+        were named.
         """
         if self.targets is None:
             return tensor

@@ -200,7 +200,7 @@ class Lens:
         self, name: str, given: Any, chosen: dict[str, Any], own: set[str], on_error: str
     ) -> MixingMaps | list[MixingMaps]:
         from mixlens.corpus import Example
-        from mixlens.measures import measure
+        from mixlens.measuring import measure
 
         if isinstance(given, str) or is_pair(given):
             return measure(name, self.record(given), **chosen)

@@ -8,7 +8,6 @@ they were measured: selections keep them, whatever computes new scores drops the
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,35 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens import words
-from mixlens.contracts import Facts, Request, Scores, Spec
-from mixlens.cutting import target_tokens, without_padding
+from mixlens import storage
+from mixlens.aggregation.flow import flow_through
+from mixlens.aggregation.merging import merge_spans, merge_words
+from mixlens.aggregation.rollout import roll_out, row_normalized
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.measures import names
-from mixlens.provenance import plain, provenance_of
-from mixlens.row import Row, head_index, layer_index, position_of
+from mixlens.measures import known_spec
+from mixlens.provenance import plain
+from mixlens.row import Extra, Row, frozen, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
-from mixlens.words import Merge
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from mixlens.recording.recording import Recording
 
-
-@dataclass(frozen=True, eq=False)
-class Extra:
-    """Something measured beside the scores; `dims` names its axes."""
-
-    dims: tuple[str, ...]
-    values: np.ndarray
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _frozen(np.array(self.values, order="C")))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class MixingMaps:
     """One text's scores: [layer, target, source], or [layer, head, target, source]."""
 
@@ -73,7 +60,7 @@ class MixingMaps:
                 " sources"
             )
         own = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
-        object.__setattr__(self, "scores", _frozen(own))
+        object.__setattr__(self, "scores", frozen(own))
 
     # --------------------------------------------------------------------------------- construction
 
@@ -94,14 +81,13 @@ class MixingMaps:
 
         Without `source_tokens` the sources are the targets.
 
-        Where `measure` is one that mixlens knows, its facts and its way of rolling out hold unless
-        you say otherwise.
+        If mixlens knows the `measure`, its facts and its way of rolling out hold unless you say
+        otherwise.
         """
         array = np.asarray(scores)
-        spec = _known(measure)
+        spec = known_spec(measure)
         targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
         sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
-        kind = "self" if sources == targets else "cross"
         if spec is not None:
             facts = spec.facts if facts is None else facts
             rollout_residual = (
@@ -110,64 +96,31 @@ class MixingMaps:
             rollout_normalized = (
                 spec.rollout_normalized if rollout_normalized is None else rollout_normalized
             )
-        about = {"measure": measure, "kind": kind, "options": {}, "steps": [], **(provenance or {})}
+        facts = facts or Facts()
+        about = {"measure": measure, "options": {}, "steps": [], **(provenance or {})}
         return cls(
-            array,
-            tuple(range(len(array))),
-            targets,
-            sources,
-            tuple(range(len(targets))),
-            facts or Facts(),
-            plain(about),
-            rollout_residual,
-            rollout_normalized is not False,
+            scores=array,
+            layers=tuple(range(len(array))),
+            target_row=targets,
+            source_row=sources,
+            target_positions=tuple(range(len(targets))),
+            facts=replace(facts, same_tokens=facts.same_tokens and sources == targets),
+            provenance=plain(about),
+            rollout_residual=rollout_residual,
+            rollout_normalized=rollout_normalized is not False,
         )
-
-    @classmethod
-    def from_scores(
-        cls,
-        name: str,
-        spec: Spec,
-        recording: Recording,
-        request: Request,
-        scores: Scores,
-        row: int,
-        options: Mapping[str, Any],
-    ) -> MixingMaps:
-        """One row of a measure's batch, padding cut off."""
-        targets, positions = target_tokens(recording, request, scores, row)
-        sources = recording.source_tokens(request.site, row)
-        sizes = {"target": len(positions), "source": len(sources)}
-        extras = {}
-        for key, tensor in scores.extras.items():
-            dims = tuple(
-                scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
-            )
-            extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
-        values = without_padding(
-            scores.values, row, ("head", "target", "source")[5 - scores.values.dim() :], sizes
-        )
-        layers = tuple(
-            int(layer) for layer in (request.layers if scores.layers is None else scores.layers)
-        )
-        facts = spec.facts if scores.facts is None else scores.facts
-        about = provenance_of(name, spec, recording, request, options)
-        rolling = spec.rollout_residual, spec.rollout_normalized
-        return cls(values, layers, targets, sources, positions, facts, about, *rolling, extras)
 
     # ---------------------------------------------------------------------------------------- views
 
     @property
     def per_head(self) -> bool:
+        """Do the scores have an axis of heads?"""
         return self.scores.ndim == 4
 
     @property
     def dims(self) -> tuple[str, ...]:
-        return (
-            ("layer", "head", "target", "source")
-            if self.per_head
-            else ("layer", "target", "source")
-        )
+        """Names of the axes of the scores."""
+        return ("layer", *(("head",) if self.per_head else ()), "target", "source")
 
     @property
     def tokens(self) -> tuple[str, ...]:
@@ -176,6 +129,7 @@ class MixingMaps:
 
     @property
     def source_tokens(self) -> tuple[str, ...]:
+        """Labels of the sources, one for each column."""
         return self.source_row.labels
 
     @cached_property
@@ -187,7 +141,7 @@ class MixingMaps:
 
     @cached_property
     def extras(self) -> dict[str, xr.DataArray]:
-        """What was measured beside the scores, by name."""
+        """What was measured next to the scores, by name."""
         from mixlens.tables import labelled
 
         return {
@@ -204,7 +158,7 @@ class MixingMaps:
         return long_table(self)
 
     def row(self, target: int | str) -> Row:
-        """One target, by its position (negative: from the end) or by its label where only one token
+        """One target, by its position (negative: from the end), or by its label if only one token
         has it.
         """
         position = position_of(target, self.target_row, self.target_positions)
@@ -217,11 +171,9 @@ class MixingMaps:
         """The same numbers, bit by bit, and everything that is known about them."""
         if not isinstance(other, MixingMaps):
             return NotImplemented
-        from mixlens.storage import arrays, description
-
-        mine, theirs = arrays(self), arrays(other)
-        same = description(self) == description(other) and mine.keys() == theirs.keys()
-        return same and all(
+        mine, theirs = storage.arrays(self), storage.arrays(other)
+        same = storage.description(self) == storage.description(other)
+        return (same and mine.keys() == theirs.keys()) and all(
             a.dtype == b.dtype and a.tobytes() == b.tobytes()
             for a, b in zip(mine.values(), theirs.values(), strict=True)
         )
@@ -248,11 +200,9 @@ class MixingMaps:
         """Some layers (by number; negative: from the end of those held) and some targets (as in
         `row`).
         """
-        found = (
-            [layer_index(layer, self.layers) for layer in layers]
-            if layers is not None
-            else list(range(len(self.layers)))
-        )
+        places = list(range(len(self.layers)))
+        if layers is not None:
+            places = [layer_index(layer, self.layers) for layer in layers]
         rows = list(range(len(self.target_positions)))
         if targets is not None:
             rows = [
@@ -261,7 +211,7 @@ class MixingMaps:
             ]
 
         def taken(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
-            values = values.take(found, 0)
+            values = values.take(places, 0)
             return values.take(rows, dims.index("target")) if "target" in dims else values
 
         extras = {
@@ -271,7 +221,7 @@ class MixingMaps:
         return replace(
             self,
             scores=taken(self.scores, self.dims),
-            layers=tuple(self.layers[i] for i in found),
+            layers=tuple(self.layers[i] for i in places),
             measured=extras,
             target_positions=tuple(self.target_positions[i] for i in rows),
         )
@@ -319,11 +269,10 @@ class MixingMaps:
                 "these scores have both signs, so a row may sum to almost nothing: use"
                 " normalized(absolute=True)"
             )
-        from mixlens.aggregation.rollout import row_normalized
-
-        found = row_normalized(np.abs(self.scores) if absolute else self.scores)
-        facts = replace(self.facts, signed=False, rows_sum_to_one=bool((found.sum(-1) > 0.5).all()))
-        return self.derived(found, f"normalized({'absolute' * absolute})", facts)
+        shares = row_normalized(np.abs(self.scores) if absolute else self.scores)
+        full = bool((shares.sum(-1) > 0.5).all())
+        facts = replace(self.facts, signed=False, rows_sum_to_one=full)
+        return self.derived(shares, f"normalized({'absolute' * absolute})", facts)
 
     def rollout(
         self, residual: float | int | None = None, normalize: bool | None = None
@@ -335,9 +284,7 @@ class MixingMaps:
         rows sum to one. By default as the measure's own authors do: half the identity for
         attention, none for others; rows normalised except for GlobEnc.
         """
-        from mixlens.aggregation.rollout import rolled_out
-
-        return rolled_out(self, residual, normalize)
+        return roll_out(self, residual, normalize)
 
     def flow(
         self,
@@ -353,15 +300,13 @@ class MixingMaps:
         From the last layer only, since it is slow; `layers` names others, "all" takes each. The
         rest as in `rollout`.
         """
-        from mixlens.aggregation.flow import flown
-
-        return flown(self, targets, layers, residual, normalize)
+        return flow_through(self, targets, layers, residual, normalize)
 
     def mean(self) -> MixingMaps:
         """The mean over layers, as one map under the number of the last layer."""
-        return self.derived(
-            self.scores.astype(np.float64).mean(0, keepdims=True), "mean()", layers=self.layers[-1:]
-        )
+        mean = self.scores.astype(np.float64).mean(0, keepdims=True)
+        facts = replace(self.facts, joined_by="mean()")
+        return self.derived(mean, "mean()", facts, layers=self.layers[-1:])
 
     def last(self) -> MixingMaps:
         """The last layer alone."""
@@ -370,12 +315,9 @@ class MixingMaps:
     def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
         """Sub-words merged into words, over columns and rows: "sum", "mean", "max" or "first".
 
-        Where only some targets were measured, a word is merged from those of its pieces that were.
+        If only some targets were measured, a word is merged from those of its pieces that were.
         """
-        step = f"words(sources={sources}, targets={targets})"
-        return self._merged(
-            words.words(self.source_row), words.words(self.target_row), sources, targets, step
-        )
+        return merge_words(self, sources, targets)
 
     def spans(
         self,
@@ -388,57 +330,19 @@ class MixingMaps:
         """The given token ranges (first, after the last) merged on each side; all other tokens stay
         as they are.
         """
-        step = f"spans(sources={plain(sources)}, targets={plain(targets)})"
-        columns, rows = (
-            words.spans(self.source_row, sources or ()),
-            words.spans(self.target_row, targets or ()),
-        )
-        return self._merged(columns, rows, merge_sources, merge_targets, step)
-
-    def _merged(
-        self, columns: Merge, rows: Merge, sources: str, targets: str, step: str
-    ) -> MixingMaps:
-        scores = words.merged(self.scores, [range(a, b) for a, b in columns[0]], -1, sources)
-        pieces = [
-            [i for i, at in enumerate(self.target_positions) if a <= at < b] for a, b in rows[0]
-        ]
-        held = tuple(number for number, group in enumerate(pieces) if group)
-        scores = words.merged(scores, [pieces[number] for number in held], -2, targets)
-        stochastic = (
-            self.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
-        )
-        facts = replace(self.facts, rows_sum_to_one=stochastic)
-        return self.derived(
-            scores, step, facts, source_row=columns[1], target_row=rows[1], target_positions=held
-        )
+        return merge_spans(self, sources, targets, merge_sources, merge_targets)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file (safetensors), which `mixlens.load` reads."""
-        from mixlens.storage import save
-
-        save(self, path)
+        storage.save(self, path)
 
 
 def load(path: str | os.PathLike[str]) -> MixingMaps:
     """Maps as they were saved, bit by bit."""
-    from mixlens.storage import load
-
-    return load(path)
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
+    return storage.load(path, MixingMaps)
 
 
 def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
     if tokens is None:
         return TokenRow.numbered(count)
     return tokens if isinstance(tokens, TokenRow) else TokenRow(tuple(tokens))
-
-
-def _known(measure: str) -> Spec | None:
-    if measure not in names():
-        return None
-    spec: Spec = importlib.import_module(f"mixlens.measures.{measure}").SPEC
-    return spec

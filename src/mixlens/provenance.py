@@ -34,7 +34,6 @@ def provenance_of(
         "citation": spec.citation,
         "site": request.site,
         "kind": request.kind,
-        "reaches_input": spec.reaches_input,
         "model": type(model).__name__,
         "name": getattr(config, "_name_or_path", None) or None,
         "revision": getattr(config, "_commit_hash", None),

@@ -1,19 +1,120 @@
-"""Which files of a package are entries of it: those that say what they are in a `SPEC`."""
+"""Registries of measures, evaluations and experiments: open to others.
+
+An entry comes from one of three places:
+
+* a file of our own package that says what it is in a `SPEC`, found without importing it;
+* `register(name, entry)`, in a notebook;
+* an entry point of an installed package, in the group that has our package's name:
+
+      [project.entry-points."mixlens.measures"]
+      my_measure = "my_package.my_module"
+
+An entry is a module, or any object with the same attributes.
+"""
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+from mixlens.errors import InvalidInput
+from mixlens.suggestions import no_such
+
+Entry = TypeVar("Entry")
 
 
-def entries(paths: Iterable[str]) -> tuple[str, ...]:
+class Registry(Generic[Entry]):
+    """The entries of one kind, by name."""
+
+    def __init__(
+        self, kind: str, package: str, *, order: Callable[[str], Any] = lambda name: name
+    ) -> None:
+        self.kind, self.package, self._order = kind, package, order
+        self._files: tuple[str, ...] | None = None
+        self._plug_ins: dict[str, EntryPoint] | None = None
+        self._registered: dict[str, Entry] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """All names, in order. Nothing is imported for it."""
+        every = {*self._own(), *self._installed(), *self._registered}
+        return tuple(sorted(every, key=self._order))
+
+    def entry(self, name: str) -> Entry:
+        """The module or object behind a name."""
+        if name in self._registered:
+            return self._registered[name]
+        if name in self._own():
+            module = importlib.import_module(f"{self.package}.{name.replace('/', '.')}")
+            return cast(Entry, module)
+        if name not in self._installed():
+            raise InvalidInput(no_such(self.kind, name, self.names()))
+        try:
+            loaded: Entry = self._installed()[name].load()
+        except Exception as error:
+            raise InvalidInput(
+                f"the {self.kind} {name!r} comes from an installed package and cannot be loaded"
+                f" ({self._installed()[name].value}: {error!r})"
+            ) from error
+        self._check(name, loaded)
+        return loaded
+
+    def entries(self) -> dict[str, Entry]:
+        """Every entry by name. A plug-in that cannot be loaded is left out with a warning."""
+        loaded = {}
+        for name in self.names():
+            try:
+                loaded[name] = self.entry(name)
+            except InvalidInput as error:
+                warnings.warn(str(error))
+        return loaded
+
+    def register(self, name: str, entry: Entry) -> None:
+        """Adds an entry. A name that was registered before is replaced, one of ours is refused."""
+        if name in self._own() or name in self._installed():
+            raise InvalidInput(f"there is a {self.kind} {name!r} already: choose a different name")
+        self._check(name, entry)
+        self._registered[name] = entry
+
+    def unregister(self, name: str) -> None:
+        """Takes back what `register` added."""
+        self._registered.pop(name, None)
+
+    def _check(self, name: str, entry: object) -> None:
+        if not hasattr(entry, "SPEC"):
+            raise InvalidInput(f"the {self.kind} {name!r} has no SPEC that says what it is")
+
+    def _own(self) -> tuple[str, ...]:
+        if self._files is None:
+            self._files = described_files(importlib.import_module(self.package).__path__)
+        return self._files
+
+    def _installed(self) -> dict[str, EntryPoint]:
+        if self._plug_ins is None:
+            self._plug_ins = {}
+            for point in entry_points(group=self.package):
+                if point.name in self._own():
+                    warnings.warn(
+                        f"{point.value} offers a {self.kind} {point.name!r}, a name that mixlens"
+                        " has itself: it is left out"
+                    )
+                else:
+                    self._plug_ins[point.name] = point
+        return self._plug_ins
+
+
+def described_files(paths: Iterable[str]) -> tuple[str, ...]:
     """Names of the modules below `paths` that define a `SPEC`, found without importing them."""
     names = []
     for path in paths:
         for info in pkgutil.iter_modules([path]):
             if info.ispkg:
-                names += [f"{info.name}/{name}" for name in entries([f"{path}/{info.name}"])]
+                below = described_files([f"{path}/{info.name}"])
+                names += [f"{info.name}/{name}" for name in below]
             elif "\nSPEC = " in Path(path, f"{info.name}.py").read_text(encoding="utf-8"):
                 names.append(info.name)
-    return tuple(sorted(names))
+    return tuple(names)

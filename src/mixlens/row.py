@@ -1,4 +1,6 @@
-"""One target's row of the maps: what it took from each source, and which sources gave most."""
+"""Parts of maps: one target's row, with the sources that gave most, and what was measured next to
+the scores.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,26 @@ from mixlens.tokens import TokenRow, resolved
 _MARKS = "Ġ▁"
 
 
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """Something measured next to the scores; `dims` names its axes."""
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", frozen(np.array(self.values, order="C")))
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The array itself, which can no longer be changed."""
+    array.flags.writeable = False
+    return array
+
+
 class Source(NamedTuple):
+    """A source of a target, with its score."""
+
     token: str
     position: int
     score: float
@@ -31,8 +52,8 @@ class Row:
     source_tokens: tuple[str, ...]
 
     def top(self, k: int = 5, *, layer: int = -1, head: int | None = None) -> list[Source]:
-        """The k sources with the largest scores, largest first, the earlier one first where two are
-        equal.
+        """The k sources with the largest scores, largest first. Of two equal ones the earlier comes
+        first.
         """
         if k < 1:
             raise InvalidInput(f"top({k}): ask for at least one source")
@@ -53,7 +74,7 @@ class Row:
 
 
 def layer_index(layer: int, layers: Sequence[int]) -> int:
-    """Where a layer stands among those held; negative numbers count from the last of them."""
+    """The place of a layer among those held; negative numbers count from the last of them."""
     if layer in layers:
         return list(layers).index(layer)
     if -len(layers) <= layer < 0:
@@ -64,6 +85,7 @@ def layer_index(layer: int, layers: Sequence[int]) -> int:
 
 
 def head_index(head: int, count: int) -> int:
+    """The number of a head; negative numbers count from the last."""
     try:
         return resolved([head], count)[0]
     except IndexError as error:
@@ -100,7 +122,7 @@ def _labelled(label: str, row: TokenRow, held: Sequence[int]) -> int:
         )
     if len(found) > 1:
         raise InvalidInput(
-            f"{label!r} stands at the positions {', '.join(map(str, found))}: name the target by"
+            f"{label!r} is at the positions {', '.join(map(str, found))}: name the target by"
             " its position"
         )
     return found[0]

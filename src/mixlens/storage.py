@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -23,20 +23,27 @@ from safetensors.numpy import save as packed
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.maps import Extra, MixingMaps
 from mixlens.provenance import plain
+from mixlens.row import Extra
 from mixlens.tokens import TokenRow
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+
+Maps = TypeVar("Maps")
+
+FORMAT = 2
 _KIND = "mixing maps"
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
 
 
 def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
+    """`MixingMaps.save`."""
     write(path, _KIND, arrays(maps), description(maps))
 
 
-def load(path: str | os.PathLike[str]) -> MixingMaps:
+def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
+    """`mixlens.load`: `make` is called with the saved fields of maps."""
     found, about = read(path, _KIND)
     try:
         residual, normalized = about["rollout"]
@@ -46,18 +53,18 @@ def load(path: str | os.PathLike[str]) -> MixingMaps:
         }
         targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
-        facts = Facts(**about["facts"])
-        return MixingMaps(
-            found["scores"],
-            layers,
-            targets,
-            sources,
-            positions,
-            facts,
-            about["provenance"],
-            residual,
-            normalized,
-            extras,
+        facts = Facts(**_facts(about))
+        return make(
+            scores=found["scores"],
+            layers=layers,
+            target_row=targets,
+            source_row=sources,
+            target_positions=positions,
+            facts=facts,
+            provenance=about["provenance"],
+            rollout_residual=residual,
+            rollout_normalized=normalized,
+            measured=extras,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidInput(
@@ -88,6 +95,16 @@ def description(maps: MixingMaps) -> dict[str, Any]:
         }
     )
     return found
+
+
+def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What is true of saved scores. In format 1, provenance and steps said a part of it."""
+    saved, origin = dict(about["facts"]), about["provenance"]
+    joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
+    saved.setdefault("same_tokens", origin.get("kind", "self") == "self")
+    saved.setdefault("reaches_input", origin.get("reaches_input", False))
+    saved.setdefault("joined_by", joined[0] if joined else None)
+    return saved
 
 
 def _token_row(saved: Mapping[str, Any]) -> TokenRow:

@@ -5,13 +5,14 @@ Apart, because xarray and pandas take half a second to load.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
-from mixlens.maps import MixingMaps
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
 
 
 def labelled(

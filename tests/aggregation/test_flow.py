@@ -8,9 +8,9 @@ import pytest
 
 from mixlens.aggregation.flow import max_flow
 from mixlens.aggregation.rollout import row_normalized
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps import MixingMaps
-from mixlens.measures import Facts
 from tests import reference
 
 pytest.importorskip("igraph")

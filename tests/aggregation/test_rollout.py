@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixlens.aggregation.rollout import rollout, row_normalized
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.measures import Facts
 from tests import reference
 
 
@@ -118,7 +118,8 @@ def test_signed_maps() -> None:
     with pytest.raises(InvalidInput, match="normalize=False"):
         maps.rollout()
     np.testing.assert_allclose(maps.rollout(normalize=False).scores[1], raw[1] @ raw[0])
-    assert maps.normalized(absolute=True).rollout().facts == Facts(rows_sum_to_one=True)
+    sizes = maps.normalized(absolute=True).rollout().facts
+    assert (sizes.signed, sizes.rows_sum_to_one) == (False, True)
     whole = MixingMaps.of(
         raw / raw.sum(-1, keepdims=True), facts=Facts(signed=True, rows_sum_to_one=True)
     )
@@ -134,10 +135,9 @@ def test_maps_that_do_not_join_are_refused_with_the_reason() -> None:
     assert maps.at(layers=[0, 1]).rollout().layers == (0, 1)
     with pytest.raises(InvalidInput, match="same tokens"):
         MixingMaps.of(np.ones((2, 3, 4)), tokens=list("abc"), source_tokens=list("wxyz")).rollout()
-    with pytest.raises(
-        InvalidInput, match="same tokens"
-    ):  # a translation that repeats its source is still cross-attention
-        MixingMaps.of(np.ones((2, 3, 3)), provenance={"kind": "cross"}).rollout()
+    # A translation that repeats its source is still cross-attention.
+    with pytest.raises(InvalidInput, match="same tokens"):
+        MixingMaps.of(np.ones((2, 3, 3)), facts=Facts(same_tokens=False)).rollout()
     with pytest.raises(InvalidInput, match="heads"):
         MixingMaps.of(np.ones((2, 5, 3, 3))).rollout()
     with pytest.raises(InvalidInput, match="already join layers"):

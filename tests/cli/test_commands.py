@@ -110,7 +110,7 @@ def test_wrong_arguments_get_one_clear_line(
 def test_compare_puts_every_measure_side_by_side() -> None:
     result = run(app, ["compare", TEXT, "--cue", "pictures"])
     assert result.exit_code == 0, result.output
-    for name in mixlens.measures():
+    for name in mixlens.list_measures():
         assert name in result.stdout, name
     assert "rank of the cue" in result.stdout
 
@@ -120,7 +120,7 @@ def test_compare_as_json() -> None:
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
     assert printed["target_token"] == "[MASK]"
-    assert set(printed["scores"]) == set(mixlens.measures())
+    assert set(printed["scores"]) == set(mixlens.list_measures())
     assert printed["agreement"]["attention"]["attention"] == pytest.approx(1)
     for values in printed["scores"].values():
         assert sum(abs(value) for value in values) == pytest.approx(1, abs=1e-4)
@@ -129,10 +129,10 @@ def test_compare_as_json() -> None:
 def test_measures_are_listed_with_citations() -> None:
     result = run(app, ["measures"])
     assert result.exit_code == 0
-    for name, spec in mixlens.measures().items():
+    for name, spec in mixlens.list_measures().items():
         assert name in result.stdout
         assert spec.citation.split()[0] in result.stdout
-    assert set(json.loads(run(app, ["measures", "--json"]).stdout)) == set(mixlens.measures())
+    assert set(json.loads(run(app, ["measures", "--json"]).stdout)) == set(mixlens.list_measures())
 
 
 def test_demo_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:

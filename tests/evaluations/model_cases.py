@@ -9,7 +9,7 @@ from typing import Any
 import mixlens
 from mixlens.corpus.examples import Example
 from mixlens.evaluations.case import Case
-from mixlens.measures import measure as measured
+from mixlens.measuring import measure as measured
 from mixlens.recording.recording import Recording
 from tests.measures.models import recording
 

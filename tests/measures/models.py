@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 import torch
@@ -11,7 +10,8 @@ import transformers as hf
 from torch import Tensor, nn
 
 from mixlens import Lens
-from mixlens.measures import Request, Scores
+from mixlens.contracts import Request, Scores
+from mixlens.measures import scores_of
 from mixlens.recording.recording import Recording
 
 _SIZES: dict[str, Any] = {
@@ -164,9 +164,7 @@ def scores(
     request = Request.resolved(
         recorded, site=site, layers=layers, targets=targets, per_head=per_head
     )
-    return importlib.import_module(f"mixlens.measures.{measure}").scores(
-        recorded, request, **options
-    )
+    return scores_of(measure, recorded, request, options)
 
 
 SELF = [

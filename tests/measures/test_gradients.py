@@ -11,8 +11,8 @@ import transformers as hf
 from torch import nn
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.contracts import Facts
 from mixlens.kernels.rescale import curve, differences_explained, softmax
-from mixlens.measures import Facts
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
@@ -122,9 +122,28 @@ def test_integrated_gradients_equal_the_quadrature(name: str) -> None:
         steps=8,
         **options(name),
     )
-    torch.testing.assert_close(
-        made.values[0, 0, 0], expected, atol=1e-7, rtol=0
-    )  # Captum keeps its steps in float32
+    torch.testing.assert_close(made.values[0, 0, 0], expected, atol=1e-12, rtol=1e-9)
+
+
+def test_integrated_gradients_equal_captum():
+    from captum.attr import IntegratedGradients
+
+    model, given = build("masked"), inputs("masked")
+    run, hidden = oracles.as_function_of_layer_input(
+        model, LAYERS["masked"](model)[1], given, number("masked", "logit")
+    )
+    theirs = IntegratedGradients(lambda copies: torch.stack([run(copy[None]) for copy in copies]))
+    expected = theirs.attribute(hidden, torch.zeros_like(hidden), n_steps=8).sum(-1)[0]
+    made = models.scores(
+        "integrated_gradients",
+        Lens(model).record(given),
+        layers=[1],
+        of="logit",
+        steps=8,
+        **options("masked"),
+    )
+    # Captum keeps its steps in float32.
+    torch.testing.assert_close(made.values[0, 0, 0], expected, atol=1e-7, rtol=0)
 
 
 def test_integrated_gradients_add_up() -> None:

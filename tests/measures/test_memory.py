@@ -38,7 +38,7 @@ options = {
     "gradient_norm": {"word": 7, "position": 1},
     "gradient_x_input": {"word": 7, "position": 1},
 }
-for name in mixlens.measures():
+for name in mixlens.list_measures():
     given = options.get(name, {})
     if given is not None:
         mixlens.measure(name, recording, **given)
@@ -108,7 +108,7 @@ def recording() -> mixlens.Recording:
     return mixlens.Lens(model, memory_budget=BUDGET).record(models.tokens(model, N))
 
 
-@pytest.mark.parametrize("name", mixlens.measures())
+@pytest.mark.parametrize("name", mixlens.list_measures())
 def test_tensors_stay_below_the_stated_peak(recording: mixlens.Recording, name: str) -> None:
     """By the allocator's own count, in float32; the weights of one layer and the scores of all
     belong to every measure.

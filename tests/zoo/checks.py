@@ -91,7 +91,7 @@ class Examination:
     def measures(self) -> None:
         """Every measure at every site: finite, with the declared facts, or refused by us."""
         for site in self.recording.sites:
-            for name in mixlens.measures():
+            for name in mixlens.list_measures():
                 try:
                     maps = mixlens.measure(name, self.recording, site=site)
                 except MixlensError:

@@ -4,7 +4,7 @@ width of a pipe.
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3: nodes are the
 tokens of each layer, a pipe from token i of layer l to token j of the layer below has the capacity
 M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
-paper's score is the flow itself; its program then divides each row by its sum, which is
+paper's score is the flow itself; its code then divides each row by its sum, which is
 `normalized()` here.
 
 One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom
@@ -15,15 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from mixlens.aggregation.rollout import layer_transitions
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.maps import MixingMaps
 from mixlens.row import layer_index, position_of
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
 
 
 def max_flow(
@@ -36,15 +38,15 @@ def max_flow(
     if (capacities < 0).any():
         raise InvalidInput("flow needs capacities, and these maps hold negative scores")
     count = capacities.shape[-1]
-    found = np.zeros((len(layers), len(targets), count))
+    flows = np.zeros((len(layers), len(targets), count))
     for chosen, layer in enumerate(layers):
         graph, pipes = _graph(capacities[: layer + 1])
         for row, target in enumerate(targets):
             start = (layer + 1) * count + target
-            found[chosen, row] = [
+            flows[chosen, row] = [
                 graph.maxflow_value(start, token, capacity=pipes) for token in range(count)
             ]
-    return found
+    return flows
 
 
 def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, list[float]]:
@@ -64,7 +66,7 @@ def _graph(capacities: Float[np.ndarray, "layer token token"]) -> tuple[Any, lis
     return graph, capacities[layer, target, source].tolist()
 
 
-def flown(
+def flow_through(
     maps: MixingMaps,
     targets: Sequence[int | str] | None = None,
     layers: Sequence[int] | str | None = None,
@@ -81,11 +83,7 @@ def flown(
         raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
     capacities, residual, normalize = layer_transitions(maps, residual, normalize)
     numbers = (
-        maps.layers
-        if layers == "all"
-        else [-1]
-        if layers is None
-        else [int(layer) for layer in layers]
+        maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
     )
     chosen = [layer_index(layer, maps.layers) for layer in numbers]
     held = maps.target_positions
@@ -95,12 +93,13 @@ def flown(
         else tuple(position_of(target, maps.target_row, held) for target in targets)
     )
     flows = max_flow(capacities, layers=chosen, targets=rows)
+    step = f"flow(residual={residual:g}, normalize={normalize})"
     facts = replace(
         maps.facts,
         rows_sum_to_one=False,
         residual_included=maps.facts.residual_included or residual > 0,
+        joined_by=step,
     )
-    step = f"flow(residual={residual:g}, normalize={normalize})"
     return maps.derived(
         flows, step, facts, layers=tuple(maps.layers[i] for i in chosen), target_positions=rows
     )

@@ -3,20 +3,23 @@ from layer l down to the input.
 
 Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, section 3, equation 1.
 Their M is attention with half of the identity mixed in for the residual stream; measures that hold
-the residual already are multiplied as they are. Their own program adds a whole identity and divides
-each row by its sum: the same numbers, because rows of attention sum to one. Where they do not (a
-sink took its part) the rows are divided by their sum after the mixing, as there.
+the residual already are multiplied as they are. Their own code adds a whole identity and divides
+each row by its sum: the same numbers, because rows of attention sum to one. If they do not (a sink
+took its part), the rows are divided by their sum after the mixing, as there.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
 from mixlens.errors import InvalidInput
-from mixlens.maps import MixingMaps
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
 
 
 def row_normalized(
@@ -28,8 +31,8 @@ def row_normalized(
     """
     wide = maps.astype(np.float64)
     sums = wide.sum(-1, keepdims=True)
-    found: np.ndarray = np.divide(wide, sums, out=wide, where=sums != 0)
-    return found
+    shares: np.ndarray = np.divide(wide, sums, out=wide, where=sums != 0)
+    return shares
 
 
 def transitions(
@@ -60,12 +63,13 @@ def rollout(
     return steps
 
 
-def rolled_out(
+def roll_out(
     maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
 ) -> MixingMaps:
     """`MixingMaps.rollout`."""
     steps, residual, normalize = layer_transitions(maps, residual, normalize)
     product = rollout(steps, normalize=False)
+    step = f"rollout(residual={residual:g}, normalize={normalize})"
     stochastic = (normalize or maps.facts.rows_sum_to_one) and bool(
         np.allclose(product.sum(-1), 1, atol=1e-5)
     )
@@ -73,8 +77,9 @@ def rolled_out(
         maps.facts,
         rows_sum_to_one=stochastic,
         residual_included=maps.facts.residual_included or residual > 0,
+        joined_by=step,
     )
-    return maps.derived(product, f"rollout(residual={residual:g}, normalize={normalize})", facts)
+    return maps.derived(product, step, facts)
 
 
 def layer_transitions(
@@ -85,9 +90,8 @@ def layer_transitions(
     """
     require_whole_stack(maps)
     normalize = maps.rollout_normalized if normalize is None else normalize
-    shares = (
-        maps.rollout_residual is not None
-    )  # then scores and identity are on one scale, by the measure's own paper
+    # Then scores and identity are on one scale, by the measure's own paper.
+    shares = maps.rollout_residual is not None
     residual = float(maps.rollout_residual or 0.0 if residual is None else residual)
     signed_shares = maps.facts.signed and maps.facts.rows_sum_to_one
     if maps.facts.signed and normalize and not signed_shares:
@@ -98,43 +102,32 @@ def layer_transitions(
         )
     scores = maps.scores
     if normalize and residual > 0 and not shares:
-        scores = row_normalized(
-            scores
-        )  # else the identity's share would depend on the unit of the scores
-    return (
-        transitions(scores, residual=residual, normalize=normalize and not signed_shares),
-        residual,
-        normalize,
-    )
+        # Otherwise the identity's share would depend on the unit of the scores.
+        scores = row_normalized(scores)
+    passed = transitions(scores, residual=residual, normalize=normalize and not signed_shares)
+    return passed, residual, normalize
 
 
 def require_whole_stack(maps: MixingMaps) -> None:
-    """Layers can be joined only where each one's targets are the next one's sources."""
+    """Layers can be joined only if each one's targets are the next one's sources."""
     if maps.per_head:
         raise InvalidInput(
             "heads cannot be followed from layer to layer: merge them with maps.heads('mean'), or"
             " take one with maps.head(k)"
         )
-    done = [
-        step
-        for step in maps.provenance.get("steps", [])
-        if step.startswith(("rollout", "flow", "mean"))
-    ]
-    if done:
+    facts = maps.facts
+    if facts.joined_by is not None:
         raise InvalidInput(
-            f"these maps already join layers ({done[0]}): start from the measure's own maps"
+            f"these maps already join layers ({facts.joined_by}): start from the measure's own maps"
         )
-    if maps.provenance.get("reaches_input", False):
+    if facts.reaches_input:
         raise InvalidInput(
             f"each layer of {maps.provenance.get('measure')} already speaks of the input tokens:"
             " there is nothing to join"
         )
-    if (
-        maps.provenance.get("kind", "self") != "self"
-        or maps.target_row.labels != maps.source_row.labels
-    ):
+    if not facts.same_tokens or maps.target_row.labels != maps.source_row.labels:
         raise InvalidInput(
-            "layers can be joined only where targets and sources are the same tokens"
+            "layers can be joined only if targets and sources are the same tokens"
             " (self-attention), which is not so here"
         )
     if list(maps.target_positions) != list(range(len(maps.target_row))):

@@ -12,8 +12,8 @@ from jaxtyping import Float
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Spec
     from mixlens.maps import MixingMaps
-    from mixlens.measures import Spec
 
 AGGREGATES = ("mean", "rollout", "last")
 
@@ -22,16 +22,13 @@ def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*row
     """Rows divided by the sum of their sizes; signs stay, and a row of zeros too."""
     wide = values.astype(np.float64)
     sums = np.abs(wide).sum(-1, keepdims=True)
-    found: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
-    return found
+    parts: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
+    return parts
 
 
 def layer_rows(maps: MixingMaps, spec: Spec, target: int) -> Float[np.ndarray, "layer source"]:
-    """The target's row in each layer.
-
-    A measure that explains an output has one row for the whole model (or one for each layer).
-    """
-    return shares(maps.scores[:, 0] if spec.explains_output else maps.row(target).scores)
+    """The target's row in each layer, or the one row that the measure has there."""
+    return shares(maps.row(target).scores if spec.gives == "maps" else maps.scores[:, 0])
 
 
 def target_row(
@@ -39,16 +36,16 @@ def target_row(
 ) -> Float[np.ndarray, " source"]:
     """The layers as one row: "mean" of the layers' shares, "rollout", "last", or a layer's number.
 
-    Measures of the whole model (hidden token attribution and those that explain an output) have a
+    Measures of the whole model (hidden token attribution, and those that give one row) have a
     single natural row and use that.
     """
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
             f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
         )
-    if spec.explains_output:
-        return shares(maps.scores[0, 0])
-    if maps.provenance.get("reaches_input") and aggregate in AGGREGATES:
+    if spec.gives != "maps":
+        return shares(maps.scores[0, 0] if spec.one_row == "first" else maps.scores[:, 0].sum(0))
+    if maps.facts.reaches_input and aggregate in AGGREGATES:
         return shares(maps.row(target).scores[-1])
     if aggregate == "rollout":
         return shares(rolled_out_absolute(maps).row(target).scores[-1])
@@ -61,8 +58,8 @@ def target_row(
 def rolled_out_absolute(
     maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
 ) -> MixingMaps:
-    """`maps.rollout`, by the measure's own rule where nothing else is said; of the sizes of scores
-    that have both signs.
+    """`maps.rollout`, by the measure's own rule if nothing else is said. Of scores that have both
+    signs, the sizes are taken.
     """
     return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout(
         residual, normalize

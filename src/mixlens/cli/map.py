@@ -65,7 +65,7 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much of each source token is in each target token, by one measure."""
-    from mixlens.measures import measures
+    from mixlens.measures import list_measures
 
     options = measure_options(measure, option or [])
     if save is not None and (not save.parent.is_dir() or save.is_dir()):
@@ -76,7 +76,7 @@ def map_command(
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
-    spec = measures().get(measure)
+    spec = list_measures().get(measure)
     explains = spec is not None and spec.explains_output
     if explains and target is not None:
         options.setdefault(

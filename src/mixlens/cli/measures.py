@@ -18,9 +18,9 @@ def measures_command(
 ) -> None:
     """List the measures with their citations and when to use which."""
     from mixlens.errors import InvalidInput
-    from mixlens.measures import measures
+    from mixlens.measures import list_measures
 
-    specs = measures()
+    specs = list_measures()
     if name is not None and name not in specs:
         raise InvalidInput(no_such("measure", name, specs))
     chosen = specs if name is None else {name: specs[name]}

@@ -15,9 +15,9 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
     """The options of one measure from `name=value` words."""
     if not given:
         return {}
-    from mixlens.measures import measures
+    from mixlens.measures import list_measures
 
-    specs = measures()
+    specs = list_measures()
     if name not in specs:
         raise InvalidInput(no_such("measure", name, specs))
     known = {option.name: option for option in specs[name].options}

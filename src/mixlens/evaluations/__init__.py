@@ -14,44 +14,48 @@ An evaluation file holds
 
 A `Case` is one text recorded, with its maps remembered: asking for a measure twice computes it
 once. `cases(lens, examples)` makes them.
+
+Others add theirs by `register(name, evaluation)`, or by an entry point of the group
+`mixlens.evaluations`.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import inspect
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
-from mixlens.errors import InvalidInput
 from mixlens.evaluations.case import Case, cases
-from mixlens.evaluations.contracts import Result, Spec
-from mixlens.registry import entries
+from mixlens.evaluations.contracts import Evaluation, Result, Spec
+from mixlens.registry import Registry
 
-__all__ = ["Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"]
+__all__ = ["EVALUATIONS", "Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"]
+
+EVALUATIONS: Registry[Evaluation] = Registry("evaluation", __name__)
 
 
-@functools.cache
 def names() -> tuple[str, ...]:
     """Names of all evaluations, without importing them."""
-    return entries(__path__)
+    return EVALUATIONS.names()
 
 
-def module(name: str) -> ModuleType:
-    if name not in names():
-        raise InvalidInput(f"there is no evaluation {name!r}; choose one of: {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+def register(name: str, evaluation: Evaluation) -> None:
+    """Adds an evaluation of your own: an object with `SPEC` and `observe`, as a file here has."""
+    EVALUATIONS.register(name, evaluation)
+
+
+def module(name: str) -> Any:
+    """The file behind a name, or what was registered under it."""
+    return EVALUATIONS.entry(name)
 
 
 def evaluations() -> dict[str, Spec]:
     """Name -> what the evaluation is."""
-    return {name: module(name).SPEC for name in names()}
+    return {name: entry.SPEC for name, entry in EVALUATIONS.entries().items()}
 
 
 def evaluate(name: str, *given: Any, **options: Any) -> Result:
-    """The `evaluate` of one evaluation; what it takes stands in its own documentation."""
+    """The `evaluate` of one evaluation; its own documentation says what it takes."""
     found: Result = module(name).evaluate(*given, **options)
     return found
 

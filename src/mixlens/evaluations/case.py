@@ -23,8 +23,8 @@ from mixlens.aggregation.target_row import layer_rows, target_row
 from mixlens.comparison import QUICK
 from mixlens.corpus.examples import Agreement, Aligned, Example, Span
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.measures import measure as measured
-from mixlens.measures import measures
+from mixlens.measures import spec_of
+from mixlens.measuring import measure as measured
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -169,13 +169,8 @@ class Case:
         """The maps of a measure, remembered."""
         key = (measure, repr(sorted(options.items())))
         if key not in self._maps:
-            specs = measures()
-            if measure not in specs:
-                raise InvalidInput(
-                    f"there is no measure {measure!r}; choose one of: {', '.join(specs)}"
-                )
             chosen = {**self.options.get(measure, {}), **options}
-            if specs[measure].explains_output:
+            if spec_of(measure).explains_output:
                 chosen = {**self.explain, **chosen}
             elif isinstance(self.example, Aligned):
                 chosen.setdefault("site", "cross")
@@ -190,13 +185,11 @@ class Case:
         """What the measure says about the target, one share for each source; see
         `mixlens.aggregation.target_row`.
         """
-        return target_row(
-            self.maps(measure, **options), measures()[measure], self.target, aggregate
-        )
+        return target_row(self.maps(measure, **options), spec_of(measure), self.target, aggregate)
 
     def layer_rows(self, measure: str, **options: Any) -> np.ndarray:
         """The same for each layer: [layer, source]."""
-        return layer_rows(self.maps(measure, **options), measures()[measure], self.target)
+        return layer_rows(self.maps(measure, **options), spec_of(measure), self.target)
 
 
 def _erasure(lens: Lens) -> dict[str, dict[str, Any]]:

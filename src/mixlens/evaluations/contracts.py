@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,6 +29,20 @@ class Spec:
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction {self.direction!r}: choose one of {', '.join(DIRECTIONS)}")
+
+
+class Evaluation(Protocol):
+    """What a file in `mixlens.evaluations` is, and what a plug-in must be.
+
+    It may also have `conclude`, `evaluate` and `cases`.
+    """
+
+    @property
+    def SPEC(self) -> Spec:
+        """What it is."""
+
+    def observe(self, case: Any, /, *args: Any, **options: Any) -> Any:
+        """What one text says."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,7 +39,7 @@ from mixlens.evaluations.sources import (
     measured_row,
     rank_agreement,
 )
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -132,8 +132,10 @@ def plain_row(
     """The row with the layers joined by the bare product of normalised maps, where the measure has
     layers to join.
     """
-    specs = measures()
-    whole = measure not in specs or specs[measure].explains_output or specs[measure].reaches_input
+    specs = list_measures()
+    whole = (
+        measure not in specs or specs[measure].gives != "maps" or specs[measure].facts.reaches_input
+    )
     if whole or aggregate != "rollout":
         return measured_row(case, measure, aggregate, explained)
     return shares(

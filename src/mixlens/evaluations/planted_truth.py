@@ -35,8 +35,8 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluations.contracts import Result, Spec
 from mixlens.evaluations.planted_cases import Planted, planted_cases
 from mixlens.evaluations.planted_models import MARKS
-from mixlens.measures import measure as measured
-from mixlens.measures import measures, names
+from mixlens.measures import list_measures, names
+from mixlens.measuring import measure as measured
 
 SPEC = Spec(
     summary="share of hand-built transformers whose true source a measure puts first",
@@ -72,7 +72,7 @@ def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, 
 
 def row_of(case: Planted, measure: str) -> np.ndarray:
     """What the measure says about the target."""
-    specs = measures()
+    specs = list_measures()
     if measure not in specs:
         raise InvalidInput(f"there is no measure {measure!r}; choose one of: {', '.join(specs)}")
     options: dict[str, Any] = {"position": case.target} if specs[measure].explains_output else {}

@@ -41,7 +41,7 @@ from mixlens.evaluations.sources import counted, rank_agreement
 from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained, logits_of
 from mixlens.lens import Lens
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -162,7 +162,7 @@ def observe(
     """
     plan = steps(case.lens.model, case.recording.structure, mode)
     plan = plan if curve or mode == "independent" else plan[-1:]
-    specs = measures()
+    specs = list_measures()
     named = asked(case) if measure in specs and specs[measure].explains_output else {}
     before = case.target_row(measure, aggregate, **named)
     counting = counted(case, special_tokens=True, own=False)

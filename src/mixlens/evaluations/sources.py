@@ -14,7 +14,7 @@ from mixlens.corpus.examples import Agreement
 from mixlens.errors import InvalidInput
 from mixlens.evaluations.contracts import Result, Spec
 from mixlens.evaluations.statistics import spearman
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -72,7 +72,7 @@ def measured_row(
 
     A measure that explains an output explains the one named.
     """
-    specs = measures()
+    specs = list_measures()
     options = explained if measure in specs and specs[measure].explains_output else {}
     return case.target_row(measure, aggregate, **options)
 

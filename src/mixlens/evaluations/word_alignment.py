@@ -38,7 +38,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations.contracts import Result, Spec
 from mixlens.evaluations.parallel import Range, WordInputs, word_inputs
 from mixlens.evaluations.statistics import interval_of
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -155,7 +155,7 @@ def _aligned(case: Case) -> Aligned:
 
 def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
     """[layer, row of the decoder, token of the encoder]."""
-    if measure not in _explaining():
+    if measure not in _of_one_row():
         return case.maps(measure).scores
     encoder = case.recording.structure.stacks[0].name
     rows = [
@@ -166,8 +166,8 @@ def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
 
 
 @functools.cache
-def _explaining() -> frozenset[str]:
-    return frozenset(name for name, spec in measures().items() if spec.explains_output)
+def _of_one_row() -> frozenset[str]:
+    return frozenset(name for name, spec in list_measures().items() if spec.gives != "maps")
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:

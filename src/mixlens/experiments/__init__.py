@@ -11,15 +11,12 @@ An experiment file (`brunner2020/fig3a.py`) holds nothing but the protocol:
 
 from __future__ import annotations
 
-import functools
-import importlib
 import re
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.registry import entries
+from mixlens.experiments.contracts import Experiment, Finding, Outcome, Setting, Spec
+from mixlens.registry import Registry
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -40,12 +37,6 @@ __all__ = [
 ]
 
 
-@functools.cache
-def names() -> tuple[str, ...]:
-    """Names of all experiments, without importing them: paper/id."""
-    return tuple(sorted(entries(__path__), key=_order))
-
-
 def _order(name: str) -> tuple[object, ...]:
     """By paper, then as the paper counts: figure 2 before figure 11, appendices last."""
     paper, _, part = name.partition("/")
@@ -59,17 +50,27 @@ def _order(name: str) -> tuple[object, ...]:
     )
 
 
+EXPERIMENTS: Registry[Experiment] = Registry("experiment", __name__, order=_order)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all experiments, without importing them: paper/id."""
+    return EXPERIMENTS.names()
+
+
 def papers() -> tuple[str, ...]:
+    """The papers that they come from."""
     return tuple(dict.fromkeys(name.split("/")[0] for name in names()))
 
 
-def module(name: str) -> ModuleType:
-    return importlib.import_module(f"{__name__}.{resolved(name).replace('/', '.', 1)}")
+def module(name: str) -> Any:
+    """The file behind a name."""
+    return EXPERIMENTS.entry(resolved(name))
 
 
 def experiments() -> dict[str, Spec]:
     """Name -> what the experiment is."""
-    return {name: module(name).SPEC for name in names()}
+    return {name: entry.SPEC for name, entry in EXPERIMENTS.entries().items()}
 
 
 def resolved(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 from mixlens.experiments.memory import Memory
@@ -51,6 +51,17 @@ class Spec:
         None
     )
     texts: int | None = None  # how many texts the paper took, where not all of its data
+
+
+class Experiment(Protocol):
+    """What a file in `mixlens.experiments` is."""
+
+    @property
+    def SPEC(self) -> Spec:
+        """What it shows."""
+
+    def run(self, setting: Setting, /, *args: Any, **options: Any) -> Outcome:
+        """The protocol."""
 
 
 @dataclass(frozen=True)

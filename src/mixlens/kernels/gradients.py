@@ -1,5 +1,5 @@
-"""Gradients of explained outputs with respect to hidden states, plain and averaged over noisy
-copies.
+"""Gradients of explained outputs with respect to hidden states: plain, averaged over noisy copies,
+and along a straight path.
 
 The model is seen as a function of the hidden states that enter a layer, `value(hidden, rows)`:
 [copies, token, d_model] and the text that each copy belongs to -> the explained number of each
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -24,8 +25,8 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
     """The gradient of each copy's number with respect to its own hidden states."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
-        found: Tensor = torch.autograd.grad(value(leaf, rows).sum(), leaf)[0]
-    return found
+        slope: Tensor = torch.autograd.grad(value(leaf, rows).sum(), leaf)[0]
+    return slope
 
 
 def smoothed(
@@ -39,10 +40,8 @@ def smoothed(
     seed: int,
     size: int,
 ) -> Hidden:
-    """SmoothGrad (Smilkov et al.
-
-    2017): the mean of `explain(gradient, hidden)` over copies with Gaussian noise on their real
-    tokens.
+    """SmoothGrad (Smilkov et al. 2017): the mean of `explain(gradient, hidden)` over copies with
+    Gaussian noise on their real tokens.
 
     The noise has `noise` times the range of each text's numbers as its standard deviation. Without
     copies: the plain gradient.
@@ -52,9 +51,8 @@ def smoothed(
         return explain(gradient(value, hidden, rows), hidden)
     total = torch.zeros_like(hidden)
     for row, length in enumerate(lengths):
-        generator = torch.Generator().manual_seed(
-            seed
-        )  # the same for every text, so that a batch changes nothing
+        # The same for every text, so that a batch changes nothing.
+        generator = torch.Generator().manual_seed(seed)
         real = hidden[row, :length]
         drawn = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(real)
         copies = hidden[row].repeat(smooth, 1, 1)
@@ -64,3 +62,21 @@ def smoothed(
                 gradient(value, part, rows.new_full((len(part),), row)), part
             ).sum(0)
     return total / smooth
+
+
+def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: int) -> Hidden:
+    """The mean gradient on the straight path from `base` to `hidden`, by Gauss-Legendre quadrature.
+
+    Steps of several texts share a batch of at most `size` copies.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    along = torch.tensor((nodes + 1) / 2, dtype=hidden.dtype, device=hidden.device)
+    share = torch.tensor(weights / 2, dtype=hidden.dtype, device=hidden.device)
+    total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
+    for copy in pieces(torch.arange(len(hidden) * steps, device=hidden.device), size):
+        rows, step = copy // steps, copy % steps
+        points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
+        # A product, not a scattered sum: on a GPU the order of the latter is not fixed.
+        own = (texts[:, None] == rows) * share[step]
+        total += torch.einsum("tc,c...->t...", own, gradient(value, points, rows))
+    return total

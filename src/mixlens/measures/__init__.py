@@ -1,91 +1,117 @@
-"""Measures: a file in this folder is a measure.
+"""Measures: a file in this folder is a measure, and others can add theirs.
 
-`measures()` lists them, `measure(name, recording)` computes one.
+`list_measures()` lists them, `mixlens.measure(name, recording)` computes one.
 
 A measure file holds
 
 * `SPEC`, a `Spec`: what it computes, its citation, where it is defined, what is true of its scores;
 * `scores(recording, request, **options) -> Scores`: the numbers for the whole batch, padding still
-  inside;
+  inside. If `SPEC.explains_output`, the resolved output comes third: `scores(recording, request,
+  output, **options)`;
 * optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
   structure.
+
+A measure of your own, in a notebook, is a function with a description:
+
+    @register("my_measure", Spec(...))
+    def my_measure(recording, request, *, option=1): ...
+
+In a package it is a module or object like the files here, named by an entry point of the group
+`mixlens.measures`. `mixlens.testing.check_measure` checks either.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mixlens.contracts import Facts, Option, Request, Scores, Spec
-from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.precision import matmul_precision
-from mixlens.registry import entries
-from mixlens.suggestions import no_such
+from mixlens.contracts import Measure, Option, Refusal, Request, ScoreFunction, Scores, Spec
+from mixlens.errors import InvalidInput
+from mixlens.registry import Registry
 
 if TYPE_CHECKING:
-    from mixlens.maps import MixingMaps
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
 
-__all__ = [
-    "Facts",
-    "Option",
-    "Request",
-    "Scores",
-    "Spec",
-    "measure",
-    "measures",
-    "names",
-    "refusal",
-]
+__all__ = ["MEASURES", "list_measures", "names", "refusal", "register", "scores_of", "spec_of"]
+
+MEASURES: Registry[Measure] = Registry("measure", __name__)
+
+Function = TypeVar("Function", bound=ScoreFunction)
+
+# What a measure that explains an output takes in any case; `mixlens.explained` says what they mean.
+_NAMED = "str | int | list[str | int] | None"
+OUTPUT_OPTIONS = (
+    Option("label", None, _NAMED),
+    Option("word", None, _NAMED),
+    Option("foil", None, _NAMED),
+    Option("position", None, "int | list[int] | None"),
+    Option("of", "probability", "str"),
+)
 
 
-@functools.cache
+@dataclass(frozen=True)
+class RegisteredMeasure:
+    """A function and its description, as a measure."""
+
+    SPEC: Spec
+    scores: ScoreFunction
+    refusal: Refusal | None = None
+
+
+def register(
+    name: str, spec: Spec, *, refusal: Refusal | None = None
+) -> Callable[[Function], Function]:
+    """Makes the decorated function the measure `name`, everywhere."""
+
+    def add(function: Function) -> Function:
+        MEASURES.register(name, RegisteredMeasure(spec, function, refusal))
+        return function
+
+    return add
+
+
 def names() -> tuple[str, ...]:
     """Names of all measures, without importing them."""
-    return entries(__path__)
+    return MEASURES.names()
 
 
-def _module(name: str) -> ModuleType:
-    if name not in names():
-        raise InvalidInput(no_such("measure", name, names()))
-    return importlib.import_module(f"{__name__}.{name}")
-
-
-def measures() -> dict[str, Spec]:
+def list_measures() -> dict[str, Spec]:
     """Name -> what the measure is: summary, citation, scope, facts and options."""
-    return {name: _spec(name) for name in names()}
+    return {name: _described(measure) for name, measure in MEASURES.entries().items()}
 
 
-@functools.cache
-def _spec(name: str) -> Spec:
-    module = _module(name)
-    spec: Spec = module.SPEC
-    return spec.with_options(_options(module))
+def spec_of(name: str) -> Spec:
+    """What one measure is."""
+    return _described(MEASURES.entry(name))
 
 
-def _options(module: ModuleType) -> tuple[Option, ...]:
-    parameters = inspect.signature(module.scores).parameters.values()
-    return tuple(
+def known_spec(name: str) -> Spec | None:
+    """What a measure is, or None if there is no such measure."""
+    return spec_of(name) if name in names() else None
+
+
+def _described(measure: Measure) -> Spec:
+    parameters = inspect.signature(measure.scores).parameters.values()
+    own = tuple(
         Option(p.name, p.default, str(p.annotation))
         for p in parameters
         if p.kind is inspect.Parameter.KEYWORD_ONLY
     )
+    spec = measure.SPEC
+    return spec.with_options((OUTPUT_OPTIONS if spec.explains_output else ()) + own)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
-    """Why a measure is not given for a model, or None where it is."""
-    module = _module(name)
+    """Why a measure is not given for a model, or None if it is."""
+    measure = MEASURES.entry(name)
     chosen = structure.site(site)
     stack, kind = chosen.stack, chosen.kind
-    if kind not in module.SPEC.sites:
+    if kind not in measure.SPEC.sites:
         return f"{name} is not defined for {kind}-attention"
-    check = getattr(module, "refusal", None)
+    check: Refusal | None = getattr(measure, "refusal", None)
     if check is None:
         return None
     for number, layer in enumerate(stack.layers):
@@ -97,56 +123,27 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
     return None
 
 
-def measure(
-    name: str,
-    recording: Recording,
-    *,
-    site: str | None = None,
-    layers: Sequence[int] | None = None,
-    targets: Sequence[int | str] | None = None,
-    per_head: bool = False,
-    precision: str | None = None,
-    **options: Any,
-) -> MixingMaps | list[MixingMaps]:
-    """The scores of one measure: `MixingMaps` for a recording of one row, a list of them for
-    several.
-
-    `layers` and `targets` restrict what is computed; negative numbers count from the end.
-    `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
-    setting.
-    """
-    module = _module(name)
-    known = {option.name for option in _options(module)}
-    unknown = sorted(set(options) - known)
+def scores_of(
+    name: str, recording: Recording, request: Request, options: Mapping[str, Any]
+) -> Scores:
+    """A measure's numbers for the whole batch. The output that it explains is resolved first."""
+    measure = MEASURES.entry(name)
+    known = [option.name for option in _described(measure).options]
+    unknown = sorted(set(options) - set(known))
     if unknown:
         raise InvalidInput(
             f"{name} has no option {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}"
         )
-    if per_head and not module.SPEC.per_head:
-        raise InvalidInput(f"{name} is defined for whole layers only, not per head")
-    reason = refusal(name, recording.structure, site)
-    if reason is not None:
-        raise UnsupportedModel(reason)
-    request = Request.resolved(
-        recording, site=site, layers=layers, targets=targets, per_head=per_head
-    )
-    with matmul_precision(precision):
-        scores: Scores = module.scores(recording, request, **options)
-    found = list(_rows(name, _spec(name), recording, request, scores, options))
-    return found[0] if recording.batch == 1 else found
+    if not measure.SPEC.explains_output:
+        return measure.scores(recording, request, **options)
+    from mixlens.explained import explained  # not above: listing the measures needs no torch
 
-
-def _rows(
-    name: str,
-    spec: Spec,
-    recording: Recording,
-    request: Request,
-    scores: Scores,
-    options: Mapping[str, Any],
-) -> Iterator[MixingMaps]:
-    from mixlens.maps import MixingMaps
-
-    if request.kind == "cross":  # a target is not among its sources there
-        spec = replace(spec, facts=replace(spec.facts, residual_included=False))
-    for row in range(recording.batch):
-        yield MixingMaps.from_scores(name, spec, recording, request, scores, row, options)
+    naming = {option.name for option in OUTPUT_OPTIONS}
+    if request.targets is not None and measure.SPEC.gives != "maps":
+        raise InvalidInput(
+            f"{name} explains one output of the model, not tokens: name it by label=, word= or"
+            " position=, not by targets"
+        )
+    output = explained(recording, **{key: options[key] for key in options if key in naming})
+    own = {key: options[key] for key in options if key not in naming}
+    return measure.scores(recording, request, output, **own)

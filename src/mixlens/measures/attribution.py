@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores
-from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.errors import InvalidInput
 from mixlens.explained import Explained, special_id
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value
@@ -37,7 +37,6 @@ def attributed(
         raise InvalidInput(
             f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
         )
-    require_no_targets(request)
     layers = request.layers if request.layers_named else (0,)
     model = ModelFrom(recording, request.site)
     found = []
@@ -61,14 +60,6 @@ def attributed(
         target_labels=output.names,
         facts=Facts(signed=reduction == "sum"),
     )
-
-
-def require_no_targets(request: Request) -> None:
-    if request.targets is not None:
-        raise InvalidInput(
-            "this measure explains one output of the model, not tokens: name it by label=, word= or"
-            " position=, not by targets"
-        )
 
 
 def copies_at_once(recording: Recording, request: Request) -> int:
@@ -108,12 +99,3 @@ def baseline(recording: Recording, request: Request, layer: int, kind: str, like
         replaced[row, words] = token
     stack = recording.structure.stack_of(request.site)
     return layer_input(recording, stack.path, layer, {name: replaced})
-
-
-def captum_attribution() -> object:
-    """Captum's attribution module, or an error that says how to get it."""
-    try:
-        import captum.attr
-    except ImportError as error:
-        raise MissingExtra("Captum") from error
-    return captum.attr

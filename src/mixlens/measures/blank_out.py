@@ -17,9 +17,9 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained, explained, special_id
+from mixlens.explained import Explained, special_id
 from mixlens.kernels.chunks import pieces
-from mixlens.measures.attribution import copies_at_once, require_no_targets
+from mixlens.measures.attribution import copies_at_once
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ SPEC = Spec(
     cost="n forward passes",
     facts=Facts(),
     sites=("self",),
+    explains_output=True,
+    gives="row",
 )
 
 REPLACEMENTS = ("mask", "unk", "pad", "zero")
@@ -47,25 +49,19 @@ REPLACEMENTS = ("mask", "unk", "pad", "zero")
 def scores(
     recording: Recording,
     request: Request,
+    output: Explained,
     *,
-    label: str | int | list[str | int] | None = None,
-    word: str | int | list[str | int] | None = None,
-    foil: str | int | list[str | int] | None = None,
-    position: int | list[int] | None = None,
-    of: str = "probability",
     replacement: str | int | None = None,
     signed: bool = False,
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `replacement`: mask, unk, pad,
+    """`replacement`: mask, unk, pad,
     zero or a token id.
     """
-    require_no_targets(request)
     if request.layers_named and request.layers != (0,):
         raise InvalidInput(
             "blank_out replaces tokens of the input: it has one row for the whole model, and no"
             " layers to choose from"
         )
-    output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]

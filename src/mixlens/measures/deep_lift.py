@@ -21,7 +21,7 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
-from mixlens.explained import explained
+from mixlens.explained import Explained
 from mixlens.kernels.gradients import Hidden, Value
 from mixlens.kernels.rescale import constants, differences_explained
 from mixlens.measures.attribution import attributed
@@ -46,6 +46,8 @@ SPEC = Spec(
     cost="about 2 forward and 2 backward passes per layer",
     facts=Facts(signed=True),
     sites=("self",),
+    explains_output=True,
+    gives="rows",
 )
 
 # What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all
@@ -62,19 +64,14 @@ _TOLERANCE = {
 def scores(
     recording: Recording,
     request: Request,
+    output: Explained,
     *,
-    label: str | int | list[str | int] | None = None,
-    word: str | int | list[str | int] | None = None,
-    foil: str | int | list[str | int] | None = None,
-    position: int | list[int] | None = None,
-    of: str = "probability",
     reduction: str = "sum",
     baseline: str = "zero",
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1;
+    """`reduction`: sum, l2 or l1;
     `baseline`: zero, pad or mask.
     """
-    output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         base = baseline_of(recording, request, layer, baseline, hidden)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
-from mixlens.explained import explained
+from mixlens.explained import Explained
 from mixlens.kernels.gradients import Hidden, Value, smoothed
 from mixlens.measures.attribution import attributed, copies_at_once
 
@@ -34,27 +34,24 @@ SPEC = Spec(
     cost="one forward and one backward pass per layer (times `smooth`)",
     facts=Facts(signed=True),
     sites=("self",),
+    explains_output=True,
+    gives="rows",
 )
 
 
 def scores(
     recording: Recording,
     request: Request,
+    output: Explained,
     *,
-    label: str | int | list[str | int] | None = None,
-    word: str | int | list[str | int] | None = None,
-    foil: str | int | list[str | int] | None = None,
-    position: int | list[int] | None = None,
-    of: str = "probability",
     reduction: str = "sum",
     smooth: int = 0,
     noise: float = 0.15,
     seed: int = 0,
 ) -> Scores:
-    """`label`, `word`, `foil`, `position`, `of` name the output; `reduction`: sum, l2 or l1;
+    """`reduction`: sum, l2 or l1;
     `smooth`: noisy copies, `noise`: their size.
     """
-    output = explained(recording, label=label, word=word, foil=foil, position=position, of=of)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     size = copies_at_once(recording, request)
 

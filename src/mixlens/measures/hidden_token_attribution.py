@@ -44,8 +44,7 @@ SPEC = Spec(
         " infinitesimal change would do"
     ),
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
-    facts=Facts(rows_sum_to_one=True, residual_included=True),
-    reaches_input=True,
+    facts=Facts(rows_sum_to_one=True, residual_included=True, reaches_input=True),
 )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.evaluations import module
 from mixlens.evaluations.case import Case
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.corpus.examples import Example
@@ -50,7 +50,7 @@ class TimedCase(Case):
         """The options that are not what the measure does anyway: what is asked for in two ways is
         computed once.
         """
-        spec = measures().get(measure)
+        spec = list_measures().get(measure)
         if spec is None:
             return options
         usual = {option.name: option.default for option in spec.options}
@@ -105,7 +105,7 @@ def text_observed(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:
     case = TimedCase(
         lens,
         example,
-        options={name: plan.options[name] for name in measures() if name in plan.options},
+        options={name: plan.options[name] for name in list_measures() if name in plan.options},
     )
     if piece.tried(lambda: case.recording):
         for measure, evaluation in itertools.product(plan.measures, plan.of_measures):

@@ -14,7 +14,7 @@ import numpy as np
 import mixlens
 from mixlens.aggregation.target_row import rolled_out_absolute
 from mixlens.errors import InvalidInput
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 from mixlens.provenance import plain
 from mixlens.tokens import TokenRow
 from mixlens.viewer import packing
@@ -197,7 +197,7 @@ def _entry(
 
 
 def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    spec = measures().get(name)
+    spec = list_measures().get(name)
     return {
         "measure": name,
         "summary": spec.summary if spec is not None else "",

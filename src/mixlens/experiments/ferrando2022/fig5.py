@@ -15,7 +15,7 @@ from mixlens.aggregation.target_row import rolled_out_absolute
 from mixlens.errors import MixlensError
 from mixlens.evaluations.case import Case
 from mixlens.experiments.contracts import Outcome, Setting, Spec
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -66,7 +66,7 @@ def run(setting: Setting) -> Outcome:
 
 def _shown(case: Case) -> dict[str, Any]:
     rows = {}
-    for name in measures():
+    for name in list_measures():
         try:
             rows[name] = case.target_row(name)
         except MixlensError:  # a measure that this model does not allow

@@ -12,7 +12,7 @@ import pandas as pd
 from mixlens.evaluations import special_token_rank
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
 from mixlens.experiments.ferrando2022 import fig5 as ferrando2022_fig5
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -33,7 +33,7 @@ SPEC = Spec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observed(
-        {name: partial(special_token_rank.observe, measure=name) for name in measures()}
+        {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
     )
     results = {name: special_token_rank.conclude(kept) for name, kept in seen.answers.items()}
     places = {name: found.details["tokens"] for name, found in results.items()}

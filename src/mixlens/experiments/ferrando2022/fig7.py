@@ -12,7 +12,7 @@ from mixlens.evaluations import cross_model_consistency
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
 from mixlens.experiments.ferrando2022 import fig6 as ferrando2022_fig6
 from mixlens.experiments.ranked import ranked, ranked_bars
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 SPEC = Spec(
     title=(
@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
     seen = setting.observed(
-        {name: partial(observe, measure=name) for name in measures() if name != "random"}
+        {name: partial(observe, measure=name) for name in list_measures() if name != "random"}
     )
     results = {name: cross_model_consistency.conclude(kept) for name, kept in seen.answers.items()}
     if results["alti"].value != results["alti"].value:

@@ -13,7 +13,7 @@ from mixlens.evaluations import gradient_agreement
 from mixlens.evaluations.contracts import Result
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
 from mixlens.experiments.ranked import ranked, ranked_bars
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 SPEC = Spec(
     title="Spearman's correlation of each measure with gradient norms, on classified sentences",
@@ -55,7 +55,7 @@ def judged(
 ) -> Outcome:
     """Every measure but the reference itself against the reference."""
     seen = setting.observed(
-        {name: partial(observe, measure=name) for name in measures() if name != reference}
+        {name: partial(observe, measure=name) for name in list_measures() if name != reference}
     )
     results = {name: conclude(kept) for name, kept in seen.answers.items()}
     values = {name: results[name].value for name in ("attention", "attention_norm_res_ln", "alti")}

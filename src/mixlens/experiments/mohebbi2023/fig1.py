@@ -15,7 +15,7 @@ import pandas as pd
 from mixlens.evaluations import cue_alignment
 from mixlens.evaluations.contracts import Result
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -33,7 +33,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision")) -> Outcome:
-    names = [name for name, spec in measures().items() if not spec.explains_output]
+    names = [name for name, spec in list_measures().items() if spec.gives == "maps"]
     questions = {
         (m, name): partial(cue_alignment.observe, measure=name, metric=m)
         for m in metrics

@@ -14,7 +14,7 @@ import pandas as pd
 from mixlens.evaluations import cue_alignment, probing
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
 from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 from mixlens.render import figures
 
 SPEC = Spec(
@@ -58,7 +58,7 @@ BY_LAYER = ("gradient_x_input", "integrated_gradients", "deep_lift")
 
 def run(setting: Setting, *, variant: str = "paper") -> Outcome:
     names = [
-        name for name, spec in measures().items() if not spec.explains_output or name in BY_LAYER
+        name for name, spec in list_measures().items() if spec.gives == "maps" or name in BY_LAYER
     ]
     layers = len(setting.lens.record(setting.examples[0].text).layers())
     chosen = {name: {"layers": list(range(layers))} if name in BY_LAYER else {} for name in names}

@@ -11,7 +11,7 @@ from mixlens.evaluations import erasure
 from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
 from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
 from mixlens.experiments.ranked import ranked, ranked_bars
-from mixlens.measures import measures
+from mixlens.measures import list_measures
 
 SPEC = Spec(
     title="Spearman's correlation of each measure, rolled out, with blanking out every token",
@@ -45,7 +45,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
-    names = [name for name in measures() if name != "blank_out"]
+    names = [name for name in list_measures() if name != "blank_out"]
     known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(
         erasure.observe, variant=variant, replacement=None if known else "zero"
@@ -57,7 +57,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     layered = {
         name: value
         for name, value in values.items()
-        if not measures()[name].explains_output and value == value
+        if list_measures()[name].gives == "maps" and value == value
     }
     best = max(layered, key=layered.__getitem__)
     findings = [
