@@ -71,12 +71,14 @@ MAPS = {
     "row",
     "to_dataframe",
     "save",
+    "plot",
 }
 
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
     {"errors", "suggestions"},
     {"tokens", "precision"},
+    {"views"},
     {"row"},
     {"contracts"},
     {"registry"},

@@ -15,11 +15,14 @@ from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.measures import list_measures, names
 from mixlens.measuring import measure
+from mixlens.provenance import model_name
 from mixlens.row import position_of
+from mixlens.views import view
 from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from mixlens.maps import MixingMaps
     from mixlens.recording.recording import Recording
@@ -41,6 +44,7 @@ class Comparison:
     aggregate: str
     scores: Mapping[str, np.ndarray]
     left_out: Mapping[str, str]  # measure -> why it is not there
+    model: str = ""  # its name, or its class
 
     def to_dataframe(self) -> pd.DataFrame:
         """Sources down, measures across."""
@@ -69,6 +73,14 @@ class Comparison:
             others = np.abs(np.delete(values, [self.target] if self.target < len(values) else []))
             found[name] = int((others > abs(values[source]) * (1 + 1e-9)).sum()) + 1
         return found
+
+    def plot(self, kind: str | None = None, *, most: int = 40) -> Figure:
+        """A matplotlib figure: "sources" (what each measure says about the sources, of a long text
+        about the `most` largest) or "agreement" (rank correlation of the measures). Needs the extra
+        `plot`.
+        """
+        figure: Figure = view("compared").plot(self, kind, most=most)
+        return figure
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -146,7 +158,8 @@ def comparison(
             "no measure applies: "
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
-    return Comparison(chosen, label, tokens, str(aggregate), scores, left_out)
+    model = model_name(recording.model)
+    return Comparison(chosen, label, tokens, str(aggregate), scores, left_out, model)
 
 
 def _explained(recording: Recording, site: str | None, place: int) -> dict[str, Any]:

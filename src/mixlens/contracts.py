@@ -93,6 +93,8 @@ class Spec:
     # A row is rounding, and counts as empty, if its largest score is below this many units of
     # rounding (the dtype's epsilon) times `Scores.scale`. None: no row is.
     empty_below: float | None = None
+    # A floor to compare with, not a way to look into the model.
+    baseline: bool = False
     options: tuple[Option, ...] = ()  # filled in from the signature of `scores`
 
     def __post_init__(self) -> None:

@@ -26,10 +26,12 @@ from mixlens.measures import known_spec
 from mixlens.provenance import plain
 from mixlens.row import Extra, Row, frozen, head_index, layer_index, position_of
 from mixlens.tokens import TokenRow
+from mixlens.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -331,6 +333,28 @@ class MixingMaps:
         as they are.
         """
         return merge_spans(self, sources, targets, merge_sources, merge_targets)
+
+    # --------------------------------------------------------------------------------------- shown
+
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        target: int | str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        **options: Any,
+    ) -> Figure:
+        """A matplotlib figure, ready for a paper: `plot("flow", target="[MASK]").savefig(…)`.
+
+        Kinds: "map", "target", "layers", "heads", "text", "curves", "alignment", "flow". Without
+        one, what was chosen decides: one target through the layers, one layer's map, or the maps of
+        all layers or heads. Needs the extra `plot`.
+        """
+        figure: Figure = view("plots").plot(
+            self, kind, target=target, layer=layer, head=head, **options
+        )
+        return figure
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes everything to one file (safetensors), which `mixlens.load` reads."""

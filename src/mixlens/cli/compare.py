@@ -15,6 +15,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
+from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def compare(
     target_text: Annotated[
         str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
     ] = None,
+    figure: FigureOption = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The kind of picture: sources or agreement.")
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -60,6 +65,9 @@ def compare(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
+    if kind is not None and figure is None:
+        raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
+    check_figure(figure)
     lens = lens_from(model, device, dtype, trust_remote_code)
     explain = {name: value for name, value in (("word", word), ("foil", foil)) if value is not None}
     aggregate = _number(layers)
@@ -72,6 +80,8 @@ def compare(
         words=words,
         explain=explain,
     )
+    if figure is not None:
+        write_figure(figure, lambda: found.plot(kind))
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return
@@ -88,11 +98,12 @@ def show(found: Comparison, cue: str | None, console: Console | None = None) -> 
     from rich.table import Table
 
     from mixlens.render import terminal
+    from mixlens.render.labels import printable
 
     console = console or Console(highlight=False)
     names = list(found.scores)
     place = cue_position(found, cue) if cue is not None else None
-    label = terminal.printable(found.target_token)
+    label = printable(found.target_token)
     console.print(
         f"What is inside {label} (token {found.target}): a column for each measure, shaded by its"
         " largest score",
@@ -111,7 +122,7 @@ def show(found: Comparison, cue: str | None, console: Console | None = None) -> 
             largest = max(others, default=0.0)
             value = float(found.scores[name][position])
             cells.append("" if position == found.target else terminal.shade(value, largest))
-        table.add_row(f"{mark}{position}", terminal.escaped(terminal.printable(source)), *cells)
+        table.add_row(f"{mark}{position}", terminal.escaped(printable(source)), *cells)
     console.print(table)
     _show_ranks(console, found, names, place)
     for name, reason in found.left_out.items():

@@ -17,6 +17,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.options import measure_options
+from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ def map_command(
     save: Annotated[
         Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")
     ] = None,
+    figure: FigureOption = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="The kind of picture: map, target, layers, heads, text, curves, alignment or flow."
+        ),
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -73,6 +81,9 @@ def map_command(
             f"--save {save}: "
             + ("that is a folder" if save.is_dir() else f"there is no folder {save.parent}")
         )
+    if kind is not None and figure is None:
+        raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
+    check_figure(figure)
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
@@ -92,15 +103,27 @@ def map_command(
         maps = maps.at(layers=[layer])
     if save is not None:
         (maps.words() if words else maps).save(save)
+    every = maps
     if target is not None and not explains:
         maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
     maps = maps.words() if words else maps
+    if figure is not None:
+        if kind == "heads":
+            every = lens.measure(measure, given, site=site, per_head=True, layers=chosen, **options)
+        only = maps.target_positions[0] if target is not None and not explains else None
+        _draw(figure, every, kind, only, words)
     if as_json:
         print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
         return
-    _show(maps, top)
+    _show(maps, top, elsewhere=save is not None or figure is not None)
     if save is not None:
         typer.echo(f"saved to {save}", err=True)
+
+
+def _draw(path: Path, maps: MixingMaps, kind: str | None, target: int | None, words: bool) -> None:
+    """The picture of all targets, or of one that `target` names among the tokens or words shown."""
+    maps = maps.words() if words else maps
+    write_figure(path, lambda: maps.plot(kind, target=target))
 
 
 def _target(target: str) -> int | str:
@@ -129,16 +152,17 @@ def _as_dict(maps: MixingMaps) -> dict[str, object]:
     }
 
 
-def _show(maps: MixingMaps, top: int) -> None:
+def _show(maps: MixingMaps, top: int, elsewhere: bool) -> None:
     from rich.console import Console
 
     from mixlens.render import terminal
+    from mixlens.render.labels import printable
 
     console = Console(highlight=False)
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
     if len(maps.target_positions) == 1:
         console.print(
-            f"What is inside {terminal.printable(maps.tokens[0])}: {steps}, layers across, each"
+            f"What is inside {printable(maps.tokens[0])}: {steps}, layers across, each"
             " shaded by its largest score",
             markup=False,
         )
@@ -147,23 +171,23 @@ def _show(maps: MixingMaps, top: int) -> None:
         console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
         return
     if len(maps.source_tokens) > terminal.WIDEST:
+        if elsewhere:
+            return
         raise InvalidInput(
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
-            " --target, or use --json or --save"
+            " --target, or use --figure, --json or --save"
         )
     console.print(
         f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row",
         markup=False,
     )
     labels = [
-        f"{terminal.printable(t)} {p:>2}"
-        for p, t in zip(maps.target_positions, maps.tokens, strict=True)
+        f"{printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)
     ]
     console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
     if maps.source_tokens != maps.tokens:
         legend = "  ".join(
-            f"{number} {terminal.printable(token)}"
-            for number, token in enumerate(maps.source_tokens)
+            f"{number} {printable(token)}" for number, token in enumerate(maps.source_tokens)
         )
         console.print(f"sources: {legend}", markup=False)
     console.print(

@@ -26,6 +26,7 @@ SPEC = Spec(
     use_when="as the floor of a comparison",
     cost="1 forward pass",
     facts=Facts(),
+    baseline=True,
 )
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from mixlens.render.labels import printable
+
 _SHADES = " ░▒▓█"
 _COLOURS = ("grey37", "deep_sky_blue4", "deep_sky_blue1", "spring_green1", "yellow1")
 WIDEST = 40  # columns of a matrix that a terminal can still show
@@ -79,13 +81,6 @@ def number(value: float) -> str:
     if value == 0 or not np.isfinite(value):
         return "0" if value == 0 else str(value)
     return f"{value:.3f}" if 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"
-
-
-def printable(label: str) -> str:
-    """A token as a person reads it: the marks of byte-level and SentencePiece vocabularies become
-    spaces or nothing.
-    """
-    return label.replace("Ġ", "·").replace("▁", "·").replace("\n", "⏎") or "∅"
 
 
 def escaped(text: str) -> str:

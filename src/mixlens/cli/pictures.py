@@ -1,0 +1,48 @@
+"""`--figure`: what a command shows, as a picture in a file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FigureOption = Annotated[
+    Path | None,
+    typer.Option("--figure", help="Draw a picture too: a .png, .pdf or .svg file (extra plot)."),
+]
+
+
+def check_figure(path: Path | None) -> None:
+    """Refuses a file that could not be written, before a model is run for it."""
+    if path is None:
+        return
+    from mixlens.render.canvas import figure_format
+
+    figure_format(path)
+    if not path.parent.is_dir():
+        raise InvalidInput(f"--figure {path}: there is no folder {path.parent}")
+
+
+def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
+    """Draws and saves a figure; a letter that no font has is named in one line."""
+    from mixlens.render.canvas import save_figure
+    from mixlens.render.fonts import MissingGlyphWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        save_figure(draw(), path)
+    for message in dict.fromkeys(
+        str(warning.message)
+        for warning in caught
+        if issubclass(warning.category, MissingGlyphWarning)
+    ):
+        typer.echo(f"note: {message}", err=True)
+    typer.echo(f"drawn in {path}", err=True)

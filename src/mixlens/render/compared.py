@@ -1,0 +1,83 @@
+"""Figures of a comparison: what every measure says about one target, and how far they agree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.render.canvas import caption, panels, styled
+from mixlens.render.figures.matrix import heat_map, side
+from mixlens.render.labels import printable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.comparison import Comparison
+
+KINDS = ("sources", "agreement")
+
+
+@styled
+def plot(found: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
+    """`Comparison.plot`."""
+    kind = kind or KINDS[0]
+    if kind not in KINDS:
+        raise InvalidInput(
+            f"there is no figure {kind!r} of a comparison; choose one of: {', '.join(KINDS)}"
+        )
+    if most < 1:
+        raise InvalidInput(f"most={most}: draw at least one source")
+    figure, detail = _sources(found, most) if kind == "sources" else _agreement(found)
+    what = f"target {printable(found.target_token)} (token {found.target})"
+    parts = [what, f"layers: {found.aggregate}", detail, found.model]
+    return caption(figure, " · ".join(part for part in parts if part))
+
+
+def _sources(found: Comparison, most: int) -> tuple[Figure, str]:
+    """Measures down, sources across, each measure shaded by its largest score."""
+    scores = np.stack(list(found.scores.values()))
+    others = np.arange(scores.shape[1]) != found.target
+    sizes = np.abs(np.where(others, scores, 0))
+    relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
+    relative[:, ~others] = np.nan  # the target itself would outshine the rest
+    shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
+    labels = [printable(source) for source in found.sources]
+    left_out = len(labels) > len(shown)
+    across, down = side(len(shown), 0.22), side(len(scores), 0.2)
+    figure, (axes,) = panels(1, width=across + 3.0, height=down + 1.7)
+    signed = bool((scores < 0).any())
+    heat_map(
+        relative[:, shown],
+        list(found.scores),
+        [f"{i} {labels[i]}" if left_out else labels[i] for i in shown],
+        x_label="source token",
+        y_label="",
+        scale=(-1 if signed else 0, 1),
+        signed=signed,
+        colour_bar="score / largest of its row",
+        axes=axes,
+    )
+    rest = f", {len(shown)} of {len(labels)} sources" if left_out else ""
+    return figure, f"each row by its largest score, the target itself left out{rest}"
+
+
+def _agreement(found: Comparison) -> tuple[Figure, str]:
+    """Rank correlation of every two measures."""
+    agreement = found.agreement()
+    names = [str(name) for name in agreement.columns]
+    size = side(len(names), 0.24) + 2.4
+    figure, (axes,) = panels(1, width=size + 0.4, height=size)
+    heat_map(
+        agreement.to_numpy(),
+        names,
+        names,
+        x_label="",
+        y_label="",
+        scale=(-1, 1),
+        signed=True,
+        colour_bar="Spearman's rank correlation",
+        axes=axes,
+    )
+    return figure, "rank agreement over all sources but the target itself"

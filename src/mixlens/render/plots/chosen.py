@@ -1,0 +1,75 @@
+"""What a figure of maps is of: one layer, one head, one target, in words and as numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.render.labels import token_labels
+from mixlens.row import layer_index, position_of
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+
+
+def described(maps: MixingMaps, detail: str = "") -> str:
+    """The caption: measure, steps, what is shown, model."""
+    about = maps.provenance
+    measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
+    site = about.get("site") if about.get("kind") == "cross" else None
+    model = about.get("name") or about.get("model")
+    parts = [measured, detail, f"{site}-attention" if site == "cross" else site, model]
+    return " · ".join(str(part) for part in parts if part)
+
+
+def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
+    """Maps without a head axis, and which head they are of."""
+    if head is not None:
+        return maps.head(head), f"head {head}"
+    if maps.per_head:
+        raise InvalidInput(
+            "these maps are of single heads: name one with head=…, merge them with maps.heads(), or"
+            " draw plot('heads')"
+        )
+    return maps, ""
+
+
+def layer_of(maps: MixingMaps, layer: int | None) -> int:
+    """The place of a layer among those held; default: the last."""
+    return layer_index(-1 if layer is None else layer, maps.layers)
+
+
+def target_of(maps: MixingMaps, target: int | str | None) -> int:
+    """The position of the target; default: the mask, else the last that is not a special token."""
+    if target is not None:
+        return position_of(target, maps.target_row, maps.target_positions)
+    row, held = maps.target_row, maps.target_positions
+    special = row.special or (False,) * len(row)
+    masks = [at for at in held if special[at] and "mask" in row.labels[at].lower()]
+    ordinary = [at for at in held if not special[at]]
+    return masks[0] if len(masks) == 1 else (ordinary or list(held))[-1]
+
+
+def target_name(maps: MixingMaps, position: int) -> str:
+    """The target in words, with its position if there are others."""
+    name = token_labels(maps.target_row)[position]
+    return f"target {name}" + (f" (token {position})" if len(maps.target_row) > 1 else "")
+
+
+def target_labels(maps: MixingMaps) -> list[str]:
+    """As a person reads them, for the targets held."""
+    labels = token_labels(maps.target_row)
+    return [labels[place] for place in maps.target_positions]
+
+
+def source_labels(maps: MixingMaps) -> list[str]:
+    """As a person reads them."""
+    return token_labels(maps.source_row)
+
+
+def row_of(maps: MixingMaps, target: int) -> np.ndarray:
+    """Scores of one target: [layer, source], or [layer, head, source]."""
+    row: np.ndarray = maps.scores[..., maps.target_positions.index(target), :]
+    return row

@@ -1,0 +1,30 @@
+"""Small multiples: the map of every head on one scale, layers down and heads across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixlens.errors import InvalidInput
+from mixlens.render.plots.chosen import layer_of
+from mixlens.render.plots.multiples import small_multiples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps import MixingMaps
+
+
+def draw(maps: MixingMaps, *, layer: int | None = None) -> tuple[Figure, str]:
+    """All heads of every layer held, or of one layer."""
+    if not maps.per_head:
+        raise InvalidInput(
+            "these maps are of whole layers: measure with per_head=True for single heads"
+        )
+    titles = [f"head {number}" for number in range(maps.scores.shape[1])]
+    if layer is not None or len(maps.layers) == 1:
+        place = layer_of(maps, layer)
+        return small_multiples(maps, maps.scores[place], titles), f"layer {maps.layers[place]}"
+    panels = maps.scores.reshape(-1, *maps.scores.shape[2:])
+    rows = [f"layer {number}" for number in maps.layers]
+    figure = small_multiples(maps, panels, titles, rows=rows)
+    return figure, "targets down, sources across"

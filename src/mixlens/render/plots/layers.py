@@ -1,0 +1,20 @@
+"""Small multiples: the map of every layer on one scale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixlens.render.plots.chosen import whole_layers
+from mixlens.render.plots.multiples import small_multiples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps import MixingMaps
+
+
+def draw(maps: MixingMaps, *, head: int | None = None) -> tuple[Figure, str]:
+    """Every layer held."""
+    maps, of_head = whole_layers(maps, head)
+    titles = [f"layer {layer}" for layer in maps.layers]
+    return small_multiples(maps, maps.scores, titles), of_head

@@ -1,0 +1,31 @@
+"""One layer's map: targets down, sources across."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mixlens.render.figures.matrix import heat_map
+from mixlens.render.plots.chosen import layer_of, source_labels, target_labels, whole_layers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from mixlens.maps import MixingMaps
+
+
+def draw(
+    maps: MixingMaps, *, layer: int | None = None, head: int | None = None
+) -> tuple[Figure, str]:
+    """The last layer unless another is named."""
+    maps, of_head = whole_layers(maps, head)
+    place = layer_of(maps, layer)
+    figure = heat_map(
+        maps.scores[place],
+        target_labels(maps),
+        source_labels(maps),
+        x_label="source token",
+        y_label="target token",
+        signed=maps.facts.signed,
+        colour_bar="score",
+    )
+    return figure, ", ".join(filter(None, [f"layer {maps.layers[place]}", of_head]))

@@ -1,0 +1,148 @@
+"""The look that figures, reports and the viewer share: colours, type and one style per measure.
+
+Nothing else in the project names a colour. `css()` gives the same values to pages as custom
+properties (`--ink`, `--mark`, `--series-0` ...), for light and for dark.
+
+The series' colours were searched for the largest distance (OKLab) between any two of them, as seen
+with normal vision and with protanopia, deuteranopia and tritanopia (Machado et al. 2009), on white
+and on the dark paper alike. A test measures it. Colours repeat after eight, so a series has a
+marker and a dash as well, and no two of the first 72 share all three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from mixlens.measures import measures
+
+LIGHT = {
+    "paper": "#ffffff",
+    "ink": "#1c2128",
+    "quiet": "#59636e",
+    "line": "#d6dae0",
+    "band": "#f3f5f8",
+    "mark": "#0a5ea7",
+    "accent": "#a9720e",
+    "negative": "#a3310f",
+}
+DARK = {
+    "paper": "#14181d",
+    "ink": "#e4e8ed",
+    "quiet": "#a3adb8",
+    "line": "#363d46",
+    "band": "#1d232a",
+    "mark": "#7cbcf5",
+    "accent": "#e0a94a",
+    "negative": "#f0967c",
+}
+SERIES = (
+    "#0a5ea7",
+    "#a9720e",
+    "#7cb342",
+    "#8e366b",
+    "#02b1dc",
+    "#485f0e",
+    "#d27e9b",
+    "#866fde",
+)
+BASELINE = "#8a8f98"
+MARKERS = "osD^vPX*h"
+DASHES = ("-", "--", ":")
+
+SEQUENTIAL, DIVERGING = "Blues", "RdBu_r"  # from white; white is zero
+
+FONT = "DejaVu Sans"  # comes with matplotlib, so that figures look alike everywhere
+PAGE_FONT = "system-ui, sans-serif"
+TITLE, TEXT, SMALL, SMALLEST = 10, 9, 8, 5.5  # points; nothing is set smaller than the last
+WIDTH, HEIGHT = 6.4, 4.0  # inches: one figure across a page of text
+WIDEST = 12.0  # inches: what a large map may grow to
+
+RC: dict[Any, Any] = {
+    "font.family": [FONT],
+    "font.size": TEXT,
+    "text.usetex": False,
+    "text.color": LIGHT["ink"],
+    "axes.labelcolor": LIGHT["ink"],
+    "axes.edgecolor": LIGHT["quiet"],
+    "axes.facecolor": "white",
+    "axes.linewidth": 0.8,
+    "axes.titlesize": TITLE,
+    "axes.labelsize": TEXT,
+    "axes.grid": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "white",
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.color": LIGHT["ink"],
+    "ytick.color": LIGHT["ink"],
+    "svg.hashsalt": "mixlens",  # the same figure is the same file
+}
+
+
+@dataclass(frozen=True)
+class SeriesStyle:
+    """How one series is drawn wherever it appears."""
+
+    colour: str
+    marker: str
+    dash: str
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Arguments of `Axes.plot`."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.dash,
+            "markersize": 4,
+            "linewidth": 1.4,
+        }
+
+
+def series_style(number: int) -> SeriesStyle:
+    """The style of the number-th series of a figure."""
+    turn = number // len(SERIES)
+    return SeriesStyle(
+        SERIES[number % len(SERIES)],
+        MARKERS[number % len(MARKERS)],
+        DASHES[turn % len(DASHES)],
+    )
+
+
+@cache
+def measure_styles() -> dict[str, SeriesStyle]:
+    """One style per measure, by its place in the registry; a baseline is grey and dotted."""
+    specs = measures()
+    named = [name for name, spec in specs.items() if not spec.baseline]
+    styles = {name: series_style(number) for number, name in enumerate(named)}
+    floor = SeriesStyle(BASELINE, "", ":")
+    return {name: styles.get(name, floor) for name in specs}
+
+
+def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
+    """Measures in their own style; other series by their place, after the measures' styles if both
+    are drawn.
+    """
+    own = measure_styles()
+    others = [name for name in names if name not in own]
+    first = len(own) if len(others) < len(names) else 0
+    placed = {name: series_style(first + number) for number, name in enumerate(others)}
+    return {name: own.get(name) or placed[name] for name in names}
+
+
+def css() -> str:
+    """The same look for pages, as custom properties that follow light and dark."""
+    series = "".join(f" --series-{i}: {colour};" for i, colour in enumerate(SERIES))
+    shared = f" --baseline: {BASELINE};{series} --font: {PAGE_FONT};"
+    light, dark = (
+        "".join(f" --{name}: {value};" for name, value in theme.items()) for theme in (LIGHT, DARK)
+    )
+    return (
+        f":root {{ color-scheme: light dark;{light}{shared} }}\n"
+        f"@media (prefers-color-scheme: dark) {{\n  :root {{{dark} }}\n}}\n"
+    )

@@ -1,0 +1,55 @@
+"""`--figure` on map and compare: the file that was asked for, or a refusal before a model runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mixlens.cli import app
+from mixlens.errors import InvalidInput
+
+pytest.importorskip("matplotlib")
+
+TEXT = "The keys [MASK] old."
+run = CliRunner().invoke
+
+
+def test_map_and_compare_draw_what_they_show(tmp_path: Path) -> None:
+    flow, heads, both = (str(tmp_path / name) for name in ("a.svg", "b.svg", "c.png"))
+    kind = ["--kind", "flow", "--target", "[MASK]", "--words"]
+    result = run(app, ["map", TEXT, "--figure", flow, *kind])
+    assert result.exit_code == 0, result.output
+    assert "drawn in" in result.output
+    assert "flow to [MASK] (token 3)" in Path(flow).read_text()
+    attention = ["--measure", "attention", "--kind", "heads", "--layer", "0"]
+    assert run(app, ["map", TEXT, "--figure", heads, *attention]).exit_code == 0
+    assert "layer 0" in Path(heads).read_text()
+    assert run(app, ["compare", TEXT, "--figure", both]).exit_code == 0
+    assert Path(both).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -> None:
+    path = tmp_path / "long.svg"
+    result = run(app, ["map", "the old dog " * 20, "-o", "seed=1", "--measure", "random"])
+    assert isinstance(result.exception, InvalidInput)
+    assert "--figure" in str(result.exception)
+    drawn = ["--measure", "random", "--layer", "0", "--figure", str(path)]
+    assert run(app, ["map", "the old dog " * 20, *drawn]).exit_code == 0
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--figure", "x.docx"], "a figure is a .png"),
+        (["--figure", "nowhere/x.png"], "no folder nowhere"),
+        (["--kind", "flow"], "name its file with --figure"),
+    ],
+)
+@pytest.mark.parametrize("command", ["map", "compare"])
+def test_wrong_files_are_refused(command: str, arguments: list[str], message: str) -> None:
+    result = run(app, [command, TEXT, "--model", "no/such/model", *arguments])
+    assert isinstance(result.exception, InvalidInput)
+    assert message in str(result.exception)

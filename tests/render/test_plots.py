@@ -1,0 +1,183 @@
+"""Figures of maps: what they show, what they refuse, and that nobody's rcParams change."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixlens import InvalidInput, Lens, MixingMaps
+from mixlens.contracts import Facts
+from mixlens.render import plots
+from mixlens.render.canvas import save_figure
+from mixlens.render.plots.flow import contributions
+from mixlens.tokens import TokenRow
+
+mpl = pytest.importorskip("matplotlib")
+
+TEXT = "The keys to the old cabinet [MASK] on the table."
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+@pytest.fixture(scope="module")
+def maps(lens: Lens) -> MixingMaps:
+    return lens.measure("value_zeroing", TEXT)
+
+
+def made(count: int, layers: int = 3, **changes: object) -> MixingMaps:
+    scores = np.random.default_rng(0).dirichlet(np.ones(count) * 0.2, size=(layers, count))
+    row = TokenRow(tuple(f"w{i}" for i in range(count)))
+    return MixingMaps.of(scores, row, measure="attention", **changes)  # type: ignore[arg-type]
+
+
+def words_of(figure: object) -> str:
+    found = figure.findobj(mpl.text.Text)  # type: ignore[attr-defined]
+    return " | ".join(text.get_text() for text in found)
+
+
+@pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])
+def test_every_kind_says_what_it_shows_and_leaves_rc_params_alone(
+    maps: MixingMaps, kind: str, tmp_path: Path
+) -> None:
+    mpl.rcParams["font.family"] = ["serif"]
+    mpl.rcParams["axes.titlesize"] = 30
+    before = dict(mpl.rcParams)
+    figure = maps.plot(kind)
+    save_figure(figure, tmp_path / "figure.svg")
+    assert dict(mpl.rcParams) == before
+    mpl.rcdefaults()
+    assert isinstance(figure, mpl.figure.Figure)
+    assert "value_zeroing" in words_of(figure)
+    assert "mixlens/bundled/masked" in words_of(figure)
+    assert ("itself" if kind == "curves" else "keys") in words_of(figure)
+    assert {"DejaVu Sans"} == {t.get_fontfamily()[0] for t in figure.findobj(mpl.text.Text)}
+
+
+def test_every_file_is_a_kind_and_the_method_names_it() -> None:
+    assert set(plots.kinds()) == {
+        "map",
+        "target",
+        "layers",
+        "heads",
+        "text",
+        "curves",
+        "alignment",
+        "flow",
+    }
+    for kind in plots.kinds():
+        assert f'"{kind}"' in str(MixingMaps.plot.__doc__)
+
+
+def test_what_was_chosen_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
+    assert "layer 5" in words_of(maps.plot())
+    assert "[MASK] (token 7)" in words_of(maps.plot(target="[MASK]"))
+    assert "layer 2" in words_of(maps.plot(layer=2))
+    heads = lens.measure("attention", TEXT, per_head=True, layers=[0, 1])
+    assert "head 7" in words_of(heads.plot())
+    assert "head 3" in words_of(heads.plot(layer=1, head=3))
+
+
+def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
+    for wrong, message in (
+        ({"kind": "pie"}, "no figure 'pie'"),
+        ({"kind": "map", "target": 1}, "no option 'target'"),
+        ({"kind": "heads"}, "per_head=True"),
+        ({"kind": "flow", "threshold": 0}, "threshold"),
+        ({"layer": 9}, "no layer 9"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            maps.plot(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="single heads"):
+        MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
+
+
+def test_signed_scores_have_white_at_zero() -> None:
+    maps = made(6, facts=Facts(signed=True))
+    for kind in ("map", "layers", "target"):
+        image = maps.plot(kind).axes[0].images[0]
+        assert image.get_cmap().name == "RdBu_r"
+        assert image.norm.vmin == -image.norm.vmax
+    image = made(6).plot("map").axes[0].images[0]
+    assert image.norm.vmin == 0
+    assert image.get_cmap()(0.0)[:3] > (0.95, 0.95, 0.95)
+
+
+@pytest.mark.parametrize("kind", ["map", "layers", "target", "text", "flow"])
+def test_long_texts_stay_legible_and_of_a_size_for_paper(kind: str) -> None:
+    figure = made(250).plot(kind)
+    assert max(figure.get_size_inches()) <= 16
+    sizes = [t.get_fontsize() for t in figure.findobj(mpl.text.Text) if t.get_text().strip()]
+    assert min(sizes) >= 5.5
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    boxes = [t.get_window_extent() for t in axes.get_yticklabels() if t.get_text()]
+    boxes.sort(key=lambda box: box.y0)
+    for below, above in zip(boxes, boxes[1:], strict=False):
+        assert above.y0 > below.y0 + 0.8 * min(sizes) * figure.dpi / 72
+
+
+def test_letters_of_every_script_and_dollars_are_drawn(tmp_path: Path) -> None:
+    labels = ("[CLS]", "日本", "한국", "السلام", "नमस्ते", "$x$", "a_b", "\u202e")
+    scores = np.eye(8)[None].repeat(2, 0)
+    maps = MixingMaps.of(scores, TokenRow(labels), measure="attention")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind in ("map", "curves", "text", "flow"):
+            save_figure(maps.plot(kind), tmp_path / f"{kind}.png")
+    written = words_of(maps.plot("map"))
+    assert r"\$x\$" in written
+    assert "‹U+202E›" in written
+
+
+def test_right_to_left_text_is_laid_out_from_the_right() -> None:
+    text = "قرأ الطالب BERT model هنا"
+    pieces = ("قرأ", "الطالب", "BERT", "model", "هنا")
+    at = [text.index(piece) for piece in pieces]
+    row = TokenRow(
+        pieces, text, tuple((a, a + len(p)) for a, p in zip(at, pieces, strict=True)), (False,) * 5
+    )
+    figure = MixingMaps.of(np.ones((1, 5, 5)) / 5, row, measure="attention").plot("text")
+    x = {t.get_text().strip("\u200d"): t.get_position()[0] for t in figure.axes[0].texts}
+    assert x["قرأ"] > x["الطالب"] > x["model"] > x["BERT"] > x["هنا"]
+
+
+def test_edges_of_the_flow_add_up_to_rollout(maps: MixingMaps) -> None:
+    from mixlens.aggregation.rollout import layer_transitions
+
+    steps, _, _ = layer_transitions(maps, None, None)
+    edges = contributions(steps, 7)
+    np.testing.assert_allclose(edges.sum((1, 2)), 1, atol=1e-6)
+    rolled = maps.rollout().row(7).scores[-1]
+    np.testing.assert_allclose(edges[0].sum(0), rolled, atol=1e-6)
+
+
+def test_gold_links_are_outlined() -> None:
+    scores = np.full((1, 3, 4), 0.25)
+    maps = MixingMaps.of(scores, ["a", "b", "c"], ["u", "v", "w", "x"], measure="attention")
+    outlined = maps.plot("alignment", gold=[(0, 1), (2, 3)]).axes[0].patches
+    assert [(p.get_x() + 0.46, p.get_y() + 0.46) for p in outlined] == [(1, 0), (3, 2)]
+
+
+def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
+    found = lens.compare(TEXT, only=["attention", "value_zeroing", "random"])
+    for kind in ("sources", "agreement"):
+        written = words_of(found.plot(kind))
+        assert "value_zeroing" in written
+        assert "mixlens/bundled/masked" in written
+    with pytest.raises(InvalidInput, match="no figure 'map'"):
+        found.plot("map")
+
+
+def test_the_same_figure_is_the_same_file(maps: MixingMaps, tmp_path: Path) -> None:
+    for kind in ("svg", "pdf"):
+        for name in ("a", "b"):
+            save_figure(maps.plot("target"), tmp_path / f"{name}.{kind}")
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+    with pytest.raises(InvalidInput, match="\\.png, a \\.pdf, a \\.svg"):
+        save_figure(maps.plot("map"), tmp_path / "a.docx")
