@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,14 +31,14 @@ def maps(lens: Lens) -> MixingMaps:
     return lens.measure("value_zeroing", TEXT)
 
 
-def made(count: int, layers: int = 3, **changes: object) -> MixingMaps:
+def made(count: int, layers: int = 3, **changes: Any) -> MixingMaps:
     scores = np.random.default_rng(0).dirichlet(np.ones(count) * 0.2, size=(layers, count))
     row = TokenRow(tuple(f"w{i}" for i in range(count)))
-    return MixingMaps.of(scores, row, measure="attention", **changes)  # type: ignore[arg-type]
+    return MixingMaps.of(scores, row, measure="attention", **changes)
 
 
-def words_of(figure: object) -> str:
-    found = figure.findobj(mpl.text.Text)  # type: ignore[attr-defined]
+def words_of(figure: Any) -> str:
+    found = figure.findobj(mpl.text.Text)
     return " | ".join(text.get_text() for text in found)
 
 
@@ -84,15 +85,16 @@ def test_what_was_chosen_decides_the_kind(lens: Lens, maps: MixingMaps) -> None:
 
 
 def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
-    for wrong, message in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"kind": "pie"}, "no figure 'pie'"),
         ({"kind": "map", "target": 1}, "no option 'target'"),
         ({"kind": "heads"}, "per_head=True"),
         ({"kind": "flow", "threshold": 0}, "threshold"),
         ({"layer": 9}, "no layer 9"),
-    ):
+    ]
+    for wrong, message in cases:
         with pytest.raises(InvalidInput, match=message):
-            maps.plot(**wrong)  # type: ignore[arg-type]
+            maps.plot(**wrong)
     with pytest.raises(InvalidInput, match="single heads"):
         MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
 
@@ -100,7 +102,7 @@ def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
 def test_signed_scores_have_white_at_zero() -> None:
     maps = made(6, facts=Facts(signed=True))
     for kind in ("map", "layers", "target"):
-        image = maps.plot(kind).axes[0].images[0]
+        image: Any = maps.plot(kind).axes[0].images[0]
         assert image.get_cmap().name == "RdBu_r"
         assert image.norm.vmin == -image.norm.vmax
     image = made(6).plot("map").axes[0].images[0]
@@ -160,7 +162,7 @@ def test_edges_of_the_flow_add_up_to_rollout(maps: MixingMaps) -> None:
 def test_gold_links_are_outlined() -> None:
     scores = np.full((1, 3, 4), 0.25)
     maps = MixingMaps.of(scores, ["a", "b", "c"], ["u", "v", "w", "x"], measure="attention")
-    outlined = maps.plot("alignment", gold=[(0, 1), (2, 3)]).axes[0].patches
+    outlined: Any = maps.plot("alignment", gold=[(0, 1), (2, 3)]).axes[0].patches
     assert [(p.get_x() + 0.46, p.get_y() + 0.46) for p in outlined] == [(1, 0), (3, 2)]
 
 

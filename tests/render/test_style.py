@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from mixlens import measures
+from mixlens.measures import MEASURES, list_measures, register, spec_of
 from mixlens.render import style
 
 # Machado, Oliveira & Fernandes 2009, table 1, severity 1.0; on linear RGB.
@@ -82,11 +82,22 @@ def test_colours_can_be_read_on_both_papers() -> None:
 
 def test_every_measure_has_a_style_of_its_own() -> None:
     styles = style.measure_styles()
-    assert list(styles) == list(measures())
+    assert list(styles) == list(list_measures())
     assert len({(s.colour, s.marker, s.dash) for s in styles.values()}) == len(styles)
     assert styles["random"].colour == style.BASELINE
     assert all(s.colour in style.SERIES for name, s in styles.items() if name != "random")
     assert len({style.series_style(number) for number in range(72)}) == 72
+
+
+def test_a_measure_of_others_takes_no_style_of_ours() -> None:
+    before = style.measure_styles()
+    register("a_first", spec_of("attention"))(MEASURES.entry("attention").scores)
+    try:
+        after = style.measure_styles()
+    finally:
+        MEASURES.unregister("a_first")
+    assert {name: after[name] for name in before} == before
+    assert after["a_first"] not in before.values()
 
 
 def test_a_measure_keeps_its_style_in_every_company() -> None:

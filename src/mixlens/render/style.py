@@ -12,10 +12,9 @@ marker and a dash as well, and no two of the first 72 share all three.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from mixlens.measures import measures
+from mixlens.measures import MEASURES, list_measures
 
 LIGHT = {
     "paper": "#ffffff",
@@ -114,14 +113,22 @@ def series_style(number: int) -> SeriesStyle:
     )
 
 
-@cache
 def measure_styles() -> dict[str, SeriesStyle]:
-    """One style per measure, by its place in the registry; a baseline is grey and dotted."""
-    specs = measures()
+    """One style per measure, by its place in the registry; a baseline is grey and dotted.
+
+    Measures of other packages come after ours, so that ours keep their styles.
+    """
+    specs = list_measures()
     named = [name for name, spec in specs.items() if not spec.baseline]
+    named.sort(key=_is_foreign)
     styles = {name: series_style(number) for number, name in enumerate(named)}
     floor = SeriesStyle(BASELINE, "", ":")
     return {name: styles.get(name, floor) for name in specs}
+
+
+def _is_foreign(measure: str) -> bool:
+    module = str(getattr(MEASURES.entry(measure), "__name__", ""))
+    return not module.startswith(f"{MEASURES.package}.")
 
 
 def styles_of(names: list[str]) -> dict[str, SeriesStyle]:
