@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def test_long_texts_stay_legible_and_of_a_size_for_paper(kind: str) -> None:
     figure.draw_without_rendering()
     boxes = [t.get_window_extent() for t in axes.get_yticklabels() if t.get_text()]
     boxes.sort(key=lambda box: box.y0)
-    for below, above in zip(boxes, boxes[1:], strict=False):
+    for below, above in itertools.pairwise(boxes):
         assert above.y0 > below.y0 + 0.8 * min(sizes) * figure.dpi / 72
 
 
