@@ -1,7 +1,7 @@
 """The payload and the viewer in one HTML file, and the same file inside a notebook.
 
-The page forbids itself every outside request (Content-Security-Policy): its own script and style
-are named by their hashes and nothing else may run or load.
+The page forbids itself every outside request (Content-Security-Policy): its own script is
+named by its hash, and nothing else may run or load. The style is inside the script.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
     """One self-contained HTML file. `live` is what a page that a server sends knows of that
     server (docs/viewer.md); only such a page may ask its own origin for more.
     """
-    script, style = built("viewer.js"), built("page.css")
+    script = built()
+    connect = "'none'" if live is None else "'self'"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}';"
-        f" img-src data: blob:; connect-src {chr(39)}{'none' if live is None else 'self'}{chr(39)};"
-        " base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_hash(script)}'; img-src data: blob:;"
+        f" connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
     given = {**payload, "live": None if live is None else dict(live)}
     return (
@@ -35,7 +35,7 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(str(payload.get('title', 'mixlens')))} · mixlens</title>\n"
-        f"<style>{style}</style>\n</head>\n<body>\n"
+        '<meta name="color-scheme" content="light dark">\n</head>\n<body>\n'
         f'<script type="application/json" id="payload">{_inert(given)}</script>\n'
         '<main id="view"></main>\n'
         "<noscript>This page draws its view with JavaScript, which is switched off here."
@@ -63,9 +63,9 @@ def write(payload: Mapping[str, Any], path: str | Path) -> Path:
 
 
 @cache
-def built(name: str) -> str:
-    """A file that `make web` made."""
-    return (resources.files("mixlens.viewer") / "built" / name).read_text(encoding="utf-8")
+def built() -> str:
+    """The viewer, style included, that `make web` made."""
+    return (resources.files("mixlens.viewer") / "built" / "viewer.js").read_text(encoding="utf-8")
 
 
 def _inert(value: Any) -> str:

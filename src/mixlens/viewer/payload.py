@@ -88,7 +88,11 @@ def comparison_payload(
                 "layers": [] if layers is None else list(range(len(layers))),
                 "signed": bool((values < 0).any()),
                 "scores": None if layers is None else packing.whole(layers[:, None]),
-                "joined": {"how": aggregate, "scores": packing.whole(values[None, None])},
+                "joined": {
+                    "how": aggregate,
+                    "residual": 0,
+                    "scores": packing.whole(values[None, None]),
+                },
             }
         )
     return {
@@ -190,7 +194,9 @@ def _entry(
         if joined is None
         else {
             "how": joined.provenance["steps"][-1],
+            "residual": float(layers.rollout_residual or 0),
             "scores": budget.packed(joined.last().scores),
+            "totals": packing.totals(joined.last().scores),
         },
         "notes": notes,
     }

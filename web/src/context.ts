@@ -1,0 +1,113 @@
+// What every view is given: the payload read, the state, and the ways to change it.
+
+import type { Palette } from "./colour";
+import { Grouping, segmentOf } from "./groups";
+import { Measured, type Choice, type Depth } from "./measured";
+import type { Painter } from "./painter";
+import type { Payload, Text } from "./payload";
+import type { State } from "./state";
+
+export interface View {
+  readonly element: HTMLElement;
+  update(context: Context): void;
+  /** A token is pointed at, or none: only what follows the pointer changes. */
+  pointed?(context: Context): void;
+  /** Draws the view for a file and returns its height. */
+  paint(painter: Painter, context: Context, width: number): number;
+  /** The numbers that it shows. */
+  rows(context: Context): string[][];
+}
+
+export interface Actions {
+  set(change: Partial<State>): void;
+  /** Shows a token as if it were the target, until null. */
+  point(position: number | null): void;
+  tip(event: MouseEvent | null, lines: string[]): void;
+  announce(text: string): void;
+}
+
+export class Context {
+  readonly measured: Measured[];
+  palette!: Palette;
+  preview: number | null = null;
+  private groupings = new Map<string, Grouping>();
+
+  constructor(
+    readonly payload: Payload,
+    public state: State,
+    readonly actions: Actions,
+  ) {
+    this.measured = payload.maps.map((entry) => new Measured(payload, entry));
+  }
+
+  get current(): Measured {
+    return this.measured[this.state.map]!;
+  }
+
+  get choice(): Choice {
+    return { depth: this.state.depth, head: this.state.head };
+  }
+
+  /** The target that is shown: the one pointed at, else the chosen one. */
+  get target(): number {
+    return this.preview ?? this.state.target;
+  }
+
+  grouping(text: Text): Grouping {
+    const open = this.state.unit === "segments" ? this.openSegments(text) : [];
+    const key = `${this.payload.texts.indexOf(text)} ${this.state.unit} ${open.join(",")}`;
+    let found = this.groupings.get(key);
+    if (!found) {
+      if (this.groupings.size > 12) this.groupings.clear();
+      found = new Grouping(text, this.state.unit, new Set(open));
+      this.groupings.set(key, found);
+    }
+    return found;
+  }
+
+  /** Those opened by hand, and the one in which the target lies. */
+  private openSegments(text: Text): number[] {
+    const own = text === this.current.targets ? segmentOf(text, this.state.target) : -1;
+    const found = new Set(this.state.open);
+    if (own >= 0) found.add(own);
+    return [...found].sort((a, b) => a - b);
+  }
+
+  get targets(): Grouping {
+    return this.grouping(this.current.targets);
+  }
+
+  get sources(): Grouping {
+    return this.grouping(this.current.sources);
+  }
+
+  get targetGroup(): number {
+    return this.targets.of[this.target] ?? 0;
+  }
+
+  /** The group that is the target itself among the sources, or -1. */
+  get own(): number {
+    return this.current.square ? this.targetGroup : -1;
+  }
+
+  incoming(measured = this.current, choice: Choice = this.choice): Float64Array {
+    return measured.incoming(choice, this.targets, this.targetGroup, this.sources);
+  }
+
+  outgoing(): Float64Array {
+    const { current } = this;
+    return current.outgoing(this.choice, this.targets, this.sources, this.targetGroup);
+  }
+
+  /** The same depth for a measure that may not have it. */
+  depthFor(measured: Measured): Depth {
+    return measured.depths.includes(this.state.depth) ? this.state.depth : measured.defaultDepth;
+  }
+
+  name(measured: Measured): string {
+    const { measure, provenance } = measured.entry;
+    const site = provenance.site as string | undefined;
+    const sites = new Set(this.payload.maps.map((entry) => entry.provenance.site));
+    return sites.size > 1 && site ? `${measure} · ${site}` : measure;
+  }
+}

@@ -1,0 +1,224 @@
+// One entry of the payload, read: rows, columns and rankings over groups, for a chosen layer.
+
+import type { Grouping } from "./groups";
+import { numbers, unpacked, type Shares } from "./packed";
+import type { Entry, Payload, Text, WrittenArray } from "./payload";
+
+/** A layer by its index, all layers joined, or the mean of the layers' shares. */
+export type Depth = number | "all" | "mean";
+
+export interface Choice {
+  depth: Depth;
+  head: number | null;
+}
+
+interface Plane {
+  shares: Shares;
+  layer: number;
+  totals: Float32Array | null;
+}
+
+export class Measured {
+  readonly targets: Text;
+  readonly sources: Text;
+  readonly held: number[];
+  readonly heads: number;
+  readonly square: boolean;
+  private readonly rowOf: Map<number, number>;
+  private readonly layers: Shares | null;
+  private readonly joined: Shares | null;
+  private readonly perHead: Shares | null;
+  private readonly totals: Float32Array | null;
+  private readonly joinedTotals: Float32Array | null;
+  private readonly norms = new WeakMap<Grouping, Map<string, Float64Array>>();
+
+  constructor(payload: Payload, readonly entry: Entry) {
+    this.targets = payload.texts[entry.targets]!;
+    this.sources = payload.texts[entry.sources]!;
+    this.square = entry.targets === entry.sources;
+    this.held = entry.target_positions ?? this.targets.labels.map((_, i) => i);
+    this.rowOf = new Map(this.held.map((position, row) => [position, row]));
+    this.layers = entry.scores && unpacked(entry.scores);
+    this.joined = entry.joined && unpacked(entry.joined.scores);
+    this.perHead = entry.heads ? unpacked(entry.heads) : null;
+    this.heads = this.perHead ? this.perHead.layers / entry.layers.length : 0;
+    const read = (written?: WrittenArray) => (written ? (numbers(written) as Float32Array) : null);
+    this.totals = read(entry.totals);
+    this.joinedTotals = read(entry.joined?.totals);
+  }
+
+  get complete(): boolean {
+    return (this.layers?.complete ?? true) && (this.joined?.complete ?? true);
+  }
+
+  /** Does it hold every target, so that layers can be followed? */
+  get whole(): boolean {
+    return this.square && this.entry.target_positions === null && this.layers !== null;
+  }
+
+  /** The depths that can be chosen, the best first. */
+  get depths(): Depth[] {
+    const single = this.entry.layers.map((_, i) => i);
+    const several: Depth[] = single.length > 1 && !this.stepsJoin ? ["mean"] : [];
+    return [...(this.joined ? (["all"] as Depth[]) : []), ...several, ...single];
+  }
+
+  /** The depth of the first screen. */
+  get defaultDepth(): Depth {
+    if (this.joined) return "all";
+    const last = this.entry.layers.length - 1;
+    return this.stepsJoin || last === 0 ? last : "mean";
+  }
+
+  /** Do the layers reach the input by themselves (a rollout, a flow, an attribution)? */
+  private get stepsJoin(): boolean {
+    const { steps, reaches_input } = this.entry.provenance as {
+      steps?: string[];
+      reaches_input?: boolean;
+    };
+    return Boolean(reaches_input) || (steps ?? []).some((s) => /^(rollout|flow|mean)/.test(s));
+  }
+
+  depthName(depth: Depth): string {
+    if (depth === "mean") return "Mean of layers";
+    if (depth === "all") return `All layers (${this.entry.joined!.how.replace(/\(.*/, "")})`;
+    const joined = ((this.entry.provenance.steps as string[]) ?? []).find((s) =>
+      /^(rollout|flow)/.test(s),
+    );
+    const name = `Layer ${this.entry.layers[depth]}`;
+    return joined ? `${name} (${joined.replace(/\(.*/, "")} up to it)` : name;
+  }
+
+  holds(position: number): boolean {
+    return this.rowOf.has(position);
+  }
+
+  /** Where a choice's numbers lie. */
+  private planes({ depth, head }: Choice): Plane[] {
+    if (depth === "all" && this.joined)
+      return [{ shares: this.joined, layer: 0, totals: this.joinedTotals }];
+    if (depth === "mean" || depth === "all")
+      return this.entry.layers.flatMap((_, layer) => this.planes({ depth: layer, head }));
+    if (head !== null && this.perHead)
+      return [{ shares: this.perHead, layer: depth * this.heads + head, totals: null }];
+    if (!this.layers) return [];
+    const rows = this.held.length;
+    const totals = this.totals?.subarray(depth * rows, (depth + 1) * rows) ?? null;
+    return [{ shares: this.layers, layer: depth, totals }];
+  }
+
+  private rows(grouping: Grouping, group: number): number[] {
+    const { start, stop } = grouping.groups[group]!;
+    const found: number[] = [];
+    for (let at = start; at < stop; at++) {
+      const row = this.rowOf.get(at);
+      if (row !== undefined) found.push(row);
+    }
+    return found;
+  }
+
+  /** What a target group took from each source group: shares that add up to one in size, short of
+   * what was left out. Pieces of a word are summed as sources and averaged as targets. */
+  incoming(choice: Choice, targets: Grouping, target: number, sources: Grouping): Float64Array {
+    const found = new Float64Array(sources.size);
+    const planes = this.planes(choice);
+    const rows = this.rows(targets, target);
+    for (const plane of planes) {
+      const part = planes.length > 1 ? new Float64Array(sources.size) : found;
+      const norm = this.accumulate(plane, rows, sources, part);
+      const scale = norm > 0 ? 1 / norm / planes.length : 0;
+      for (let i = 0; i < part.length; i++) {
+        if (part === found) found[i]! *= scale;
+        else found[i]! += part[i]! * scale;
+      }
+    }
+    return found;
+  }
+
+  /** Adds the scores of rows, and returns the sum of their sizes with what was left out. */
+  private accumulate(plane: Plane, rows: number[], sources: Grouping, into: Float64Array): number {
+    let left = 0;
+    for (const row of rows) {
+      const total = plane.totals ? plane.totals[row]! : 1;
+      let kept = 0;
+      plane.shares.eachOfRow(plane.layer, row, (source, value) => {
+        into[sources.of[source]!]! += value * total;
+        kept += Math.abs(value);
+      });
+      if (!plane.shares.complete) left += Math.max(0, 1 - kept) * total;
+    }
+    let size = left;
+    for (const value of into) size += Math.abs(value);
+    return size;
+  }
+
+  /** How much of a source group is in each target group. */
+  outgoing(choice: Choice, targets: Grouping, sources: Grouping, source: number): Float64Array {
+    const found = new Float64Array(targets.size);
+    const planes = this.planes(choice);
+    const { start, stop } = sources.groups[source]!;
+    for (const plane of planes) {
+      const norms = this.normsOf(plane, targets, sources);
+      for (let at = start; at < stop; at++)
+        plane.shares.eachOfColumn(plane.layer, at, (row, value) => {
+          const group = targets.of[this.held[row]!]!;
+          const norm = norms[group]!;
+          const total = plane.totals ? plane.totals[row]! : 1;
+          if (norm > 0) found[group]! += (value * total) / norm / planes.length;
+        });
+    }
+    return found;
+  }
+
+  private normsOf(plane: Plane, targets: Grouping, sources: Grouping): Float64Array {
+    const known = this.norms.get(targets) ?? new Map<string, Float64Array>();
+    this.norms.set(targets, known);
+    const key = `${plane.shares === this.perHead} ${plane.shares === this.joined} ${plane.layer}`;
+    const found = known.get(key) ?? new Float64Array(targets.size);
+    if (known.has(key)) return found;
+    for (let group = 0; group < targets.size; group++) {
+      const rows = this.rows(targets, group);
+      if (this.entry.signed)
+        found[group] = this.accumulate(plane, rows, sources, new Float64Array(sources.size));
+      else for (const row of rows) found[group]! += plane.totals ? plane.totals[row]! : 1;
+    }
+    known.set(key, found);
+    return found;
+  }
+
+  /** All groups' rows at once, [target, source] in one array. */
+  matrix(choice: Choice, targets: Grouping, sources: Grouping): Float32Array {
+    const found = new Float32Array(targets.size * sources.size);
+    for (let group = 0; group < targets.size; group++)
+      found.set(this.incoming(choice, targets, group, sources), group * sources.size);
+    return found;
+  }
+
+  /** A row's score behind its share, where one token is asked of one token. */
+  total({ depth, head }: Choice, position: number): number | null {
+    if (head !== null || typeof depth !== "number" || !this.totals) return null;
+    const row = this.rowOf.get(position);
+    return row === undefined ? null : this.totals[depth * this.held.length + row]!;
+  }
+}
+
+export interface Ranked {
+  group: number;
+  value: number;
+}
+
+/** Groups from the largest share to the smallest in size, without one of them. */
+export function ranked(values: ArrayLike<number>, without: number): Ranked[] {
+  const found: Ranked[] = [];
+  for (let group = 0; group < values.length; group++)
+    if (group !== without && values[group] !== 0) found.push({ group, value: values[group]! });
+  return found.sort((a, b) => Math.abs(b.value) - Math.abs(a.value) || a.group - b.group);
+}
+
+/** The largest size, without one group. */
+export function largest(values: ArrayLike<number>, without: number): number {
+  let found = 0;
+  for (let i = 0; i < values.length; i++)
+    if (i !== without) found = Math.max(found, Math.abs(values[i]!));
+  return found;
+}

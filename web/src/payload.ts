@@ -1,0 +1,93 @@
+// The payload: what Python wrote (docs/viewer.md), as types.
+
+export interface WrittenArray {
+  dtype: string;
+  shape: number[];
+  data: string;
+}
+
+export type WrittenShares =
+  | { kind: "dense"; shares: WrittenArray }
+  | {
+      kind: "largest";
+      kept: number;
+      shape: [number, number, number];
+      starts: WrittenArray;
+      indices: WrittenArray;
+      values: WrittenArray;
+    };
+
+export interface Text {
+  labels: string[];
+  shown: string[];
+  gaps: string[];
+  special: number[];
+  words: [number, number][] | null;
+  segments: [number, number][] | null;
+  seconds?: number;
+}
+
+export interface Entry {
+  measure: string;
+  summary: string;
+  citation: string;
+  provenance: Record<string, unknown>;
+  targets: number;
+  sources: number;
+  target_positions: number[] | null;
+  layers: number[];
+  signed: boolean;
+  scores: WrittenShares | null;
+  totals?: WrittenArray;
+  heads?: WrittenShares | null;
+  joined: { how: string; residual: number; scores: WrittenShares; totals?: WrittenArray } | null;
+  notes?: string[];
+}
+
+export interface Picture {
+  src: string;
+  rows: number;
+  columns: number;
+  first: number;
+}
+
+export interface Cell {
+  value: number | null;
+  low: number | null;
+  high: number | null;
+  rank: number | null;
+  is_best: boolean;
+  not_better_than_random: boolean;
+}
+
+export interface Ranking {
+  verdict: string;
+  texts: number;
+  measures: { measure: string; mean_rank: number | null; low?: number; high?: number }[];
+  evaluations: Record<
+    string,
+    { summary: string; direction: string; measures: Record<string, Cell> }
+  >;
+}
+
+export interface Payload {
+  format: string;
+  version: number;
+  mixlens: string;
+  title: string;
+  texts: Text[];
+  maps: Entry[];
+  image?: Picture | null;
+  start?: { target?: number; view?: string };
+  left_out?: Record<string, string>;
+  ranking?: Ranking;
+  live?: { api: string } | null;
+}
+
+/** Refuses, in words, what this viewer cannot show. */
+export function checked(payload: Payload): Payload {
+  if (payload?.format !== "mixlens") throw new Error("This is not a mixlens payload.");
+  if (payload.version !== 1)
+    throw new Error(`This viewer shows payloads of version 1, not ${payload.version}.`);
+  return payload;
+}

@@ -1,0 +1,173 @@
+// All heads of all layers as small maps; a click enters one.
+
+import type { Context, View } from "../context";
+import { h, percent, refill, tableBehind } from "../dom";
+import { largest, ranked } from "../measured";
+import { prepared, type Painter } from "../painter";
+import { mapScale, pixels } from "./map";
+
+const LEFT = 58;
+const TOP = 24;
+const GAP = 6;
+const MOST = 400; // groups on a side of a small map
+
+export class HeadsView implements View {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly words = h("p", { class: "quiet" });
+  private readonly table: HTMLDetailsElement;
+  private context!: Context;
+  private tile = 64;
+  private pictures: HTMLCanvasElement[] = [];
+  private key = "";
+  private at: [number, number] | null = null; // layer, head
+  private readonly whole: HTMLButtonElement;
+
+  constructor() {
+    this.canvas = h("canvas", {
+      tabindex: "0",
+      role: "img",
+      onmousemove: (e: MouseEvent) => this.over(e),
+      onmouseleave: () => { this.at = null; this.context.actions.tip(null, []); this.draw(); },
+      onclick: () => this.enter(),
+      onkeydown: (e: KeyboardEvent) => this.walk(e),
+    });
+    this.table = tableBehind("Heads", () => this.rows());
+    this.whole = h("button", { type: "button", onclick: () => this.context.actions.set({ head: null }) }, "Back to whole layers");
+    this.element = h("div", { class: "heads-view" }, h("div", { class: "bar-line" }, this.words, this.whole), this.canvas, this.table);
+  }
+
+  update(context: Context): void {
+    this.context = context;
+    const { current } = context;
+    const none = current.heads === 0;
+    this.canvas.hidden = this.table.hidden = none;
+    this.whole.hidden = context.state.head === null;
+    if (none) {
+      const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
+      this.words.textContent =
+        dropped ?? `Heads were not measured. ${current.entry.measure} of single heads: lens.measure("${current.entry.measure}", text, per_head=True), given to the page together with these maps.`;
+      return;
+    }
+    this.words.textContent = "Layers down, heads across; in each, targets down and sources across, shaded by its own largest share. A click opens one.";
+    this.prepare();
+    this.canvas.setAttribute("aria-label", `${current.entry.layers.length} layers by ${current.heads} heads. Arrow keys move, Enter opens a head.`);
+    this.draw();
+    refill(this.table, () => this.rows());
+  }
+
+  private prepare(): void {
+    const { context } = this;
+    const { current, targets, sources, palette, state } = context;
+    const key = [state.map, palette.dark, targets.size, sources.size, state.unit].join(" ");
+    if (key === this.key) return;
+    this.key = key;
+    const groups = [...new Set(current.held.map((p) => targets.of[p]!))].sort((a, b) => a - b).slice(0, MOST);
+    this.pictures = current.entry.layers.flatMap((_, depth) =>
+      Array.from({ length: current.heads }, (_, head) => {
+        const all = new Float32Array(groups.length * sources.size);
+        groups.forEach((group, row) =>
+          all.set(current.incoming({ depth, head }, targets, group, sources), row * sources.size));
+        const scale = mapScale(all, sources.size, current.square && groups.length === sources.size);
+        return pixels(palette, all, groups.length, sources.size, scale);
+      }));
+  }
+
+  private size(width: number): [number, number] {
+    const { heads, entry } = this.context.current;
+    this.tile = Math.max(18, Math.min(132, (width - LEFT) / heads - GAP));
+    return [LEFT + heads * (this.tile + GAP), TOP + entry.layers.length * (this.tile + GAP)];
+  }
+
+  private draw(): void {
+    if (this.canvas.hidden) return;
+    const [width, height] = this.size(this.element.clientWidth || 900);
+    this.painted(prepared(this.canvas, width, height), this.context);
+  }
+
+  private painted(painter: Painter, context: Context): void {
+    const { palette, current, state } = context;
+    const { tile } = this;
+    const small = { size: 12, fill: palette.quiet };
+    for (let head = 0; head < current.heads; head++)
+      painter.text(LEFT + head * (tile + GAP) + tile / 2, TOP - 9, head === 0 ? "head 0" : String(head), { ...small, align: "center" });
+    current.entry.layers.forEach((number, layer) => {
+      const y = TOP + layer * (tile + GAP);
+      painter.text(LEFT - 10, y + tile / 2 + 4, layer === 0 ? `layer ${number}` : String(number), { ...small, align: "right" });
+      for (let head = 0; head < current.heads; head++) {
+        const x = LEFT + head * (tile + GAP);
+        painter.image(this.pictures[layer * current.heads + head]!, x, y, tile, tile);
+        const chosen = state.head === head && state.depth === layer;
+        const pointed = this.at?.[0] === layer && this.at[1] === head;
+        painter.rect(x, y, tile, tile, null, chosen || pointed ? palette.ink : palette.line, chosen ? 3 : pointed ? 2 : 1);
+      }
+    });
+  }
+
+  private over(event: MouseEvent): void {
+    const head = Math.floor((event.offsetX - LEFT) / (this.tile + GAP));
+    const layer = Math.floor((event.offsetY - TOP) / (this.tile + GAP));
+    const { current } = this.context;
+    const inside = head >= 0 && layer >= 0 && head < current.heads && layer < current.entry.layers.length;
+    this.at = inside ? [layer, head] : null;
+    this.canvas.style.cursor = inside ? "pointer" : "";
+    this.context.actions.tip(inside ? event : null, this.sentence());
+    this.draw();
+  }
+
+  private sentence(): string[] {
+    if (!this.at) return [];
+    const [layer, head] = this.at;
+    const { context } = this;
+    const values = context.incoming(context.current, { depth: layer, head });
+    const top = ranked(values, context.own).slice(0, 3);
+    const target = context.targets.label(context.targetGroup);
+    return [
+      `Layer ${context.current.entry.layers[layer]}, head ${head}`,
+      ...top.map(({ group, value }) => `${context.sources.label(group)}: ${percent(value)} of ${target}`),
+    ];
+  }
+
+  private enter(): void {
+    if (this.at) this.context.actions.set({ depth: this.at[0], head: this.at[1], view: "map" });
+  }
+
+  private walk(event: KeyboardEvent): void {
+    const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const step = steps[event.key];
+    if (event.key === "Enter") return this.enter();
+    if (!step) return;
+    event.preventDefault();
+    const { current } = this.context;
+    const [layer, head] = this.at ?? [0, -1];
+    this.at = [
+      Math.max(0, Math.min(current.entry.layers.length - 1, layer + step[0])),
+      Math.max(0, Math.min(current.heads - 1, head + step[1])),
+    ];
+    this.context.actions.announce(this.sentence().join(", "));
+    this.draw();
+  }
+
+  paint(painter: Painter, context: Context, width: number): number {
+    if (!context.current.heads) return 0;
+    this.prepare();
+    const [, height] = this.size(width);
+    this.painted(painter, context);
+    return height;
+  }
+
+  rows(): string[][] {
+    const { context } = this;
+    const { current } = context;
+    const target = context.targets.label(context.targetGroup);
+    const found = [["layer", "head", "target", "largest source", "share"]];
+    current.entry.layers.forEach((number, depth) => {
+      for (let head = 0; head < current.heads; head++) {
+        const values = context.incoming(current, { depth, head });
+        const top = ranked(values, context.own)[0];
+        found.push([String(number), String(head), target, top ? context.sources.label(top.group) : "", largest(values, context.own).toPrecision(3)]);
+      }
+    });
+    return found;
+  }
+}

@@ -1,0 +1,198 @@
+// One thin heat row for each layer: what the target took there. A click chooses the layer.
+
+import { css, shade } from "../colour";
+import type { Context } from "../context";
+import { h, percent, refill, tableBehind } from "../dom";
+import { largest, type Depth } from "../measured";
+import { CanvasPainter, fitted, prepared, type Painter } from "../painter";
+
+const LEFT = 64;
+const GAP = 7; // above the row of all layers joined
+
+interface Strip {
+  depth: Depth;
+  name: string;
+  values: Float64Array;
+}
+
+export class Layers {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly table: HTMLDetailsElement;
+  private strips: Strip[] = [];
+  private context!: Context;
+  private rowHeight = 18;
+  private cell = 1;
+
+  constructor() {
+    this.canvas = h("canvas", {
+      tabindex: "0",
+      role: "img",
+      onmousemove: (e: MouseEvent) => this.over(e),
+      onmouseleave: () => this.context.actions.tip(null, []),
+      onclick: (e: MouseEvent) => this.choose(this.hit(e)?.strip ?? -1),
+      onkeydown: (e: KeyboardEvent) => this.key(e),
+    });
+    this.table = tableBehind("Layers", () => this.rows());
+    this.element = h("section", { class: "layers", "aria-label": "Layer by layer" }, this.canvas, this.table);
+  }
+
+  update(context: Context): void {
+    this.context = context;
+    const { current } = context;
+    this.element.hidden = current.entry.layers.length < 2;
+    if (this.element.hidden) return;
+    const depths: Depth[] = current.entry.layers.map((_, i) => i);
+    if (current.depths.includes("all")) depths.push("all");
+    else if (current.depths.includes("mean")) depths.push("mean");
+    this.strips = depths.map((depth) => ({
+      depth,
+      name: depth === "all" ? "all" : depth === "mean" ? "mean" : String(current.entry.layers[depth]),
+      values: context.incoming(current, { depth, head: typeof depth === "number" ? context.state.head : null }),
+    }));
+    const width = this.element.clientWidth || 640;
+    const height = this.height(width);
+    this.draw(prepared(this.canvas, width, height), width);
+    const label = context.targets.label(context.targetGroup);
+    this.canvas.setAttribute(
+      "aria-label",
+      `What ${label} took in each layer, as a heat map: ${this.strips.length} rows, ` +
+        `${context.sources.size} columns. Arrow keys up and down choose a layer.`,
+    );
+    refill(this.table, () => this.rows());
+  }
+
+  private height(width: number): number {
+    const count = this.strips.length;
+    this.rowHeight = count > 40 ? 7 : count > 16 ? 11 : 18;
+    this.cell = (width - LEFT) / this.context.sources.size;
+    return this.top(count) + this.labels(width);
+  }
+
+  private top(strip: number): number {
+    const last = this.strips.length - 1;
+    const joined = typeof this.strips[last]?.depth === "string";
+    return strip * this.rowHeight + (joined && strip >= last ? GAP : 0);
+  }
+
+  /** Room for the labels below: none if columns are too narrow to name. */
+  private labels(width: number): number {
+    if (this.cell < 13) return this.context.current.sources.seconds ? 18 : 4;
+    return this.slanted(width) ? 74 : 20;
+  }
+
+  private slanted(width: number): boolean {
+    const painter = new CanvasPainter(this.canvas.getContext("2d")!);
+    const cell = (width - LEFT) / this.context.sources.size;
+    return this.context.sources.groups.some((_, i) => painter.width(this.context.sources.label(i), 12) > cell - 4);
+  }
+
+  private draw(painter: Painter, width: number, y = 0): void {
+    const { context, strips, rowHeight, cell } = this;
+    const { palette, own, sources, state } = context;
+    const scale = Math.max(...strips.map((strip) => largest(strip.values, own)), 1e-12);
+    strips.forEach((strip, row) => {
+      const top = y + this.top(row);
+      const chosen = strip.depth === state.depth;
+      if (rowHeight >= 11 || row % 4 === 0 || chosen)
+        painter.text(LEFT - 10, top + rowHeight / 2 + 4, `${row === 0 ? "layer " : ""}${strip.name}`, {
+          size: 12, fill: chosen ? palette.ink : palette.quiet, weight: chosen ? 700 : 400, align: "right",
+        });
+      for (let i = 0; i < sources.size; i++) {
+        const t = strip.values[i]! / scale;
+        const inset = cell > 6 ? 1 : 0;
+        const fill = css(shade(palette, i === own ? Math.max(-1, Math.min(1, t)) : t));
+        painter.rect(LEFT + i * cell, top, Math.max(cell - inset, 0.6), rowHeight - 1.5, fill);
+      }
+      if (chosen) painter.rect(LEFT - 1, top - 1, width - LEFT + 1, rowHeight + 0.5, null, palette.ink, 1.5, 3);
+    });
+    this.drawColumns(painter, width, y);
+  }
+
+  private drawColumns(painter: Painter, width: number, y: number): void {
+    const { context, cell } = this;
+    const { palette, own, sources } = context;
+    const bottom = y + this.top(this.strips.length) - 1;
+    const seconds = context.current.sources.seconds;
+    if (seconds) {
+      const step = tick(seconds * sources.size);
+      for (let at = 0; at <= seconds * sources.size; at += step)
+        painter.text(LEFT + (at / seconds) * cell, bottom + 14, `${Number(at.toFixed(2))} s`, { size: 11, fill: palette.quiet, align: "center" });
+      return;
+    }
+    if (own >= 0 && cell >= 3)
+      painter.rect(LEFT + own * cell - 0.5, y - 0.5, cell, bottom - y + 0.5, null, palette.ink, 1.5, 2);
+    if (cell < 13) return;
+    const slanted = this.slanted(width);
+    sources.groups.forEach((_, i) => {
+      const x = LEFT + (i + 0.5) * cell;
+      const style = { size: 12, fill: i === own ? palette.ink : palette.quiet, weight: i === own ? 700 : 400 };
+      const label = fitted(painter, sources.label(i), 12, slanted ? 88 : cell);
+      if (slanted) painter.text(x + 4, bottom + 12, label, { ...style, align: "right", rotate: -45 });
+      else painter.text(x, bottom + 15, label, { ...style, align: "center" });
+    });
+  }
+
+  private hit(event: MouseEvent): { strip: number; group: number } | null {
+    const strip = this.strips.findIndex(
+      (_, i) => event.offsetY >= this.top(i) && event.offsetY < this.top(i) + this.rowHeight,
+    );
+    const group = Math.floor((event.offsetX - LEFT) / this.cell);
+    return strip < 0 ? null : { strip, group: group >= 0 && group < this.context.sources.size ? group : -1 };
+  }
+
+  private over(event: MouseEvent): void {
+    const found = this.hit(event);
+    this.canvas.style.cursor = found ? "pointer" : "";
+    if (!found || found.group < 0) return this.context.actions.tip(null, []);
+    const { strip, group } = found;
+    const { context } = this;
+    const value = this.strips[strip]!.values[group]!;
+    context.actions.tip(event, [
+      `${context.sources.label(group)}: ${percent(value)} of ${context.targets.label(context.targetGroup)}`,
+      context.current.depthName(this.strips[strip]!.depth),
+    ]);
+  }
+
+  private choose(strip: number): void {
+    const depth = this.strips[strip]?.depth;
+    if (depth !== undefined)
+      this.context.actions.set({ depth, head: typeof depth === "number" ? this.context.state.head : null });
+  }
+
+  private key(event: KeyboardEvent): void {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const now = this.strips.findIndex((strip) => strip.depth === this.context.state.depth);
+    const next = Math.max(0, Math.min(this.strips.length - 1, now + step));
+    this.choose(next);
+    this.context.actions.announce(this.context.current.depthName(this.strips[next]!.depth));
+  }
+
+  paint(painter: Painter, x: number, y: number, width: number): number {
+    if (this.element.hidden) return 0;
+    void x;
+    const height = this.height(width);
+    this.draw(painter, width, y);
+    return height;
+  }
+
+  rows(): string[][] {
+    const { sources } = this.context;
+    return [
+      ["source", ...this.strips.map((strip) => this.context.current.depthName(strip.depth))],
+      ...sources.groups.map((_, i) => [
+        sources.label(i),
+        ...this.strips.map((strip) => strip.values[i]!.toPrecision(3)),
+      ]),
+    ];
+  }
+}
+
+/** A round step for about six marks on a time axis. */
+export function tick(length: number): number {
+  const rough = length / 6;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return ([1, 2, 5, 10].find((m) => m * power >= rough) ?? 10) * power;
+}

@@ -1,0 +1,245 @@
+// One map: targets down, sources across. Only what is in sight is drawn, so that it can be large.
+
+import { css, shade, type Palette } from "../colour";
+import type { Context, View } from "../context";
+import { h, percent, refill, tableBehind } from "../dom";
+import type { Grouping } from "../groups";
+import { fitted, prepared, type Painter } from "../painter";
+
+const MOST = 2500; // groups on a side
+const LABELS = 108; // pixels
+const FOOT = 10;
+
+/** The values as a picture of one pixel for each cell. */
+export function pixels(palette: Palette, values: Float32Array, rows: number, columns: number, scale: number): HTMLCanvasElement {
+  const found = document.createElement("canvas");
+  found.width = columns;
+  found.height = rows;
+  const pen = found.getContext("2d")!;
+  const data = pen.createImageData(columns, rows);
+  for (let i = 0; i < values.length; i++) {
+    const [r, g, b] = shade(palette, Math.max(-1, Math.min(1, values[i]! / scale)));
+    data.data.set([r, g, b, 255], i * 4);
+  }
+  pen.putImageData(data, 0, 0);
+  return found;
+}
+
+/** The largest size outside the diagonal, which in many measures outweighs all else. */
+export function mapScale(values: Float32Array, columns: number, square: boolean): number {
+  let found = 1e-12;
+  for (let i = 0; i < values.length; i++) {
+    const diagonal = square && Math.floor(i / columns) === i % columns;
+    if (!diagonal) found = Math.max(found, Math.abs(values[i]!));
+  }
+  return found;
+}
+
+export class MapView implements View {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly scroller: HTMLElement;
+  private readonly spacer = h("div", { class: "spacer" });
+  private readonly words = h("p", { class: "quiet" });
+  private readonly table: HTMLDetailsElement;
+  private context!: Context;
+  private values = new Float32Array();
+  private picture: HTMLCanvasElement | null = null;
+  private key = "";
+  private cell = 16;
+  private zoom = 1;
+  private at: [number, number] | null = null; // row, column
+
+  constructor() {
+    this.canvas = h("canvas", {
+      tabindex: "0",
+      role: "img",
+      onmousemove: (e: MouseEvent) => this.over(e),
+      onmouseleave: () => this.moved(null, null),
+      onclick: () => this.choose(),
+      onkeydown: (e: KeyboardEvent) => this.walk(e),
+    });
+    this.scroller = h("div", { class: "scroller", onscroll: () => this.draw() }, this.canvas, this.spacer);
+    this.table = tableBehind("Map", () => this.rows());
+    const zoom = h("label", { class: "field" }, h("span", {}, "Zoom"),
+      h("input", { type: "range", min: "1", max: "12", step: "0.5", value: "1",
+        oninput: (e: Event) => { this.zoom = Number((e.target as HTMLInputElement).value); this.layout(); } }));
+    this.element = h("div", { class: "map-view" }, h("div", { class: "bar-line" }, this.words, zoom), this.scroller, this.table);
+  }
+
+  update(context: Context): void {
+    this.context = context;
+    const { targets, sources, current, state } = context;
+    const rows = this.held();
+    if (Math.max(rows.length, sources.size) > MOST) {
+      this.words.textContent = `${rows.length} × ${sources.size} cells are too many to see: choose words or segments above.`;
+      this.scroller.hidden = true;
+      return;
+    }
+    this.scroller.hidden = false;
+    const key = [state.map, state.depth, state.head, context.palette.dark, targets.size, sources.size, state.unit, state.open].join(" ");
+    if (key !== this.key) {
+      this.key = key;
+      const all = new Float32Array(rows.length * sources.size);
+      rows.forEach((group, row) =>
+        all.set(current.incoming(context.choice, targets, group, sources), row * sources.size));
+      this.values = all;
+      const scale = mapScale(all, sources.size, current.square && rows.length === sources.size);
+      this.picture = pixels(context.palette, all, rows.length, sources.size, scale);
+      this.words.textContent = `Targets down, sources across; the darkest cell off the diagonal is ${percent(scale)} of its target.`;
+      if (context.palette.dark) this.words.textContent = this.words.textContent.replace("darkest", "brightest");
+    }
+    this.canvas.setAttribute("aria-label", `Map of ${rows.length} targets by ${sources.size} sources. Arrow keys move, Enter chooses the target.`);
+    this.layout();
+    refill(this.table, () => this.rows());
+  }
+
+  /** The groups that have rows. */
+  private held(): number[] {
+    const { targets, current } = this.context;
+    const found = new Set(current.held.map((position) => targets.of[position]!));
+    return [...found].sort((a, b) => a - b);
+  }
+
+  private layout(): void {
+    if (this.scroller.hidden) return;
+    const { sources } = this.context;
+    const rows = this.held().length;
+    const room = Math.max(200, this.scroller.clientWidth || 900) - LABELS - 16;
+    const tall = Math.max(240, window.innerHeight * 0.7) - LABELS;
+    const fits = Math.min(26, room / sources.size, Math.max(tall / rows, 7));
+    this.cell = Math.max(fits, 0.35) * this.zoom;
+    const [w, hgt] = [sources.size * this.cell + LABELS + FOOT, rows * this.cell + LABELS + FOOT];
+    this.scroller.style.height = `${Math.min(hgt + 18, Math.max(320, window.innerHeight * 0.78))}px`;
+    this.spacer.style.width = `${w}px`;
+    this.spacer.style.height = `${hgt}px`;
+    this.draw();
+  }
+
+  private draw(): void {
+    const width = this.scroller.clientWidth;
+    const height = this.scroller.clientHeight;
+    if (!width || !this.picture) return;
+    const painter = prepared(this.canvas, width, height);
+    this.painted(painter, this.context, this.cell, this.scroller.scrollLeft, this.scroller.scrollTop, width, height);
+  }
+
+  private painted(painter: Painter, context: Context, cell: number, left: number, top: number, width: number, height: number): void {
+    const { palette, sources, targets } = context;
+    const rows = this.held();
+    painter.image(this.picture!, LABELS - left, LABELS - top, sources.size * cell, rows.length * cell);
+    const chosen = rows.indexOf(context.targets.of[context.state.target]!);
+    if (chosen >= 0)
+      painter.rect(LABELS - left, LABELS - top + chosen * cell, sources.size * cell, Math.max(cell, 2), null, palette.ink, 1.5);
+    if (this.at) {
+      const [row, column] = this.at;
+      painter.rect(LABELS - left + column * cell, LABELS - top + row * cell, Math.max(cell, 2), Math.max(cell, 2), null, palette.ink, 2);
+    }
+    painter.rect(0, 0, LABELS - 2, height, palette.paper);
+    painter.rect(0, 0, width, LABELS - 2, palette.paper);
+    const step = Math.max(1, Math.ceil(12 / cell));
+    this.names(painter, targets, rows, step, cell, (i, label, bold) => {
+      const y = LABELS - top + (i + 0.5) * cell;
+      if (y > LABELS - 4 && y < height)
+        painter.text(LABELS - 8, y + 4, fitted(painter, label, 12, LABELS - 14), { size: 12, align: "right", fill: bold ? palette.ink : palette.quiet, weight: bold ? 700 : 400 });
+    }, this.at?.[0] ?? -1, chosen);
+    this.names(painter, sources, sources.groups.map((_, i) => i), step, cell, (i, label, bold) => {
+      const x = LABELS - left + (i + 0.5) * cell;
+      if (x > LABELS - 4 && x < width)
+        painter.text(x + 4, LABELS - 8, fitted(painter, label, 12, LABELS + 6), { size: 12, rotate: -60, fill: bold ? palette.ink : palette.quiet, weight: bold ? 700 : 400 });
+    }, this.at?.[1] ?? -1, -1);
+    painter.rect(0, 0, LABELS - 14, LABELS - 30, palette.paper);
+  }
+
+  private names(painter: Painter, grouping: Grouping, groups: number[], step: number, cell: number, put: (i: number, label: string, bold: boolean) => void, at: number, chosen: number): void {
+    void painter;
+    groups.forEach((group, i) => {
+      const near = at >= 0 && Math.abs(i - at) * cell < 12 && i !== at;
+      if (i === at || i === chosen || (i % step === 0 && !near)) put(i, grouping.label(group), i === at || i === chosen);
+    });
+  }
+
+  private over(event: MouseEvent): void {
+    const column = Math.floor((event.offsetX - LABELS + this.scroller.scrollLeft) / this.cell);
+    const row = Math.floor((event.offsetY - LABELS + this.scroller.scrollTop) / this.cell);
+    const inside = event.offsetX >= LABELS && event.offsetY >= LABELS && row < this.held().length && column < this.context.sources.size;
+    this.moved(inside ? [row, column] : null, event);
+  }
+
+  private moved(at: [number, number] | null, event: MouseEvent | null): void {
+    this.at = at;
+    const words = this.sentence();
+    this.context.actions.tip(at ? event : null, words);
+    this.canvas.style.cursor = at ? "pointer" : "";
+    this.draw();
+  }
+
+  private sentence(): string[] {
+    if (!this.at) return [];
+    const { context } = this;
+    const [row, column] = this.at;
+    const group = this.held()[row]!;
+    const value = this.values[row * context.sources.size + column]!;
+    const total = context.current.total(context.choice, context.targets.groups[group]!.start);
+    const found = [`${context.sources.label(column)} → ${context.targets.label(group)}`, percent(value)];
+    if (total !== null && context.state.unit === "tokens") found.push(`score ${(value * total).toPrecision(3)}`);
+    return found;
+  }
+
+  private choose(): void {
+    if (!this.at) return;
+    const { start, stop } = this.context.targets.groups[this.held()[this.at[0]]!]!;
+    for (let at = start; at < stop; at++)
+      if (this.context.current.holds(at)) return this.context.actions.set({ target: at, node: null });
+  }
+
+  private walk(event: KeyboardEvent): void {
+    const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const step = steps[event.key];
+    if (event.key === "Enter") return this.choose();
+    if (!step) return;
+    event.preventDefault();
+    const [row, column] = this.at ?? [0, -1];
+    const clamp = (value: number, size: number) => Math.max(0, Math.min(size - 1, value));
+    this.at = [clamp(row + step[0], this.held().length), clamp(column + step[1], this.context.sources.size)];
+    this.context.actions.announce(this.sentence().join(", "));
+    this.draw();
+  }
+
+  paint(painter: Painter, context: Context, width: number): number {
+    const { sources } = context;
+    const rows = this.held().length;
+    const cell = Math.min(28, Math.max(1, (width - LABELS) / sources.size));
+    const at = this.at;
+    this.at = null;
+    const height = rows * cell + LABELS;
+    if (sources.size * rows <= 4000) {
+      this.painted(painter, context, cell, 0, 0, width, height + 2);
+      this.cells(painter, context, cell, rows);
+    } else this.painted(painter, context, cell, 0, 0, width, height + 2);
+    this.at = at;
+    return height + FOOT;
+  }
+
+  /** Cells one by one, so that an SVG file stays sharp. */
+  private cells(painter: Painter, context: Context, cell: number, rows: number): void {
+    const columns = context.sources.size;
+    const scale = mapScale(this.values, columns, context.current.square && rows === columns);
+    for (let i = 0; i < this.values.length; i++) {
+      const t = Math.max(-1, Math.min(1, this.values[i]! / scale));
+      painter.rect(LABELS + (i % columns) * cell, LABELS + Math.floor(i / columns) * cell, cell - 0.5, cell - 0.5, css(shade(context.palette, t)));
+    }
+  }
+
+  rows(): string[][] {
+    const { context } = this;
+    const columns = context.sources.size;
+    return [
+      ["target", ...context.sources.groups.map((_, i) => context.sources.label(i))],
+      ...this.held().map((group, row) => [
+        context.targets.label(group),
+        ...Array.from(this.values.subarray(row * columns, (row + 1) * columns), (v) => v.toPrecision(3)),
+      ]),
+    ];
+  }
+}

@@ -1,0 +1,98 @@
+// Patches over the picture: each shaded by its share, the target outlined.
+
+import { css, shade } from "../colour";
+import type { Context } from "../context";
+import { h, percent } from "../dom";
+import { prepared, type Painter } from "../painter";
+
+export class PatchPicture {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly picture = new Image();
+  private context: Context | null = null;
+  private values: ArrayLike<number> = [];
+  private scale = 0;
+
+  constructor() {
+    this.canvas = h("canvas", {
+      role: "img",
+      "aria-label": "The picture, its patches shaded by their share; the ranked list has the numbers",
+      onmousemove: (e: MouseEvent) => this.over(e),
+      onmouseleave: () => this.over(null),
+      onclick: (e: MouseEvent) => this.choose(e),
+    });
+    this.element = h("figure", { class: "picture" }, this.canvas);
+    this.picture.addEventListener("load", () => this.draw());
+  }
+
+  show(context: Context, values: ArrayLike<number>, scale: number): void {
+    const { image } = context.payload;
+    if (!image) return;
+    Object.assign(this, { context, values, scale });
+    if (this.picture.src !== image.src) this.picture.src = image.src;
+    this.draw();
+  }
+
+  private size(width: number): [number, number] {
+    const ratio = (this.picture.naturalHeight || 1) / (this.picture.naturalWidth || 1);
+    const wide = Math.min(width, 520, 520 / ratio);
+    return [wide, wide * ratio];
+  }
+
+  private draw(): void {
+    if (!this.context || !this.picture.naturalWidth) return;
+    const [width, height] = this.size(this.element.clientWidth || 420);
+    this.painted(prepared(this.canvas, width, height), this.context, 0, 0, width, height);
+  }
+
+  private painted(painter: Painter, context: Context, x: number, y: number, width: number, height: number): void {
+    const { rows, columns, first } = context.payload.image!;
+    const { sources, palette, own } = context;
+    painter.image(this.picture, x, y, width, height, true);
+    const [w, h] = [width / columns, height / rows];
+    for (let patch = 0; patch < rows * columns; patch++) {
+      const group = sources.of[first + patch];
+      if (group === undefined) break;
+      const t = this.scale > 0 ? this.values[group]! / this.scale : 0;
+      const [px, py] = [x + (patch % columns) * w, y + Math.floor(patch / columns) * h];
+      const colour = css(shade(palette, t)).replace("rgb", "rgba").replace(")", `, ${0.78 - 0.5 * (1 - Math.abs(t))})`);
+      painter.rect(px, py, w, h, colour);
+      if (group === own) painter.rect(px + 1, py + 1, w - 2, h - 2, null, palette.ink, 3);
+    }
+  }
+
+  private patch(event: MouseEvent): number | null {
+    const { context } = this;
+    if (!context) return null;
+    const { rows, columns, first } = context.payload.image!;
+    const column = Math.floor((event.offsetX / this.canvas.clientWidth) * columns);
+    const row = Math.floor((event.offsetY / this.canvas.clientHeight) * rows);
+    return first + row * columns + column;
+  }
+
+  private over(event: MouseEvent | null): void {
+    const { context } = this;
+    const at = event && this.patch(event);
+    if (!context || at === null || !event) {
+      context?.actions.tip(null, []);
+      return;
+    }
+    const { columns, first } = context.payload.image!;
+    const group = context.sources.of[at] ?? 0;
+    const place = `row ${Math.floor((at - first) / columns)}, column ${(at - first) % columns}`;
+    context.actions.tip(event, [`Patch in ${place}`, `${percent(this.values[group] ?? 0)} of the target`]);
+  }
+
+  private choose(event: MouseEvent): void {
+    const at = this.patch(event);
+    if (this.context && at !== null && this.context.current.square && this.context.current.holds(at))
+      this.context.actions.set({ target: at });
+  }
+
+  paint(painter: Painter, context: Context, x: number, y: number, width: number, values: ArrayLike<number>, scale: number): number {
+    Object.assign(this, { values, scale });
+    const [w, h] = this.size(width);
+    this.painted(painter, context, x, y, w, h);
+    return h;
+  }
+}

@@ -1,0 +1,194 @@
+// The text as text, in reading order: one element for each group, shaded by its share.
+
+import { css, inkOn, shade } from "../colour";
+import type { Context } from "../context";
+import { h, percent } from "../dom";
+import type { Grouping } from "../groups";
+import { fitted, type Painter } from "../painter";
+
+export const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** A list of groups that can be walked with the arrow keys; a click or Enter chooses. */
+export class Reading {
+  readonly element: HTMLElement;
+  private grouping: Grouping | null = null;
+  private items: HTMLElement[] = [];
+  private shades: number[] = [];
+  private palette: unknown = null;
+  private marked = -1;
+
+  constructor(
+    name: string,
+    private readonly handlers: {
+      choose(group: number): void;
+      point(group: number | null, event: MouseEvent | null): void;
+    },
+  ) {
+    this.element = h("div", {
+      class: "reading",
+      role: "listbox",
+      "aria-label": name,
+      dir: "auto",
+      onclick: (e: Event) => this.at(e, (g) => this.handlers.choose(g)),
+      onmousemove: (e: MouseEvent) => this.over(e),
+      onmouseleave: (e: MouseEvent) => this.handlers.point(null, e),
+      onkeydown: (e: KeyboardEvent) => this.key(e),
+      onfocusin: (e: FocusEvent) => this.at(e, (g) => this.handlers.point(g, null)),
+      onfocusout: () => this.handlers.point(null, null),
+    });
+  }
+
+  private at(event: Event, then: (group: number) => void): void {
+    const item = (event.target as HTMLElement).closest<HTMLElement>("[data-group]");
+    if (item) then(Number(item.dataset.group));
+  }
+
+  private over(event: MouseEvent): void {
+    const item = (event.target as HTMLElement).closest<HTMLElement>("[data-group]");
+    const group = item ? Number(item.dataset.group) : null;
+    this.handlers.point(group, event);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const now = this.items.indexOf(event.target as HTMLElement);
+    if (now < 0) return;
+    const forwards = this.element.matches(":dir(rtl)") ? "ArrowLeft" : "ArrowRight";
+    const backwards = forwards === "ArrowRight" ? "ArrowLeft" : "ArrowRight";
+    const steps: Record<string, number> = {
+      [forwards]: now + 1,
+      [backwards]: now - 1,
+      ArrowDown: now + 1,
+      ArrowUp: now - 1,
+      Home: 0,
+      End: this.items.length - 1,
+    };
+    if (event.key === "Enter" || event.key === " ") this.handlers.choose(now);
+    else if (event.key in steps) {
+      const next = Math.max(0, Math.min(this.items.length - 1, steps[event.key]!));
+      this.focus(next);
+    } else return;
+    event.preventDefault();
+  }
+
+  private focus(number: number): void {
+    for (const item of this.items) if (item.tabIndex === 0) item.tabIndex = -1;
+    this.items[number]!.tabIndex = 0;
+    this.items[number]!.focus();
+  }
+
+  /** Elements are made again only if the groups changed. */
+  show(grouping: Grouping, context: Context): void {
+    if (grouping !== this.grouping) {
+      this.build(grouping);
+      this.palette = null;
+    }
+    if (context.palette !== this.palette) {
+      this.shades = new Array(grouping.size).fill(Number.NaN);
+      this.palette = context.palette;
+    }
+  }
+
+  private build(grouping: Grouping): void {
+    const active = this.items.indexOf(
+      (this.element.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement,
+    );
+    this.grouping = grouping;
+    this.marked = -1;
+    const { text } = grouping;
+    const pieces: Node[] = [];
+    this.items = grouping.groups.map((group, number) => {
+      const gap = text.gaps[group.start]!;
+      gap.split("\n").forEach((part, i) => {
+        if (i) pieces.push(h("br"));
+        if (part) pieces.push(document.createTextNode(part.replace(/\s+/g, " ")));
+      });
+      const item = h("span", {
+        class: `token${grouping.special(number) ? " special" : ""}${group.segment === null ? "" : " segment"}`,
+        role: "option",
+        tabindex: "-1",
+        "aria-selected": "false",
+        "data-group": number,
+      });
+      const label = grouping.label(number);
+      item.append(label);
+      if (group.segment !== null)
+        item.append(h("small", {}, `${group.stop - group.start} tokens`));
+      pieces.push(item);
+      if (label.endsWith("↵")) pieces.push(h("br"));
+      return item;
+    });
+    this.element.replaceChildren(...pieces);
+    const size = grouping.size;
+    this.element.dataset.size = size <= 40 ? "large" : size <= 150 ? "middle" : size <= 700 ? "small" : "tiny";
+    const first = this.items[Math.max(0, active)] ?? this.items[0];
+    if (first) first.tabIndex = 0;
+    if (active >= 0) first?.focus();
+  }
+
+  /** Shades groups by value / scale; `target` is outlined, -1 for none. */
+  shadeBy(context: Context, values: ArrayLike<number>, scale: number, target: number, pinned: boolean): void {
+    this.items.forEach((item, i) => {
+      const t = scale > 0 && i !== target ? Math.round((values[i]! / scale) * 64) / 64 : 0;
+      if (this.shades[i] === t) return;
+      this.shades[i] = t;
+      const colour = shade(context.palette, t);
+      item.style.backgroundColor = t === 0 ? "" : css(colour);
+      item.style.color = t === 0 ? "" : inkOn(colour);
+    });
+    if (this.marked >= 0) this.items[this.marked]?.classList.remove("target", "pointed");
+    this.marked = target;
+    const item = this.items[target];
+    item?.classList.add("target");
+    item?.classList.toggle("pointed", !pinned);
+    if (pinned) {
+      const active = (this.element.getRootNode() as Document).activeElement;
+      const inside = active && this.element.contains(active);
+      this.items.forEach((each, i) => {
+        const chosen = String(i === target);
+        if (each.getAttribute("aria-selected") !== chosen) each.setAttribute("aria-selected", chosen);
+        if (!inside && (each.tabIndex === 0) !== (i === Math.max(0, target)))
+          each.tabIndex = i === Math.max(0, target) ? 0 : -1;
+      });
+    }
+  }
+
+  /** What a screen reader says of the group that has the focus. */
+  describe(group: number, words: string): void {
+    this.items[group]?.setAttribute("aria-label", words);
+  }
+
+  /** Draws the same into a file. */
+  paint(painter: Painter, context: Context, x: number, y: number, width: number, values: ArrayLike<number>, scale: number, target: number): number {
+    const grouping = this.grouping!;
+    const { palette } = context;
+    const size = grouping.size <= 40 ? 22 : grouping.size <= 150 ? 17 : 13;
+    const line = size * 1.8;
+    const labels = grouping.groups.map((_, i) => fitted(painter, grouping.label(i), size, width - 12));
+    const rtl = RTL.test(grouping.text.shown.join("").slice(0, 200));
+    let at = 0;
+    let top = y + line * 0.8;
+    labels.forEach((label, i) => {
+      const gap = grouping.text.gaps[grouping.groups[i]!.start]!;
+      const wide = painter.width(label, size) + 8;
+      if (at > 0 && (gap.includes("\n") || at + wide > width)) {
+        at = 0;
+        top += line;
+      } else if (at > 0 && gap) at += size * 0.16;
+      const t = scale > 0 && i !== target ? values[i]! / scale : 0;
+      const colour = shade(palette, t);
+      const left = rtl ? x + width - at - wide : x + at;
+      const outline = i === target ? palette.ink : undefined;
+      painter.rect(left, top - size * 1.05, wide, size * 1.45, t ? css(colour) : null, outline, 2, 5);
+      const fill = t ? inkOn(colour) : grouping.special(i) && i !== target ? palette.quiet : palette.ink;
+      painter.text(left + wide / 2, top, label, { size, fill, align: "center", rtl: RTL.test(label) });
+      at += wide;
+    });
+    return top + line * 0.5 - y;
+  }
+}
+
+/** "keys 31 %, cabinet 12 % and The 8 %" */
+export function listed(grouping: Grouping, found: { group: number; value: number }[]): string {
+  const parts = found.map(({ group, value }) => `${grouping.label(group)} ${percent(value)}`);
+  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
+}

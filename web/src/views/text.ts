@@ -1,0 +1,252 @@
+// The first screen: the text with its target and its sources, the layers below, the ranks next to it.
+
+import { css, shade } from "../colour";
+import type { Context, View } from "../context";
+import { h, percent } from "../dom";
+import { largest, ranked, type Ranked } from "../measured";
+import type { Painter } from "../painter";
+import { Layers } from "./layers";
+import { PatchPicture } from "./picture";
+import { listed, Reading } from "./reading";
+
+const SHOWN = 12;
+const SHOWN_OUT = 6;
+
+export class TextView implements View {
+  readonly element: HTMLElement;
+  private readonly answer = h("h1", { class: "answer" });
+  private readonly legend = h("p", { class: "legend" });
+  private readonly picture = new PatchPicture();
+  private readonly sourceName = h("h2", {}, "Source");
+  private readonly targetName = h("h2", {}, "Target");
+  private readonly sourceText: Reading;
+  private readonly targetText: Reading;
+  private readonly layers = new Layers();
+  private readonly inList = h("table", { class: "ranked" });
+  private readonly outList = h("table", { class: "ranked" });
+  private readonly outName = h("h2", {});
+  private readonly inName = h("h2", {});
+  private readonly rest = h("p", { class: "quiet" });
+  private context!: Context;
+
+  constructor() {
+    this.sourceText = new Reading("The text: choose a target", {
+      choose: (group) => this.choose(group, true),
+      point: (group, event) => this.point(group, event, true),
+    });
+    this.targetText = new Reading("The target side: choose a target", {
+      choose: (group) => this.choose(group, false),
+      point: (group, event) => this.point(group, event, false),
+    });
+    this.element = h(
+      "div",
+      { class: "text-view" },
+      this.answer,
+      h(
+        "div",
+        { class: "columns" },
+        h("div", { class: "main" },
+          this.targetName, this.targetText.element, this.sourceName, this.picture.element,
+          this.sourceText.element, this.legend, this.layers.element),
+        h("aside", { class: "side", "aria-label": "Ranked sources" },
+          this.inName, this.inList, this.rest, this.outName, this.outList),
+      ),
+    );
+  }
+
+  private choose(group: number, source: boolean): void {
+    const { context } = this;
+    const grouping = source ? context.sources : context.targets;
+    const { start, stop, segment } = grouping.groups[group]!;
+    const { open } = context.state;
+    if (segment !== null) {
+      context.actions.set({ open: [...open, segment] });
+      return;
+    }
+    if (source && !context.current.square) return;
+    for (let at = start; at < stop; at++)
+      if (context.current.holds(at)) {
+        context.actions.set({ target: at, node: null });
+        context.actions.announce(this.sentence());
+        return;
+      }
+  }
+
+  private point(group: number | null, event: MouseEvent | null, source: boolean): void {
+    const { context } = this;
+    if (group === null) {
+      context.actions.tip(null, []);
+      context.actions.point(null);
+      return;
+    }
+    const grouping = source ? context.sources : context.targets;
+    const { start, stop } = grouping.groups[group]!;
+    const isTarget = !source || context.current.square;
+    let held = -1;
+    for (let at = start; at < stop && held < 0; at++)
+      if (isTarget && context.current.holds(at)) held = at;
+    const words = this.words(group, source);
+    if (event) context.actions.tip(event, words);
+    else (source ? this.sourceText : this.targetText).describe(group, words.join(". "));
+    context.actions.point(held < 0 ? null : held);
+  }
+
+  /** What a pointed-at token is to the chosen target. */
+  private words(group: number, source: boolean): string[] {
+    const { context } = this;
+    const was = context.preview;
+    context.preview = null;
+    const label = (source ? context.sources : context.targets).label(group);
+    const target = context.targets.label(context.targetGroup);
+    const found = [label];
+    if (source) {
+      const values = context.incoming();
+      const place = ranked(values, context.own).findIndex((each) => each.group === group);
+      if (group === context.own) found.push(`the target; ${percent(values[group]!)} of it is its own`);
+      else if (values[group])
+        found.push(`${percent(values[group]!)} of ${target}${place >= 0 ? `, number ${place + 1}` : ""}`);
+      else found.push(`nothing of it is in ${target}`);
+    }
+    context.preview = was;
+    return found;
+  }
+
+  update(context: Context): void {
+    this.context = context;
+    const { current, sources, targets, payload } = context;
+    const two = !current.square;
+    this.picture.element.hidden = !payload.image;
+    this.sourceText.element.hidden = Boolean(payload.image) && !two && sources.text.special.every((s) => s === 0);
+    this.targetName.hidden = !two;
+    this.sourceName.hidden = !two;
+    this.targetText.element.hidden = !two;
+    this.sourceText.show(sources, context);
+    if (two) this.targetText.show(targets, context);
+    this.shaded();
+    this.layers.update(context);
+  }
+
+  pointed(context: Context): void {
+    this.context = context;
+    this.shaded();
+    this.layers.update(context);
+  }
+
+  private shaded(): void {
+    const { context } = this;
+    const { own, sources, targets, targetGroup, current } = context;
+    const values = context.incoming();
+    const scale = largest(values, own);
+    const pinned = context.preview === null;
+    this.sourceText.shadeBy(context, values, scale, own, pinned);
+    if (!current.square)
+      this.targetText.shadeBy(context, new Float64Array(targets.size), 1, targetGroup, pinned);
+    this.picture.show(context, values, scale);
+    const order = ranked(values, own);
+    this.answer.replaceChildren(...this.sentenceParts(order, values));
+    this.fillLegend(scale);
+    const label = targets.label(targetGroup);
+    this.inName.textContent = `Where ${label} comes from`;
+    const itself = own >= 0 && values[own] ? [{ group: own, value: values[own]! }] : [];
+    fill(this.inList, order.slice(0, SHOWN), itself, scale, (g) => sources.label(g), context);
+    const kept = Array.from(values).reduce((sum, v) => sum + Math.abs(v), 0);
+    const more = order.slice(SHOWN).reduce((sum, each) => sum + Math.abs(each.value), 0);
+    const parts = [];
+    if (order.length > SHOWN) parts.push(`${order.length - SHOWN} more sources: ${percent(more)}`);
+    if (!current.complete && kept < 0.9995) parts.push(`small shares left out of this page: ${percent(1 - kept)}`);
+    this.rest.textContent = parts.join(" · ");
+    this.goesTo(label);
+  }
+
+  private goesTo(label: string): void {
+    const { context } = this;
+    const { current, targets, targetGroup } = context;
+    const shown = current.square && current.held.length > 1;
+    this.outName.hidden = this.outList.hidden = !shown;
+    if (!shown) return;
+    const values = context.outgoing();
+    this.outName.textContent = `Where ${label} goes`;
+    const order = ranked(values, targetGroup).slice(0, SHOWN_OUT);
+    fill(this.outList, order, [], largest(values, targetGroup), (g) => targets.label(g), context);
+  }
+
+  private fillLegend(scale: number): void {
+    const { palette, current } = this.context;
+    const ramp = h("span", { class: "ramp" });
+    const from = current.entry.signed ? -5 : 0;
+    const stops = Array.from({ length: 6 - from }, (_, i) => css(shade(palette, (i + from) / 5)));
+    ramp.style.backgroundImage = `linear-gradient(to right, ${stops.join(", ")})`;
+    this.legend.replaceChildren(
+      h("span", { class: "outlined" }, "target"),
+      h("span", {}, current.entry.signed ? percent(-scale) : "0 %"),
+      ramp,
+      h("span", {}, percent(scale)),
+      h("span", { class: "quiet" }, "share of the target · point at a word to follow it, click to keep it"),
+    );
+  }
+
+  private sentenceParts(order: Ranked[], values: ArrayLike<number>): Node[] {
+    const { context } = this;
+    const { sources, targets, targetGroup, own } = context;
+    const found: Node[] = [h("b", { class: "outlined" }, targets.label(targetGroup))];
+    const top = order.slice(0, 3);
+    found.push(document.createTextNode(top.length ? " took most from " : " took nothing from other tokens"));
+    top.forEach(({ group, value }, i) => {
+      if (i) found.push(document.createTextNode(i === top.length - 1 ? " and " : ", "));
+      found.push(h("b", {}, sources.label(group)), document.createTextNode(` ${percent(value)}`));
+    });
+    if (own >= 0 && values[own])
+      found.push(h("span", { class: "quiet" }, ` · ${percent(values[own]!)} is its own`));
+    return found;
+  }
+
+  private sentence(): string {
+    const { context } = this;
+    const values = context.incoming();
+    const top = ranked(values, context.own).slice(0, 3);
+    return `${context.targets.label(context.targetGroup)} took most from ${listed(context.sources, top)}`;
+  }
+
+  paint(painter: Painter, context: Context, width: number): number {
+    const { palette, own, sources, current } = context;
+    const values = context.incoming();
+    const scale = largest(values, own);
+    painter.text(0, 22, this.sentence(), { size: 17, fill: palette.ink, weight: 600 });
+    let y = 40;
+    if (!current.square)
+      y += this.targetText.paint(painter, context, 0, y, width, new Float64Array(context.targets.size), 1, context.targetGroup) + 12;
+    if (context.payload.image) y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
+    else y += this.sourceText.paint(painter, context, 0, y, width, values, scale, own) + 12;
+    void sources;
+    return y + this.layers.paint(painter, 0, y, width) + 8;
+  }
+
+  rows(context: Context): string[][] {
+    const values = context.incoming();
+    const label = context.targets.label(context.targetGroup);
+    return [
+      ["target", "source", "position", "share", "rank"],
+      ...ranked(values, -1).map(({ group, value }, i) => [
+        label, context.sources.label(group), String(context.sources.groups[group]!.start), value.toPrecision(4), String(i + 1),
+      ]),
+    ];
+  }
+}
+
+function fill(table: HTMLTableElement, order: Ranked[], itself: Ranked[], scale: number, label: (group: number) => string, context: Context): void {
+  const row = (each: Ranked, name: string, own: boolean) => {
+    const bar = h("span", { class: "bar" });
+    bar.style.width = `${Math.min(100, scale > 0 ? (Math.abs(each.value) / scale) * 100 : 0)}%`;
+    bar.style.backgroundColor = own ? context.palette.quiet : css(shade(context.palette, each.value < 0 ? -0.72 : 0.72));
+    return h("tr", { class: own ? "own" : null },
+      h("th", { scope: "row", dir: "auto" }, name),
+      h("td", { class: "bars" }, bar),
+      h("td", {}, percent(each.value)));
+  };
+  const head = h("tr", {}, h("th", { scope: "col" }, "token"), h("td"), h("th", { scope: "col" }, "share"));
+  table.replaceChildren(
+    h("thead", { class: "unseen" }, head),
+    h("tbody", {}, ...order.map((each) => row(each, label(each.group), false)),
+      ...itself.map((each) => row(each, "itself", true))),
+  );
+}
