@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test smoke check format bench bench-memory zoo docs clean
+.PHONY: demo test smoke check format web browser bench bench-memory zoo docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -25,6 +25,15 @@ format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The viewer that ships with the package, from its source in web/. Needs Node; users do not.
+web:
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+
+# Debian's Chromium, for the tests that open pages. Without it they skip and say why.
+browser:
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-core \
+	  || echo "No Chromium: it is installed with apt-get on Debian, as root. The browser tests will skip."
+
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.cpu
 	$(BIN)/python -m benchmarks.growth
@@ -44,7 +53,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,plot,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,plot,widget,dev]'
 	touch $@
 
 clean:

@@ -72,6 +72,7 @@ MAPS = {
     "to_dataframe",
     "save",
     "plot",
+    "to_html",
 }
 
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
@@ -91,10 +92,10 @@ ORDER = [
     {"measures"},
     {"provenance", "words"},
     {"aggregation"},
-    {"cutting", "tables", "storage"},
+    {"cutting", "tables", "storage", "viewer"},
     {"maps"},
     {"measuring"},
-    {"identifiability", "predictions", "comparison", "corpus", "viewer"},
+    {"identifiability", "predictions", "comparison", "corpus"},
     {"render"},
     {"several"},
     {"lens"},

@@ -4,19 +4,26 @@ agree.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import AGGREGATES, rolled_out_absolute, target_row
+from mixlens.aggregation.target_row import (
+    AGGREGATES,
+    layer_rows,
+    rolled_out_absolute,
+    target_row,
+)
 from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.measures import list_measures, names
 from mixlens.measuring import measure
 from mixlens.provenance import model_name
 from mixlens.row import position_of
+from mixlens.tokens import TokenRow
 from mixlens.views import view
 from mixlens.words import words as merged_words
 
@@ -45,6 +52,9 @@ class Comparison:
     scores: Mapping[str, np.ndarray]
     left_out: Mapping[str, str]  # measure -> why it is not there
     model: str = ""  # its name, or its class
+    row: TokenRow | None = None  # the sources with their text
+    by_layer: Mapping[str, np.ndarray] = field(default_factory=dict)  # measure -> [layer, source]
+    provenance: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure
 
     def to_dataframe(self) -> pd.DataFrame:
         """Sources down, measures across."""
@@ -81,6 +91,31 @@ class Comparison:
         """
         figure: Figure = view("compared").plot(self, kind, most=most)
         return figure
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page that shows the measures side by side."""
+        from mixlens.viewer import page
+
+        page.write(self._payload(), path)
+
+    def _repr_html_(self) -> str:
+        from mixlens.viewer import page
+
+        return page.frame(self._payload())
+
+    def _payload(self) -> dict[str, Any]:
+        from mixlens.viewer.payload import comparison_payload
+
+        return comparison_payload(
+            self.scores,
+            self.row or TokenRow(self.sources),
+            self.target,
+            self.target_token,
+            aggregate=self.aggregate,
+            by_layer=self.by_layer,
+            provenance=self.provenance,
+            left_out=self.left_out,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -139,7 +174,9 @@ def comparison(
         label = merged_row.labels[chosen]
     else:
         chosen, label = place, row.labels[place]
-    tokens: tuple[str, ...] = ()
+    by_layer: dict[str, np.ndarray] = {}
+    provenance: dict[str, dict[str, Any]] = {}
+    tokens = TokenRow(())
     for name in only or names():
         if name not in specs:
             raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
@@ -150,7 +187,11 @@ def comparison(
             found = measure(name, recording, site=site, **given)
             assert not isinstance(found, list)
             scores[name], sources = _one_row(found, specs[name], chosen, aggregate, words)
-            tokens = sources if not specs[name].explains_output or not tokens else tokens
+            provenance[name] = found.provenance
+            if specs[name].gives == "maps":
+                merged = found.words() if words else found
+                by_layer[name] = layer_rows(merged, specs[name], chosen)
+            tokens = sources if not specs[name].explains_output or not len(tokens) else tokens
         except (MixlensError, ImportError) as error:
             left_out[name] = str(error)
     if not scores:
@@ -159,7 +200,18 @@ def comparison(
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
     model = model_name(recording.model)
-    return Comparison(chosen, label, tokens, str(aggregate), scores, left_out, model)
+    return Comparison(
+        chosen,
+        label,
+        tokens.labels,
+        str(aggregate),
+        scores,
+        left_out,
+        model,
+        tokens,
+        by_layer,
+        provenance,
+    )
 
 
 def _explained(recording: Recording, site: str | None, place: int) -> dict[str, Any]:
@@ -176,10 +228,10 @@ def _explained(recording: Recording, site: str | None, place: int) -> dict[str, 
 
 def _one_row(
     maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """One number for each source, adding up to one in absolute value, and the sources' labels."""
+) -> tuple[np.ndarray, TokenRow]:
+    """One number for each source, adding up to one in absolute value, and the sources."""
     if words and aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
         maps = rolled_out_absolute(maps)  # layers are joined token by token, then merged into words
         aggregate = "last"
     maps = maps.words() if words else maps
-    return target_row(maps, spec, chosen, aggregate), maps.source_tokens
+    return target_row(maps, spec, chosen, aggregate), maps.source_row

@@ -360,6 +360,19 @@ class MixingMaps:
         """Writes everything to one file (safetensors), which `mixlens.load` reads."""
         storage.save(self, path)
 
+    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
+        """Writes one self-contained page that shows these maps, and those of other measures next
+        to them; `shown` as in `mixlens.viewer.payload.payload_of` (target, title, image, seconds).
+        """
+        from mixlens.viewer import page, payload
+
+        page.write(payload.payload_of([self, *others], **shown), path)
+
+    def _repr_html_(self) -> str:
+        from mixlens.viewer import page, payload
+
+        return page.frame(payload.payload_of(self))
+
 
 def load(path: str | os.PathLike[str]) -> MixingMaps:
     """Maps as they were saved, bit by bit."""

@@ -16,7 +16,13 @@ import { MapView } from "./views/map";
 import { rankingView } from "./views/ranking";
 import { TextView } from "./views/text";
 
-const NAMES = { text: "Text", map: "Map", heads: "Heads", flow: "Flow", compare: "Compare" } as const;
+const NAMES = {
+  text: "Text",
+  map: "Map",
+  heads: "Heads",
+  flow: "Flow",
+  compare: "Compare",
+} as const;
 const LONG = 1500; // words; a longer text opens in segments
 
 export class App {
@@ -32,35 +38,61 @@ export class App {
   private first!: State;
   private frame = 0;
 
-  constructor(private readonly root: HTMLElement, payload: Payload, live: Live | null, private readonly linked: boolean) {
+  constructor(
+    private readonly root: HTMLElement,
+    payload: Payload,
+    live: Live | null,
+    private readonly linked: boolean,
+  ) {
     root.classList.add("mixlens");
     const form = live && liveForm(live, payload, (found) => this.show(found));
-    root.replaceChildren(...(form ? [form] : []), this.bar, this.tabs, this.panel, this.foot, this.tip, this.said);
+    root.replaceChildren(
+      ...(form ? [form] : []),
+      this.bar,
+      this.tabs,
+      this.panel,
+      this.foot,
+      this.tip,
+      this.said,
+    );
     this.dark.addEventListener("change", () => this.update());
     new ResizeObserver(() => this.soon()).observe(root);
-    if (linked) window.addEventListener("hashchange", () => {
-      if (!this.context.measured.length) return;
-      if (location.hash.slice(1) === toFragment(this.context.state, this.first)) return;
-      this.context.state = this.sound(fromFragment(location.hash, this.first));
-      this.update();
-    });
+    if (linked)
+      window.addEventListener("hashchange", () => {
+        if (!this.context.measured.length) return;
+        if (location.hash.slice(1) === toFragment(this.context.state, this.first)) return;
+        this.context.state = this.sound(fromFragment(location.hash, this.first));
+        this.update();
+      });
     this.show(payload, true);
   }
 
   show(payload: Payload, opening = false): void {
     checked(payload);
-    this.views = { text: new TextView(), map: new MapView(), heads: new HeadsView(), flow: new FlowView(), compare: new CompareView() };
+    this.views = {
+      text: new TextView(),
+      map: new MapView(),
+      heads: new HeadsView(),
+      flow: new FlowView(),
+      compare: new CompareView(),
+    };
     const theme = this.context?.state.theme ?? "auto";
     this.context = new Context(payload, {} as State, {
       set: (change) => this.set(change),
       point: (position) => this.point(position),
       tip: (event, lines) => this.tipAt(event, lines),
-      announce: (text) => { this.said.textContent = text; },
+      announce: (text) => {
+        this.said.textContent = text;
+      },
     });
     this.tabs.hidden = !payload.maps.length;
     this.first = payload.maps.length ? this.firstState(payload, theme) : ({ theme } as State);
     if (!payload.maps.length) this.context.state = this.first;
-    else this.context.state = opening && this.linked ? this.sound(fromFragment(location.hash, this.first)) : { ...this.first };
+    else
+      this.context.state =
+        opening && this.linked
+          ? this.sound(fromFragment(location.hash, this.first))
+          : { ...this.first };
     this.update();
   }
 
@@ -69,20 +101,36 @@ export class App {
     const { payload, palette } = this.context;
     this.bar.replaceChildren(h("p", { class: "title" }, payload.title));
     this.foot.replaceChildren(h("p", {}, `mixlens ${payload.mixlens}`));
-    this.panel.replaceChildren(payload.ranking ? rankingView(payload.ranking, palette) : h("p", { class: "quiet" }, "Type a text above and press Measure."));
+    this.panel.replaceChildren(
+      payload.ranking
+        ? rankingView(payload.ranking, palette)
+        : h("p", { class: "quiet" }, "Type a text above and press Measure."),
+    );
   }
 
   private firstState(payload: Payload, theme: State["theme"]): State {
     const { measured } = this.context;
-    const map = Math.max(0, payload.maps.findIndex((entry) => entry.measure === "value_zeroing"));
+    const map = Math.max(
+      0,
+      payload.maps.findIndex((entry) => entry.measure === "value_zeroing"),
+    );
     const text = measured[map]!.sources;
     const words = (text.words ?? text.labels).length;
     const unit: Unit = text.segments && words > LONG ? "segments" : text.words ? "words" : "tokens";
     const wanted = payload.start?.target ?? measured[map]!.held[0] ?? 0;
     const view = VIEWS.find((each) => each === payload.start?.view) ?? "text";
     return {
-      view, map, other: null, target: wanted, depth: measured[map]!.defaultDepth, head: null, unit,
-      threshold: 0.02, open: [], node: null, theme,
+      view,
+      map,
+      other: null,
+      target: wanted,
+      depth: measured[map]!.defaultDepth,
+      head: null,
+      unit,
+      threshold: 0.02,
+      open: [],
+      node: null,
+      theme,
     };
   }
 
@@ -93,11 +141,19 @@ export class App {
     if (!measured[found.map]) found.map = this.first.map;
     const current = measured[found.map]!;
     if (!current.depths.includes(found.depth)) found.depth = current.defaultDepth;
-    if (found.head !== null && (typeof found.depth !== "number" || !(found.head >= 0 && found.head < current.heads))) found.head = null;
+    if (
+      found.head !== null &&
+      (typeof found.depth !== "number" || !(found.head >= 0 && found.head < current.heads))
+    )
+      found.head = null;
     if (!current.holds(found.target))
-      found.target = current.holds(this.first.target) ? this.first.target : current.held[current.held.length - 1]!;
-    if (found.unit === "segments" && !current.sources.segments) found.unit = current.sources.words ? "words" : "tokens";
-    if (found.unit === "words" && !current.sources.words && !current.targets.words) found.unit = "tokens";
+      found.target = current.holds(this.first.target)
+        ? this.first.target
+        : current.held[current.held.length - 1]!;
+    if (found.unit === "segments" && !current.sources.segments)
+      found.unit = current.sources.words ? "words" : "tokens";
+    if (found.unit === "words" && !current.sources.words && !current.targets.words)
+      found.unit = "tokens";
     if (found.other !== null && !measured[found.other]) found.other = null;
     return found;
   }
@@ -108,7 +164,11 @@ export class App {
     context.state = this.sound({ ...context.state, ...change });
     if (this.linked) {
       const fragment = toFragment(context.state, this.first);
-      history.replaceState(null, "", `${location.pathname}${location.search}${fragment ? `#${fragment}` : ""}`);
+      history.replaceState(
+        null,
+        "",
+        `${location.pathname}${location.search}${fragment ? `#${fragment}` : ""}`,
+      );
     }
     this.update();
     this.tipAt(null, []);
@@ -153,48 +213,121 @@ export class App {
     const { context } = this;
     const { state, measured, current } = context;
     const fields = [
-      selectOf("Measure", measured.map((each, i) => [String(i), context.name(each)]), String(state.map), (v) => this.set({ map: Number(v), head: null })),
-      selectOf("Layer", current.depths.map((depth) => [String(depth), current.depthName(depth)]), String(state.depth),
-        (v) => this.set({ depth: (v === "all" || v === "mean" ? v : Number(v)) as Depth })),
+      selectOf(
+        "Measure",
+        measured.map((each, i) => [String(i), context.name(each)]),
+        String(state.map),
+        (v) => this.set({ map: Number(v), head: null }),
+      ),
+      selectOf(
+        "Layer",
+        current.depths.map((depth) => [String(depth), current.depthName(depth)]),
+        String(state.depth),
+        (v) => this.set({ depth: (v === "all" || v === "mean" ? v : Number(v)) as Depth }),
+      ),
     ];
     if (current.heads && typeof state.depth === "number")
-      fields.push(selectOf("Head", [["", "whole layer"], ...Array.from({ length: current.heads }, (_, i): [string, string] => [String(i), String(i)])],
-        state.head === null ? "" : String(state.head), (v) => this.set({ head: v === "" ? null : Number(v) })));
+      fields.push(
+        selectOf(
+          "Head",
+          [
+            ["", "whole layer"],
+            ...Array.from({ length: current.heads }, (_, i): [string, string] => [
+              String(i),
+              String(i),
+            ]),
+          ],
+          state.head === null ? "" : String(state.head),
+          (v) => this.set({ head: v === "" ? null : Number(v) }),
+        ),
+      );
     const { words, segments } = current.sources;
     const units: [string, string][] = [["tokens", "Tokens"]];
     if (words || current.targets.words) units.unshift(["words", "Words"]);
     if (segments) units.push(["segments", "Segments"]);
-    if (units.length > 1) fields.push(selectOf("By", units, state.unit, (v) => this.set({ unit: v as Unit, node: null })));
+    if (units.length > 1)
+      fields.push(
+        selectOf("By", units, state.unit, (v) => this.set({ unit: v as Unit, node: null })),
+      );
     const now = (this.root.getRootNode() as Document).activeElement;
-    const focused = now && this.bar.contains(now) ? [...this.bar.querySelectorAll("select, button, summary")].indexOf(now as HTMLElement) : -1;
-    this.bar.replaceChildren(...fields, h("span", { class: "push" }), this.themeButton(), this.exportMenu());
-    if (focused >= 0) (this.bar.querySelectorAll("select, button, summary")[focused] as HTMLElement | undefined)?.focus();
+    const focused =
+      now && this.bar.contains(now)
+        ? [...this.bar.querySelectorAll("select, button, summary")].indexOf(now as HTMLElement)
+        : -1;
+    this.bar.replaceChildren(
+      ...fields,
+      h("span", { class: "push" }),
+      this.themeButton(),
+      this.exportMenu(),
+    );
+    if (focused >= 0)
+      (
+        this.bar.querySelectorAll("select, button, summary")[focused] as HTMLElement | undefined
+      )?.focus();
   }
 
   private themeButton(): HTMLElement {
     const dark = this.context.palette.dark;
-    return h("button", { type: "button", class: "plain", "aria-label": dark ? "Light colours" : "Dark colours", onclick: () => this.set({ theme: dark ? "light" : "dark" }) }, dark ? "☀" : "☾");
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        "aria-label": dark ? "Light colours" : "Dark colours",
+        onclick: () => this.set({ theme: dark ? "light" : "dark" }),
+      },
+      dark ? "☀" : "☾",
+    );
   }
 
   private exportMenu(): HTMLElement {
     const name = `mixlens-${this.context.state.view}`;
     const item = (label: string, act: () => unknown) =>
-      h("button", { type: "button", onclick: async () => {
-        menu.open = false;
-        try {
-          await act();
-        } catch (error) {
-          this.context.actions.announce((error as Error).message);
-          this.tipAt(null, []);
-        }
-      } }, label);
-    const menu = h("details", { class: "menu" }, h("summary", {}, "Save"), h("div", {},
-      item("Picture (PNG)", async () => download(`${name}.png`, await png(this.view, this.context), "image/png")),
-      item("Drawing (SVG)", () => download(`${name}.svg`, svg(this.view, this.context), "image/svg+xml")),
-      item("Numbers (CSV)", () => download(`${name}.csv`, csv(this.view.rows(this.context)), "text/csv")),
-      item("Numbers (JSON)", () => download(`${name}.json`, json(this.view, this.context), "application/json")),
-      item("Copy the picture", async () => navigator.clipboard.write([new ClipboardItem({ "image/png": png(this.view, this.context) })])),
-      ...(this.linked ? [item("Copy a link to this view", () => navigator.clipboard.writeText(location.href))] : [])));
+      h(
+        "button",
+        {
+          type: "button",
+          onclick: async () => {
+            menu.open = false;
+            try {
+              await act();
+            } catch (error) {
+              this.context.actions.announce((error as Error).message);
+              this.tipAt(null, []);
+            }
+          },
+        },
+        label,
+      );
+    const menu = h(
+      "details",
+      { class: "menu" },
+      h("summary", {}, "Save"),
+      h(
+        "div",
+        {},
+        item("Picture (PNG)", async () =>
+          download(`${name}.png`, await png(this.view, this.context), "image/png"),
+        ),
+        item("Drawing (SVG)", () =>
+          download(`${name}.svg`, svg(this.view, this.context), "image/svg+xml"),
+        ),
+        item("Numbers (CSV)", () =>
+          download(`${name}.csv`, csv(this.view.rows(this.context)), "text/csv"),
+        ),
+        item("Numbers (JSON)", () =>
+          download(`${name}.json`, json(this.view, this.context), "application/json"),
+        ),
+        item("Copy the picture", async () =>
+          navigator.clipboard.write([
+            new ClipboardItem({ "image/png": png(this.view, this.context) }),
+          ]),
+        ),
+        ...(this.linked
+          ? [item("Copy a link to this view", () => navigator.clipboard.writeText(location.href))]
+          : []),
+      ),
+    );
     menu.addEventListener("keydown", (event) => {
       if (event.key === "Escape") menu.open = false;
     });
@@ -205,8 +338,19 @@ export class App {
     const { state } = this.context;
     if (!this.tabs.children.length)
       for (const view of VIEWS)
-        this.tabs.append(h("button", { type: "button", role: "tab", "data-view": view, onclick: () => this.set({ view }),
-          onkeydown: (event: KeyboardEvent) => this.tabKey(event) }, NAMES[view]));
+        this.tabs.append(
+          h(
+            "button",
+            {
+              type: "button",
+              role: "tab",
+              "data-view": view,
+              onclick: () => this.set({ view }),
+              onkeydown: (event: KeyboardEvent) => this.tabKey(event),
+            },
+            NAMES[view],
+          ),
+        );
     for (const tab of this.tabs.children as unknown as HTMLElement[]) {
       const chosen = tab.dataset.view === state.view;
       tab.setAttribute("aria-selected", String(chosen));
@@ -227,18 +371,30 @@ export class App {
   private footLine(): void {
     const { current, payload } = this.context;
     const { provenance, citation, summary, notes, measure } = current.entry;
-    const options = Object.entries((provenance.options as Record<string, unknown>) ?? {}).map(([key, value]) => `${key}=${String(value)}`).join(", ");
+    const options = Object.entries((provenance.options as Record<string, unknown>) ?? {})
+      .map(([key, value]) => `${key}=${String(value)}`)
+      .join(", ");
     const steps = ((provenance.steps as string[]) ?? []).join(" → ");
     const model = (provenance.name ?? provenance.model ?? "") as string;
-    const line = [model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
+    const line = [
+      model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
       `${measure}${options ? ` (${options})` : ""}${steps ? ` → ${steps}` : ""}`,
       current.entry.joined && `layers joined by ${current.entry.joined.how}`,
-      provenance.site as string, citation, "shares in float16, three digits", `mixlens ${payload.mixlens}`];
-    const left = current.complete ? [] : [`Of each row and column only the largest shares are in this page; for this target ${percent(Math.max(0, 1 - Array.from(this.context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0)))} is left out.`];
+      provenance.site as string,
+      citation,
+      "shares in float16, three digits",
+      `mixlens ${payload.mixlens}`,
+    ];
+    const left = current.complete
+      ? []
+      : [
+          `Of each row and column only the largest shares are in this page; for this target ${percent(Math.max(0, 1 - Array.from(this.context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0)))} is left out.`,
+        ];
     this.foot.replaceChildren(
       h("p", {}, h("b", {}, measure), summary ? `: ${summary}.` : "."),
       h("p", {}, line.filter(Boolean).join(" · ")),
-      ...[...(notes ?? []), ...left].map((note) => h("p", {}, note)));
+      ...[...(notes ?? []), ...left].map((note) => h("p", {}, note)),
+    );
   }
 
   private tipAt(event: MouseEvent | null, lines: string[]): void {

@@ -15,7 +15,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
     else if (key === "class") found.className = String(value);
     else found.setAttribute(key, value === true ? "" : String(value));
   }
-  found.append(...children.filter((c): c is Node | string => c !== null && c !== undefined && c !== false));
+  found.append(
+    ...children.filter((c): c is Node | string => c !== null && c !== undefined && c !== false),
+  );
   return found;
 }
 
@@ -66,13 +68,21 @@ function fill(box: HTMLDetailsElement, [head, ...rows]: string[][]): void {
       ...rows
         .slice(0, MOST_ROWS)
         .map((row) =>
-          h("tr", {}, ...row.map((cell, i) => (i ? h("td", {}, cell) : h("th", { scope: "row" }, cell)))),
+          h(
+            "tr",
+            {},
+            ...row.map((cell, i) => (i ? h("td", {}, cell) : h("th", { scope: "row" }, cell))),
+          ),
         ),
     ),
   );
   const rest = rows.length - MOST_ROWS;
   box.append(
-    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" }, table,
-      rest > 0 && h("p", {}, `${rest} more rows are in the CSV file.`)),
+    h(
+      "div",
+      { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" },
+      table,
+      rest > 0 && h("p", {}, `${rest} more rows are in the CSV file.`),
+    ),
   );
 }

@@ -11,25 +11,38 @@ function caption(context: Context): string {
   const { provenance } = current.entry;
   const model = (provenance.name ?? provenance.model ?? "") as string;
   const head = state.head === null ? "" : `, head ${state.head}`;
-  return [`${context.name(current)}, ${current.depthName(state.depth).toLowerCase()}${head}`, model, `mixlens ${context.payload.mixlens}`]
-    .filter(Boolean).join(" · ");
+  return [
+    `${context.name(current)}, ${current.depthName(state.depth).toLowerCase()}${head}`,
+    model,
+    `mixlens ${context.payload.mixlens}`,
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 class Shifted implements Painter {
-  constructor(private readonly inner: Painter, private readonly by: number) {}
+  constructor(
+    private readonly inner: Painter,
+    private readonly by: number,
+  ) {}
   rect: Painter["rect"] = (x, y, ...rest) => this.inner.rect(x + this.by, y + this.by, ...rest);
   text: Painter["text"] = (x, y, ...rest) => this.inner.text(x + this.by, y + this.by, ...rest);
-  circle: Painter["circle"] = (x, y, ...rest) => this.inner.circle(x + this.by, y + this.by, ...rest);
+  circle: Painter["circle"] = (x, y, ...rest) =>
+    this.inner.circle(x + this.by, y + this.by, ...rest);
   curve: Painter["curve"] = (a, b, c, d, ...rest) =>
     this.inner.curve(a + this.by, b + this.by, c + this.by, d + this.by, ...rest);
-  image: Painter["image"] = (picture, x, y, ...rest) => this.inner.image(picture, x + this.by, y + this.by, ...rest);
+  image: Painter["image"] = (picture, x, y, ...rest) =>
+    this.inner.image(picture, x + this.by, y + this.by, ...rest);
   width: Painter["width"] = (...given) => this.inner.width(...given);
 }
 
 function painted(view: View, context: Context, painter: Painter): number {
   const inner = WIDTH - 2 * MARGIN;
   const height = view.paint(new Shifted(painter, MARGIN), context, inner);
-  painter.text(MARGIN, MARGIN + height + 22, caption(context), { size: 12, fill: context.palette.quiet });
+  painter.text(MARGIN, MARGIN + height + 22, caption(context), {
+    size: 12,
+    fill: context.palette.quiet,
+  });
   return height + 2 * MARGIN + 22;
 }
 
@@ -50,7 +63,11 @@ export function png(view: View, context: Context, scale = 2): Promise<Blob> {
   pen.fillRect(0, 0, WIDTH, height);
   painted(view, context, new CanvasPainter(pen));
   return new Promise((done, fail) =>
-    canvas.toBlob((blob) => (blob ? done(blob) : fail(new Error("The picture is too large for this browser."))), "image/png"));
+    canvas.toBlob(
+      (blob) => (blob ? done(blob) : fail(new Error("The picture is too large for this browser."))),
+      "image/png",
+    ),
+  );
 }
 
 /** Values that a spreadsheet would take for a formula get a quote mark in front. */

@@ -16,7 +16,9 @@ function mounted(root: HTMLElement, make: () => App): void {
   try {
     make();
   } catch (error) {
-    root.replaceChildren(h("p", { role: "alert" }, `This view cannot be shown: ${(error as Error).message}`));
+    root.replaceChildren(
+      h("p", { role: "alert" }, `This view cannot be shown: ${(error as Error).message}`),
+    );
   }
 }
 
@@ -26,7 +28,10 @@ if (given && place) {
   styled(document);
   const payload = JSON.parse(given.textContent ?? "null") as Payload;
   const linked = location.protocol !== "about:";
-  mounted(place, () => new App(place, payload, payload.live ? new Server(payload.live.api) : null, linked));
+  mounted(
+    place,
+    () => new App(place, payload, payload.live ? new Server(payload.live.api) : null, linked),
+  );
 }
 
 /** What anywidget gives: traits by name, and a way to hear that they changed. */
@@ -51,7 +56,11 @@ class Kernel implements Live {
     const number = ++this.running;
     return new Promise((done, fail) => {
       const heard = () => {
-        const answer = this.model.get("answer") as { number: number; payload?: Payload; error?: string };
+        const answer = this.model.get("answer") as {
+          number: number;
+          payload?: Payload;
+          error?: string;
+        };
         if (answer.number !== number) return;
         this.model.off("change:answer", heard);
         if (answer.payload) done(answer.payload);

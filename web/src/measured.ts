@@ -32,7 +32,10 @@ export class Measured {
   private readonly joinedTotals: Float32Array | null;
   private readonly norms = new WeakMap<Grouping, Map<string, Float64Array>>();
 
-  constructor(payload: Payload, readonly entry: Entry) {
+  constructor(
+    payload: Payload,
+    readonly entry: Entry,
+  ) {
     this.targets = payload.texts[entry.targets]!;
     this.sources = payload.texts[entry.sources]!;
     this.square = entry.targets === entry.sources;
@@ -59,7 +62,9 @@ export class Measured {
   /** The depths that can be chosen, the best first. */
   get depths(): Depth[] {
     const single = this.entry.layers.map((_, i) => i);
-    const several: Depth[] = single.length > 1 && !this.stepsJoin ? ["mean"] : [];
+    const averaged = this.entry.joined?.how === "mean";
+    const several: Depth[] =
+      single.length > 1 && !this.entry.reaches_input && !averaged ? ["mean"] : [];
     return [...(this.joined ? (["all"] as Depth[]) : []), ...several, ...single];
   }
 
@@ -67,16 +72,7 @@ export class Measured {
   get defaultDepth(): Depth {
     if (this.joined) return "all";
     const last = this.entry.layers.length - 1;
-    return this.stepsJoin || last === 0 ? last : "mean";
-  }
-
-  /** Do the layers reach the input by themselves (a rollout, a flow, an attribution)? */
-  private get stepsJoin(): boolean {
-    const { steps, reaches_input } = this.entry.provenance as {
-      steps?: string[];
-      reaches_input?: boolean;
-    };
-    return Boolean(reaches_input) || (steps ?? []).some((s) => /^(rollout|flow|mean)/.test(s));
+    return this.entry.reaches_input || last === 0 ? last : "mean";
   }
 
   depthName(depth: Depth): string {
@@ -186,12 +182,26 @@ export class Measured {
     return found;
   }
 
-  /** All groups' rows at once, [target, source] in one array. */
-  matrix(choice: Choice, targets: Grouping, sources: Grouping): Float32Array {
-    const found = new Float32Array(targets.size * sources.size);
-    for (let group = 0; group < targets.size; group++)
-      found.set(this.incoming(choice, targets, group, sources), group * sources.size);
-    return found;
+  /** What one token of a layer takes from the layer below, as the rollout multiplies it: the
+   * identity mixed in, rows made to add up to one unless the measure's rollout does not. */
+  eachTransition(
+    layer: number,
+    token: number,
+    visit: (source: number, value: number) => void,
+  ): void {
+    const { residual = 0, normalize } = this.entry.joined!;
+    const scale =
+      this.entry.signed || !this.totals ? 1 : this.totals[layer * this.held.length + token]!;
+    let sum = residual;
+    if (normalize !== false)
+      this.layers!.eachOfRow(layer, token, (_, value) => {
+        sum += (1 - residual) * Math.abs(value) * scale;
+      });
+    const by = normalize === false ? 1 : sum > 0 ? 1 / sum : 0;
+    if (residual > 0) visit(token, residual * by);
+    this.layers!.eachOfRow(layer, token, (source, value) =>
+      visit(source, (1 - residual) * Math.abs(value) * scale * by),
+    );
   }
 
   /** A row's score behind its share, where one token is asked of one token. */

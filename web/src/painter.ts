@@ -10,22 +10,56 @@ export interface TextStyle {
 }
 
 export interface Painter {
-  rect(x: number, y: number, w: number, h: number, fill: string | null, stroke?: string, line?: number, radius?: number): void;
+  rect(
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    fill: string | null,
+    stroke?: string,
+    line?: number,
+    radius?: number,
+  ): void;
   text(x: number, y: number, text: string, style: TextStyle): void;
-  curve(x1: number, y1: number, x2: number, y2: number, width: number, stroke: string, alpha: number): void;
+  curve(
+    x1: number,
+    y1: number,
+    x2: number,
+    y2: number,
+    width: number,
+    stroke: string,
+    alpha: number,
+  ): void;
   circle(x: number, y: number, r: number, fill: string, stroke?: string): void;
-  image(picture: HTMLCanvasElement | HTMLImageElement, x: number, y: number, w: number, h: number, smooth?: boolean): void;
+  image(
+    picture: HTMLCanvasElement | HTMLImageElement,
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    smooth?: boolean,
+  ): void;
   width(text: string, size: number, weight?: number): number;
 }
 
-export const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
+export const FONT =
+  'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
 
 const font = (size: number, weight = 400) => `${weight} ${size}px ${FONT}`;
 
 export class CanvasPainter implements Painter {
   constructor(private readonly pen: CanvasRenderingContext2D) {}
 
-  rect(x: number, y: number, w: number, h: number, fill: string | null, stroke?: string, line = 1, radius = 0): void {
+  rect(
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    fill: string | null,
+    stroke?: string,
+    line = 1,
+    radius = 0,
+  ): void {
     const { pen } = this;
     pen.beginPath();
     if (radius) pen.roundRect(x, y, w, h, radius);
@@ -54,7 +88,15 @@ export class CanvasPainter implements Painter {
     pen.restore();
   }
 
-  curve(x1: number, y1: number, x2: number, y2: number, width: number, stroke: string, alpha: number): void {
+  curve(
+    x1: number,
+    y1: number,
+    x2: number,
+    y2: number,
+    width: number,
+    stroke: string,
+    alpha: number,
+  ): void {
     const { pen } = this;
     const middle = (y1 + y2) / 2;
     pen.save();
@@ -82,7 +124,14 @@ export class CanvasPainter implements Painter {
     }
   }
 
-  image(picture: HTMLCanvasElement | HTMLImageElement, x: number, y: number, w: number, h: number, smooth = false): void {
+  image(
+    picture: HTMLCanvasElement | HTMLImageElement,
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    smooth = false,
+  ): void {
     this.pen.imageSmoothingEnabled = smooth;
     this.pen.drawImage(picture, x, y, w, h);
   }
@@ -105,44 +154,105 @@ const round = (value: number) => Math.round(value * 100) / 100;
 export class SvgPainter implements Painter {
   private readonly parts: string[] = [];
 
-  private put(tag: string, attributes: Record<string, string | number | undefined>, inside = ""): void {
+  private put(
+    tag: string,
+    attributes: Record<string, string | number | undefined>,
+    inside = "",
+  ): void {
     const shown = Object.entries(attributes)
       .filter(([, value]) => value !== undefined)
-      .map(([key, value]) => `${key}="${escaped(String(typeof value === "number" ? round(value) : value))}"`)
+      .map(
+        ([key, value]) =>
+          `${key}="${escaped(String(typeof value === "number" ? round(value) : value))}"`,
+      )
       .join(" ");
     this.parts.push(`<${tag} ${shown}${inside ? `>${inside}</${tag}>` : "/>"}`);
   }
 
-  rect(x: number, y: number, width: number, height: number, fill: string | null, stroke?: string, line = 1, radius = 0): void {
-    this.put("rect", { x, y, width, height, rx: radius || undefined, fill: fill ?? "none", stroke, "stroke-width": stroke && line });
+  rect(
+    x: number,
+    y: number,
+    width: number,
+    height: number,
+    fill: string | null,
+    stroke?: string,
+    line = 1,
+    radius = 0,
+  ): void {
+    this.put("rect", {
+      x,
+      y,
+      width,
+      height,
+      rx: radius || undefined,
+      fill: fill ?? "none",
+      stroke,
+      "stroke-width": stroke && line,
+    });
   }
 
   text(x: number, y: number, text: string, style: TextStyle): void {
     const anchor = { left: "start", center: "middle", right: "end" }[style.align ?? "left"];
-    this.put("text", {
-      x: style.rotate ? 0 : x,
-      y: style.rotate ? 0 : y,
-      transform: style.rotate ? `translate(${round(x)} ${round(y)}) rotate(${style.rotate})` : undefined,
-      "font-size": style.size,
-      "font-weight": style.weight,
-      fill: style.fill,
-      direction: style.rtl ? "rtl" : undefined,
-      "text-anchor": anchor === "start" ? undefined : anchor,
-    }, escaped(text));
+    this.put(
+      "text",
+      {
+        x: style.rotate ? 0 : x,
+        y: style.rotate ? 0 : y,
+        transform: style.rotate
+          ? `translate(${round(x)} ${round(y)}) rotate(${style.rotate})`
+          : undefined,
+        "font-size": style.size,
+        "font-weight": style.weight,
+        fill: style.fill,
+        direction: style.rtl ? "rtl" : undefined,
+        "text-anchor": anchor === "start" ? undefined : anchor,
+      },
+      escaped(text),
+    );
   }
 
-  curve(x1: number, y1: number, x2: number, y2: number, width: number, stroke: string, alpha: number): void {
+  curve(
+    x1: number,
+    y1: number,
+    x2: number,
+    y2: number,
+    width: number,
+    stroke: string,
+    alpha: number,
+  ): void {
     const [a, b, c, d, m] = [x1, y1, x2, y2, (y1 + y2) / 2].map(round);
-    this.put("path", { d: `M${a} ${b}C${a} ${m} ${c} ${m} ${c} ${d}`, fill: "none", stroke, "stroke-width": width, "stroke-opacity": alpha, "stroke-linecap": "round" });
+    this.put("path", {
+      d: `M${a} ${b}C${a} ${m} ${c} ${m} ${c} ${d}`,
+      fill: "none",
+      stroke,
+      "stroke-width": width,
+      "stroke-opacity": alpha,
+      "stroke-linecap": "round",
+    });
   }
 
   circle(cx: number, cy: number, r: number, fill: string, stroke?: string): void {
     this.put("circle", { cx, cy, r, fill, stroke, "stroke-width": stroke && 2 });
   }
 
-  image(picture: HTMLCanvasElement | HTMLImageElement, x: number, y: number, width: number, height: number): void {
-    const href = picture instanceof HTMLCanvasElement ? picture.toDataURL("image/png") : picture.src;
-    this.put("image", { x, y, width, height, href, preserveAspectRatio: "none", style: "image-rendering:pixelated" });
+  image(
+    picture: HTMLCanvasElement | HTMLImageElement,
+    x: number,
+    y: number,
+    width: number,
+    height: number,
+  ): void {
+    const href =
+      picture instanceof HTMLCanvasElement ? picture.toDataURL("image/png") : picture.src;
+    this.put("image", {
+      x,
+      y,
+      width,
+      height,
+      href,
+      preserveAspectRatio: "none",
+      style: "image-rendering:pixelated",
+    });
   }
 
   width(text: string, size: number, weight?: number): number {
@@ -155,7 +265,10 @@ export class SvgPainter implements Painter {
 }
 
 function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]!);
+  return text.replace(
+    /[&<>"]/g,
+    (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]!,
+  );
 }
 
 /** A label cut to a width, with an ellipsis. */

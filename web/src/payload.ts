@@ -37,10 +37,17 @@ export interface Entry {
   target_positions: number[] | null;
   layers: number[];
   signed: boolean;
+  reaches_input: boolean;
   scores: WrittenShares | null;
   totals?: WrittenArray;
   heads?: WrittenShares | null;
-  joined: { how: string; residual: number; scores: WrittenShares; totals?: WrittenArray } | null;
+  joined: {
+    how: string;
+    residual?: number;
+    normalize?: boolean;
+    scores: WrittenShares;
+    totals?: WrittenArray;
+  } | null;
   notes?: string[];
 }
 

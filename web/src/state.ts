@@ -51,7 +51,8 @@ export function fromFragment(fragment: string, first: State): State {
     given.get(key) === "" ? null : given.has(key) ? number(key, -1) : was;
   const one = <T extends string>(key: string, all: readonly T[], was: T): T =>
     all.find((each) => each === given.get(key)) ?? was;
-  const list = (key: string): number[] => (given.get(key) ?? "").split(",").filter(Boolean).map(Number);
+  const list = (key: string): number[] =>
+    (given.get(key) ?? "").split(",").filter(Boolean).map(Number);
   const depth = given.get("layer");
   const node = list("node");
   return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,6 +59,9 @@ def compare(
     kind: Annotated[
         str | None, typer.Option(help="The kind of picture: sources or agreement.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one self-contained page that shows the comparison.")
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -82,6 +86,9 @@ def compare(
     )
     if figure is not None:
         write_figure(figure, lambda: found.plot(kind))
+    if html is not None:
+        found.to_html(html)
+        typer.echo(f"page: {html}", err=True)
     if as_json:
         print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
         return

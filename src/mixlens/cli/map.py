@@ -66,6 +66,13 @@ def map_command(
             help="The kind of picture: map, target, layers, heads, text, curves, alignment or flow."
         ),
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one self-contained page that shows the maps.")
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(help="With --html: a measure that the page shows next to it; repeatable."),
+    ] = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -76,14 +83,13 @@ def map_command(
     from mixlens.measures import list_measures
 
     options = measure_options(measure, option or [])
-    if save is not None and (not save.parent.is_dir() or save.is_dir()):
-        raise InvalidInput(
-            f"--save {save}: "
-            + ("that is a folder" if save.is_dir() else f"there is no folder {save.parent}")
-        )
     if kind is not None and figure is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     check_figure(figure)
+    for flag, file in (("--save", save), ("--html", html)):
+        if file is not None and (not file.parent.is_dir() or file.is_dir()):
+            reason = "that is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+            raise InvalidInput(f"{flag} {file}: {reason}")
     lens = lens_from(model, device, dtype, trust_remote_code)
     given = text if target_text is None else (text, target_text)
     chosen = None if layer is None or rollout else [layer]
@@ -104,6 +110,10 @@ def map_command(
     if save is not None:
         (maps.words() if words else maps).save(save)
     every = maps
+    if html is not None:
+        others = [lens.measure(name, given, site=site) for name in beside or []]
+        first = None if target is None or explains else maps.row(_target(target)).target
+        maps.to_html(html, *others, target=first)
     if target is not None and not explains:
         maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
     maps = maps.words() if words else maps
@@ -115,9 +125,11 @@ def map_command(
     if as_json:
         print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
         return
-    _show(maps, top, elsewhere=save is not None or figure is not None)
+    _show(maps, top, elsewhere=any((save, figure, html)))
     if save is not None:
         typer.echo(f"saved to {save}", err=True)
+    if html is not None:
+        typer.echo(f"page: {html}", err=True)
 
 
 def _draw(path: Path, maps: MixingMaps, kind: str | None, target: int | None, words: bool) -> None:

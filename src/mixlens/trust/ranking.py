@@ -80,6 +80,11 @@ class Ranking:
             "judges_itself": marks.judges_itself,
         }
 
+    def _repr_html_(self) -> str:
+        from mixlens.viewer import page, payload
+
+        return page.frame(payload.ranking_payload(self.to_dict()))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON; NaN becomes None."""
         specs = evaluations()

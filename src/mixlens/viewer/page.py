@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from functools import cache
 from html import escape
@@ -55,7 +56,7 @@ def frame(payload: Mapping[str, Any]) -> str:
     )
 
 
-def write(payload: Mapping[str, Any], path: str | Path) -> Path:
+def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     """Writes the page to a file and returns its path."""
     place = Path(path)
     place.write_text(page(payload), encoding="utf-8")

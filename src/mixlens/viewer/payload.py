@@ -70,6 +70,7 @@ def comparison_payload(
     *,
     aggregate: str,
     by_layer: Mapping[str, np.ndarray] | None = None,
+    provenance: Mapping[str, Mapping[str, Any]] | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """One row of every measure, and what each layer says if that is known ([layer, source])."""
@@ -81,12 +82,13 @@ def comparison_payload(
         layers = None if by_layer is None else by_layer.get(name)
         entries.append(
             {
-                **_about(name, {"measure": name, "steps": []}),
+                **_about(name, (provenance or {}).get(name, {"measure": name, "steps": []})),
                 "targets": 0 if is_source else 1,
                 "sources": 0,
                 "target_positions": [target if is_source else 0],
                 "layers": [] if layers is None else list(range(len(layers))),
                 "signed": bool((values < 0).any()),
+                "reaches_input": False,
                 "scores": None if layers is None else packing.whole(layers[:, None]),
                 "joined": {
                     "how": aggregate,
@@ -187,6 +189,7 @@ def _entry(
         "target_positions": None if every else positions,
         "layers": list(layers.layers),
         "signed": layers.facts.signed,
+        "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
         "scores": budget.packed(layers.scores),
         "totals": packing.totals(layers.scores),
         "heads": packing.whole(heads.scores) if heads is not None and budget.heads else None,
@@ -195,6 +198,7 @@ def _entry(
         else {
             "how": joined.provenance["steps"][-1],
             "residual": float(layers.rollout_residual or 0),
+            "normalize": layers.rollout_normalized,
             "scores": budget.packed(joined.last().scores),
             "totals": packing.totals(joined.last().scores),
         },

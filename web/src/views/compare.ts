@@ -22,14 +22,23 @@ export class CompareView implements View {
   private readonly canvas: HTMLCanvasElement;
   private readonly table: HTMLDetailsElement;
   private readonly disputed = h("table", { class: "disputes" });
-  private readonly matrix = h("div", { class: "wide matrix", tabindex: "0", role: "region", "aria-label": "Agreement of measures" });
+  private readonly matrix = h("div", {
+    class: "wide matrix",
+    tabindex: "0",
+    role: "region",
+    "aria-label": "Agreement of measures",
+  });
   private readonly leftOut = h("details", { class: "behind" });
   private context!: Context;
   private rowsShown: { measured: Measured; values: Float64Array }[] = [];
   private cell = 10;
 
   constructor() {
-    const reading = () => new Reading("The text: choose a target", { choose: (g) => this.choose(g), point: (g, e) => this.point(g, e) });
+    const reading = () =>
+      new Reading("The text: choose a target", {
+        choose: (g) => this.choose(g),
+        point: (g, e) => this.point(g, e),
+      });
     this.readings = [reading(), reading()];
     this.canvas = h("canvas", {
       role: "img",
@@ -39,38 +48,62 @@ export class CompareView implements View {
       onclick: (e: MouseEvent) => this.pick(Math.floor(e.offsetY / ROW)),
     });
     this.table = tableBehind("Measures", () => this.rows());
-    const side = (i: 0 | 1) => h("section", { class: "pair-side" }, this.names[i]!, this.readings[i].element, this.tops[i]!);
-    this.element = h("div", { class: "compare-view" }, this.headline, this.choices,
+    const side = (i: 0 | 1) =>
+      h("section", { class: "pair-side" }, this.names[i]!, this.readings[i].element, this.tops[i]!);
+    this.element = h(
+      "div",
+      { class: "compare-view" },
+      this.headline,
+      this.choices,
       h("div", { class: "pair" }, side(0), side(1)),
-      h("h2", {}, "What they dispute"), this.disputed,
-      h("h2", {}, "Every measure, this target"), this.canvas, this.table,
-      h("h2", {}, "Rank agreement"), this.matrix, this.leftOut);
+      h("h2", {}, "What they dispute"),
+      this.disputed,
+      h("h2", {}, "Every measure, this target"),
+      this.canvas,
+      this.table,
+      h("h2", {}, "Rank agreement"),
+      this.matrix,
+      this.leftOut,
+    );
   }
 
   private choose(group: number): void {
     const { start, stop } = this.context.sources.groups[group]!;
     if (!this.context.current.square) return;
     for (let at = start; at < stop; at++)
-      if (this.context.current.holds(at)) return this.context.actions.set({ target: at, node: null });
+      if (this.context.current.holds(at))
+        return this.context.actions.set({ target: at, node: null });
   }
 
   private point(group: number | null, event: MouseEvent | null): void {
     if (group === null || !event) return this.context.actions.tip(null, []);
     const label = this.context.sources.label(group);
-    this.context.actions.tip(event, [label, ...this.pair().map((each) =>
-      `${this.context.name(each.measured)}: ${percent(each.values[group]!)}`)]);
+    this.context.actions.tip(event, [
+      label,
+      ...this.pair().map(
+        (each) => `${this.context.name(each.measured)}: ${percent(each.values[group]!)}`,
+      ),
+    ]);
   }
 
   /** Measures of the same texts that hold this target. */
   private comparable(): number[] {
     const { measured, current, state } = this.context;
-    return measured.map((_, i) => i).filter((i) =>
-      measured[i]!.targets === current.targets && measured[i]!.sources === current.sources && measured[i]!.holds(state.target));
+    return measured
+      .map((_, i) => i)
+      .filter(
+        (i) =>
+          measured[i]!.targets === current.targets &&
+          measured[i]!.sources === current.sources &&
+          measured[i]!.holds(state.target),
+      );
   }
 
   private pair(): { measured: Measured; values: Float64Array }[] {
     const { state, measured } = this.context;
-    return [state.map, state.other ?? state.map].map((i) => this.rowsShown.find((row) => row.measured === measured[i])!).filter(Boolean);
+    return [state.map, state.other ?? state.map]
+      .map((i) => this.rowsShown.find((row) => row.measured === measured[i])!)
+      .filter(Boolean);
   }
 
   update(context: Context): void {
@@ -90,8 +123,15 @@ export class CompareView implements View {
       state.other = this.farthest(possible);
     const options = possible.map((i): [string, string] => [String(i), context.name(measured[i]!)]);
     this.choices.replaceChildren(
-      selectOf("Compare", options, String(state.map), (v) => context.actions.set({ map: Number(v), head: null })),
-      selectOf("with", options.filter(([v]) => Number(v) !== state.map), String(state.other), (v) => context.actions.set({ other: Number(v) })),
+      selectOf("Compare", options, String(state.map), (v) =>
+        context.actions.set({ map: Number(v), head: null }),
+      ),
+      selectOf(
+        "with",
+        options.filter(([v]) => Number(v) !== state.map),
+        String(state.other),
+        (v) => context.actions.set({ other: Number(v) }),
+      ),
     );
     this.sides();
     this.headlines();
@@ -107,22 +147,33 @@ export class CompareView implements View {
     this.rowsShown = [];
     const { measure } = this.context.current.entry;
     this.headline.textContent = `Only ${measure} holds this target here.`;
-    this.choices.replaceChildren(h("p", { class: "quiet" },
-      "Give the page several measures of the same text to see where they disagree: maps.to_html(path, others) or mixlens compare … --html out.html."));
+    this.choices.replaceChildren(
+      h(
+        "p",
+        { class: "quiet" },
+        "Give the page several measures of the same text to see where they disagree: maps.to_html(path, others) or mixlens compare … --html out.html.",
+      ),
+    );
   }
 
-  /** The measure that agrees least with the chosen one; random numbers are not an opinion. */
+  /** The measure that agrees least with the chosen one. Random numbers are not an opinion, and
+   * those without layers explain the output, not the target. */
   private farthest(possible: number[]): number {
     const { measured, state, own } = this.context;
     const mine = this.rowsShown.find((row) => row.measured === measured[state.map])!;
     const others = possible.filter((i) => i !== state.map);
-    const serious = others.filter((i) => measured[i]!.entry.measure !== "random");
+    const mixing = others.filter((i) => measured[i]!.entry.layers.length > 0);
+    const serious = (mixing.length ? mixing : others).filter(
+      (i) => measured[i]!.entry.measure !== "random",
+    );
     const apart = (i: number) => {
       const row = this.rowsShown.find((each) => each.measured === measured[i])!;
       const rank = spearman(without(mine.values, own), without(row.values, own));
       return Number.isNaN(rank) ? 2 : rank;
     };
-    return (serious.length ? serious : others).reduce((best, i) => (apart(i) < apart(best) ? i : best));
+    return (serious.length ? serious : others).reduce((best, i) =>
+      apart(i) < apart(best) ? i : best,
+    );
   }
 
   private sides(): void {
@@ -133,7 +184,8 @@ export class CompareView implements View {
       this.readings[i]!.shadeBy(context, values, scale, context.own, true);
       this.names[i]!.textContent = context.name(measured);
       const top = ranked(values, context.own).slice(0, 3);
-      this.tops[i]!.textContent = `${measured.depthName(context.depthFor(measured))}: ${top.map((each) => `${context.sources.label(each.group)} ${percent(each.value)}`).join(", ")}`;
+      this.tops[i]!.textContent =
+        `${measured.depthName(context.depthFor(measured))}: ${top.map((each) => `${context.sources.label(each.group)} ${percent(each.value)}`).join(", ")}`;
     });
   }
 
@@ -145,15 +197,28 @@ export class CompareView implements View {
     const dispute = disputes(rows, context.own)[0];
     const target = h("b", { class: "outlined" }, context.targets.label(context.targetGroup));
     const word = rank > 0.8 ? "agree" : rank > 0.4 ? "agree in part" : "disagree";
-    this.headline.replaceChildren("About ", target, `, ${context.name(pair[0]!.measured)} and ${context.name(pair[1]!.measured)} ${word} (rank correlation ${rank.toFixed(2)})`);
-    if (dispute) this.headline.append(", most of all on ", h("b", {}, context.sources.label(dispute.group)),
-      `: ${percent(rows[0]![dispute.group]!)} against ${percent(rows[1]![dispute.group]!)}.`);
+    this.headline.replaceChildren(
+      "About ",
+      target,
+      `, ${context.name(pair[0]!.measured)} and ${context.name(pair[1]!.measured)} ${word} (rank correlation ${rank.toFixed(2)})`,
+    );
+    if (dispute)
+      this.headline.append(
+        ", most of all on ",
+        h("b", {}, context.sources.label(dispute.group)),
+        `: ${percent(rows[0]![dispute.group]!)} against ${percent(rows[1]![dispute.group]!)}.`,
+      );
   }
 
   private disputes(): void {
     const { context } = this;
     const pair = this.pair();
-    const found = disputes(pair.map((each) => each.values), context.own).slice(0, 6).filter((each) => each.weight > 0);
+    const found = disputes(
+      pair.map((each) => each.values),
+      context.own,
+    )
+      .slice(0, 6)
+      .filter((each) => each.weight > 0);
     const scale = Math.max(...pair.map((each) => largest(each.values, context.own)));
     const bar = (value: number) => {
       const found = h("span", { class: "bar" });
@@ -161,21 +226,49 @@ export class CompareView implements View {
       found.style.backgroundColor = css(shade(context.palette, value < 0 ? -0.72 : 0.72));
       return found;
     };
-    const rank = (row: number, group: number) => ranked(pair[row]!.values, context.own).findIndex((r) => r.group === group) + 1;
+    const rank = (row: number, group: number) =>
+      ranked(pair[row]!.values, context.own).findIndex((r) => r.group === group) + 1;
     this.disputed.replaceChildren(
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"),
-        ...pair.flatMap((each) => [h("th", { scope: "col", colspan: "2" }, context.name(each.measured)), h("th", { scope: "col" }, "rank")]))),
-      h("tbody", {}, ...found.map(({ group }) => h("tr", {},
-        h("th", { scope: "row", dir: "auto" }, context.sources.label(group)),
-        ...pair.flatMap((each, i) => [h("td", { class: "bars" }, bar(each.values[group]!)), h("td", {}, percent(each.values[group]!)),
-          h("td", {}, rank(i, group) ? String(rank(i, group)) : "–")])))));
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          h("th", { scope: "col" }, "token"),
+          ...pair.flatMap((each) => [
+            h("th", { scope: "col", colspan: "2" }, context.name(each.measured)),
+            h("th", { scope: "col" }, "rank"),
+          ]),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        ...found.map(({ group }) =>
+          h(
+            "tr",
+            {},
+            h("th", { scope: "row", dir: "auto" }, context.sources.label(group)),
+            ...pair.flatMap((each, i) => [
+              h("td", { class: "bars" }, bar(each.values[group]!)),
+              h("td", {}, percent(each.values[group]!)),
+              h("td", {}, rank(i, group) ? String(rank(i, group)) : "–"),
+            ]),
+          ),
+        ),
+      ),
+    );
   }
 
   private draw(): void {
     const width = this.element.clientWidth || 900;
     const height = this.height(width);
     this.painted(prepared(this.canvas, width, height), this.context, 0, width);
-    this.canvas.setAttribute("aria-label", `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of the target, as a heat map. A click compares with that measure.`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of the target, as a heat map. A click compares with that measure.`,
+    );
   }
 
   private height(width: number): number {
@@ -190,17 +283,50 @@ export class CompareView implements View {
       const top = y + row * ROW;
       const scale = largest(values, own) || 1;
       const chosen = each === measured[state.map] || each === measured[state.other ?? -1];
-      painter.text(LEFT - 10, top + 15, fitted(painter, context.name(each), 13, LEFT - 16), { size: 13, align: "right", fill: chosen ? palette.ink : palette.quiet, weight: chosen ? 700 : 400 });
+      painter.text(LEFT - 10, top + 15, fitted(painter, context.name(each), 13, LEFT - 16), {
+        size: 13,
+        align: "right",
+        fill: chosen ? palette.ink : palette.quiet,
+        weight: chosen ? 700 : 400,
+      });
       for (let i = 0; i < sources.size; i++) {
         const t = i === own ? 0 : values[i]! / scale;
-        painter.rect(LEFT + i * this.cell, top, Math.max(this.cell - (this.cell > 6 ? 1 : 0), 0.6), ROW - 2, css(shade(palette, t)));
+        painter.rect(
+          LEFT + i * this.cell,
+          top,
+          Math.max(this.cell - (this.cell > 6 ? 1 : 0), 0.6),
+          ROW - 2,
+          css(shade(palette, t)),
+        );
       }
     });
     const bottom = y + this.rowsShown.length * ROW;
-    if (own >= 0 && this.cell >= 3) painter.rect(LEFT + own * this.cell, y - 0.5, this.cell - 1, bottom - y - 1, null, palette.ink, 1.5, 2);
+    if (own >= 0 && this.cell >= 3)
+      painter.rect(
+        LEFT + own * this.cell,
+        y - 0.5,
+        this.cell - 1,
+        bottom - y - 1,
+        null,
+        palette.ink,
+        1.5,
+        2,
+      );
     if (this.cell >= 13)
-      sources.groups.forEach((_, i) => painter.text(LEFT + (i + 0.5) * this.cell + 4, bottom + 12, fitted(painter, sources.label(i), 12, 88),
-        { size: 12, rotate: -45, align: "right", fill: i === own ? palette.ink : palette.quiet, weight: i === own ? 700 : 400 }));
+      sources.groups.forEach((_, i) =>
+        painter.text(
+          LEFT + (i + 0.5) * this.cell + 4,
+          bottom + 12,
+          fitted(painter, sources.label(i), 12, 88),
+          {
+            size: 12,
+            rotate: -45,
+            align: "right",
+            fill: i === own ? palette.ink : palette.quiet,
+            weight: i === own ? 700 : 400,
+          },
+        ),
+      );
   }
 
   private over(event: MouseEvent): void {
@@ -208,50 +334,99 @@ export class CompareView implements View {
     const group = Math.floor((event.offsetX - LEFT) / this.cell);
     const inside = row && group >= 0 && group < this.context.sources.size;
     this.canvas.style.cursor = row ? "pointer" : "";
-    this.context.actions.tip(inside ? event : null, inside ? [`${this.context.sources.label(group)}: ${percent(row.values[group]!)}`, this.context.name(row.measured)] : []);
+    this.context.actions.tip(
+      inside ? event : null,
+      inside
+        ? [
+            `${this.context.sources.label(group)}: ${percent(row.values[group]!)}`,
+            this.context.name(row.measured),
+          ]
+        : [],
+    );
   }
 
   private pick(row: number): void {
     const measured = this.rowsShown[row]?.measured;
     const number = measured ? this.context.measured.indexOf(measured) : -1;
-    if (number >= 0 && number !== this.context.state.map) this.context.actions.set({ other: number });
+    if (number >= 0 && number !== this.context.state.map)
+      this.context.actions.set({ other: number });
   }
 
   private agreements(): void {
     const { context, rowsShown } = this;
     const { own, palette } = context;
     const cells = rowsShown.map((row) => without(row.values, own));
-    const head = h("tr", {}, h("td"), ...rowsShown.map((_, i) => h("th", { scope: "col" }, letter(i))));
-    const body = rowsShown.map((row, i) => h("tr", {},
-      h("th", { scope: "row" }, `${letter(i)}  ${context.name(row.measured)}`),
-      ...cells.map((other, j) => {
-        if (i === j) return h("td", { class: "same" }, "·");
-        const value = spearman(cells[i]!, other);
-        const cell = h("td", {}, Number.isNaN(value) ? "–" : value.toFixed(2).replace("-", "−"));
-        if (!Number.isNaN(value)) {
-          const colour = shade(palette, value * 0.9);
-          cell.style.backgroundColor = css(colour);
-          cell.style.color = inkOn(colour);
-        }
-        return cell;
-      })));
-    this.matrix.replaceChildren(h("table", {}, h("caption", { class: "quiet" }, "Spearman's rank correlation over all sources but the target itself"), h("thead", {}, head), h("tbody", {}, ...body)));
+    const head = h(
+      "tr",
+      {},
+      h("td"),
+      ...rowsShown.map((_, i) => h("th", { scope: "col" }, letter(i))),
+    );
+    const body = rowsShown.map((row, i) =>
+      h(
+        "tr",
+        {},
+        h("th", { scope: "row" }, `${letter(i)}  ${context.name(row.measured)}`),
+        ...cells.map((other, j) => {
+          if (i === j) return h("td", { class: "same" }, "·");
+          const value = spearman(cells[i]!, other);
+          const cell = h("td", {}, Number.isNaN(value) ? "–" : value.toFixed(2).replace("-", "−"));
+          if (!Number.isNaN(value)) {
+            const colour = shade(palette, value * 0.9);
+            cell.style.backgroundColor = css(colour);
+            cell.style.color = inkOn(colour);
+          }
+          return cell;
+        }),
+      ),
+    );
+    this.matrix.replaceChildren(
+      h(
+        "table",
+        {},
+        h(
+          "caption",
+          { class: "quiet" },
+          "Spearman's rank correlation over all sources but the target itself",
+        ),
+        h("thead", {}, head),
+        h("tbody", {}, ...body),
+      ),
+    );
   }
 
   private fillLeftOut(): void {
     const left = Object.entries(this.context.payload.left_out ?? {});
     this.leftOut.hidden = left.length === 0;
-    this.leftOut.replaceChildren(h("summary", {}, `${left.length} measures left out`),
-      h("dl", {}, ...left.flatMap(([name, reason]) => [h("dt", {}, name), h("dd", {}, reason)])));
+    this.leftOut.replaceChildren(
+      h("summary", {}, `${left.length} measures left out`),
+      h("dl", {}, ...left.flatMap(([name, reason]) => [h("dt", {}, name), h("dd", {}, reason)])),
+    );
   }
 
   paint(painter: Painter, context: Context, width: number): number {
     if (this.rowsShown.length < 2) return 0;
-    painter.text(0, 20, this.headline.textContent ?? "", { size: 16, weight: 600, fill: context.palette.ink });
+    painter.text(0, 20, this.headline.textContent ?? "", {
+      size: 16,
+      weight: 600,
+      fill: context.palette.ink,
+    });
     let y = 40;
     this.pair().forEach(({ measured, values }, i) => {
       painter.text(0, y + 14, context.name(measured), { size: 13, fill: context.palette.quiet });
-      y += 20 + this.readings[i]!.paint(painter, context, 0, y + 20, width, values, largest(values, context.own), context.own) + 10;
+      y +=
+        20 +
+        this.readings[i]!.paint(
+          painter,
+          context,
+          0,
+          y + 20,
+          width,
+          values,
+          largest(values, context.own),
+          context.own,
+        ) +
+        10;
     });
     const height = this.height(width);
     this.painted(painter, context, y, width);
@@ -263,7 +438,10 @@ export class CompareView implements View {
     const { context, rowsShown } = this;
     return [
       ["source", ...rowsShown.map((row) => context.name(row.measured))],
-      ...context.sources.groups.map((_, i) => [context.sources.label(i), ...rowsShown.map((row) => row.values[i]!.toPrecision(3))]),
+      ...context.sources.groups.map((_, i) => [
+        context.sources.label(i),
+        ...rowsShown.map((row) => row.values[i]!.toPrecision(3)),
+      ]),
     ];
   }
 }

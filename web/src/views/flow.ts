@@ -32,15 +32,37 @@ export class FlowView implements View {
       tabindex: "0",
       role: "img",
       onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => { this.at = null; this.context.actions.tip(null, []); this.draw(); },
+      onmouseleave: () => {
+        this.at = null;
+        this.context.actions.tip(null, []);
+        this.draw();
+      },
       onclick: () => this.trace(),
       onkeydown: (e: KeyboardEvent) => this.walk(e),
     });
-    this.slider = h("input", { type: "range", min: "0", max: "100", step: "1", "aria-label": "Smallest share that is drawn",
-      oninput: () => this.context.actions.set({ threshold: fromSlider(Number(this.slider.value)) }) });
-    this.controls = h("label", { class: "field" }, h("span", {}, "Show from"), this.slider, this.shown);
+    this.slider = h("input", {
+      type: "range",
+      min: "0",
+      max: "100",
+      step: "1",
+      "aria-label": "Smallest share that is drawn",
+      oninput: () => this.context.actions.set({ threshold: fromSlider(Number(this.slider.value)) }),
+    });
+    this.controls = h(
+      "label",
+      { class: "field" },
+      h("span", {}, "Show from"),
+      this.slider,
+      this.shown,
+    );
     this.table = tableBehind("Flow", () => this.rows());
-    this.element = h("div", { class: "flow-view" }, h("div", { class: "bar-line" }, this.words, this.controls), this.canvas, this.table);
+    this.element = h(
+      "div",
+      { class: "flow-view" },
+      h("div", { class: "bar-line" }, this.words, this.controls),
+      this.canvas,
+      this.table,
+    );
   }
 
   update(context: Context): void {
@@ -55,23 +77,27 @@ export class FlowView implements View {
     const key = [state.map, state.target, state.unit, state.open, targets.size].join(" ");
     if (key !== this.key) {
       this.key = key;
-      this.flow = traced(current, targets, targets.of[state.target]!, current.entry.layers.length);
+      this.flow = traced(current, targets, targets.of[state.target]!);
     }
     this.slider.value = String(toSlider(state.threshold));
     this.shown.textContent = percent(state.threshold);
-    this.canvas.setAttribute("aria-label", "The flow from the input tokens to the target. Arrow keys move between tokens and layers, Enter traces one.");
+    this.canvas.setAttribute(
+      "aria-label",
+      "The flow from the input tokens to the target. Arrow keys move between tokens and layers, Enter traces one.",
+    );
     this.draw();
     refill(this.table, () => this.rows());
   }
 
   private refusal(): string | null {
     const { current, targets } = this.context;
-    const { provenance } = current.entry;
-    if (!current.whole || current.entry.layers.length < 1)
-      return "A flow needs the maps of every layer for every token of one text, and these are not that: some targets, two texts, or layers joined already.";
-    if (provenance.reaches_input || ((provenance.steps as string[]) ?? []).some((s) => /^(rollout|flow|mean)/.test(s)))
+    if (current.entry.reaches_input)
       return `Each layer of ${current.entry.measure} already speaks of the input tokens: there is nothing to follow.`;
-    return targets.size > MOST ? "The text is too long to follow: choose words or segments above." : null;
+    if (!current.whole || !current.entry.joined)
+      return "A flow needs the maps of every layer for every token of one text. These hold some targets, some layers or two texts.";
+    return targets.size > MOST
+      ? "The text is too long to follow: choose words or segments above."
+      : null;
   }
 
   private edges(): Edge[] {
@@ -105,16 +131,32 @@ export class FlowView implements View {
     const edges = this.edges();
     const names = current.entry.layers;
     for (let level = 0; level < flow.levels; level++) {
-      const name = level === 0 ? "input" : `${level === flow.levels - 1 ? "layer " : ""}${names[level - 1]}`;
-      painter.text(LEFT - 12, this.y(level) + 4, name, { size: 12, fill: palette.quiet, align: "right" });
+      const name =
+        level === 0 ? "input" : `${level === flow.levels - 1 ? "layer " : ""}${names[level - 1]}`;
+      painter.text(LEFT - 12, this.y(level) + 4, name, {
+        size: 12,
+        fill: palette.quiet,
+        align: "right",
+      });
       painter.rect(LEFT, this.y(level), this.width - LEFT - 12, 0.5, palette.line);
     }
     const blue = css(shade(palette, 0.78));
     const seen = new Map<string, number>();
     for (const edge of edges) {
       const width = Math.max(0.8, 15 * edge.value);
-      painter.curve(this.x(edge.source), this.y(edge.level), this.x(edge.target), this.y(edge.level + 1), width, blue, Math.min(0.9, 0.22 + 1.6 * edge.value));
-      for (const [level, group] of [[edge.level, edge.source], [edge.level + 1, edge.target]] as const)
+      painter.curve(
+        this.x(edge.source),
+        this.y(edge.level),
+        this.x(edge.target),
+        this.y(edge.level + 1),
+        width,
+        blue,
+        Math.min(0.9, 0.22 + 1.6 * edge.value),
+      );
+      for (const [level, group] of [
+        [edge.level, edge.source],
+        [edge.level + 1, edge.target],
+      ] as const)
         seen.set(`${level} ${group}`, flow.mass[level]![group]!);
     }
     const top = flow.levels - 1;
@@ -124,12 +166,25 @@ export class FlowView implements View {
       const [level, group] = key.split(" ").map(Number) as [number, number];
       const traced = state.node?.[0] === level && state.node[1] === group;
       const pointed = this.at?.[0] === level && this.at[1] === group;
-      painter.circle(this.x(group), this.y(level), 2.5 + 5.5 * Math.sqrt(mass), blue, traced || pointed ? palette.ink : palette.paper);
+      painter.circle(
+        this.x(group),
+        this.y(level),
+        2.5 + 5.5 * Math.sqrt(mass),
+        blue,
+        traced || pointed ? palette.ink : palette.paper,
+      );
     }
-    painter.text(this.x(target), this.y(top) - 16, targets.label(target), { size: 14, weight: 700, fill: palette.ink, align: "center" });
+    painter.text(this.x(target), this.y(top) - 16, targets.label(target), {
+      size: 14,
+      weight: 700,
+      fill: palette.ink,
+      align: "center",
+    });
     this.inputs(painter, context, seen);
-    const traced = state.node ? ` through ${targets.label(state.node[1])} at ${levelName(state.node[0], names)}` : "";
-    const part = state.node ? flow.mass[state.node[0]]?.[state.node[1]] ?? 0 : 0;
+    const traced = state.node
+      ? ` through ${targets.label(state.node[1])} at ${levelName(state.node[0], names)}`
+      : "";
+    const part = state.node ? (flow.mass[state.node[0]]?.[state.node[1]] ?? 0) : 0;
     this.words.textContent = traced
       ? `${percent(part)} of ${targets.label(target)} passes${traced}. Click it again to see everything.`
       : `How ${targets.label(target)} is put together, from the input below to the last layer above. Click a point to trace what passes it.`;
@@ -139,23 +194,34 @@ export class FlowView implements View {
   private inputs(painter: Painter, context: Context, seen: Map<string, number>): void {
     const { palette, targets } = context;
     const room = (this.width - LEFT) / targets.size;
-    const order = targets.groups.map((_, i) => i).sort((a, b) => this.flow!.mass[0]![b]! - this.flow!.mass[0]![a]!);
+    const order = targets.groups
+      .map((_, i) => i)
+      .sort((a, b) => this.flow!.mass[0]![b]! - this.flow!.mass[0]![a]!);
     const taken: number[] = [];
     for (const group of order) {
       const x = this.x(group);
       const inside = seen.has(`0 ${group}`);
       if (room < 15 && (!inside || taken.some((other) => Math.abs(other - x) < 15))) continue;
       taken.push(x);
-      const label = `${fitted(painter, targets.label(group), 12, 84)}${inside && room >= 15 ? "" : ""}`;
-      painter.text(x + 4, this.y(0) + 18, label, { size: 12, rotate: -50, align: "right", fill: inside ? palette.ink : palette.quiet, weight: inside ? 600 : 400 });
+      const label = fitted(painter, targets.label(group), 12, 84);
+      painter.text(x + 4, this.y(0) + 18, label, {
+        size: 12,
+        rotate: -50,
+        align: "right",
+        fill: inside ? palette.ink : palette.quiet,
+        weight: inside ? 600 : 400,
+      });
     }
   }
 
   private over(event: MouseEvent): void {
     const flow = this.flow!;
     const level = flow.levels - 1 - Math.round((event.offsetY - TOP) / this.step);
-    const group = Math.round(((event.offsetX - LEFT) * this.context.targets.size) / (this.width - LEFT - 12) - 0.5);
-    const inside = level >= 0 && level < flow.levels && group >= 0 && group < this.context.targets.size;
+    const group = Math.round(
+      ((event.offsetX - LEFT) * this.context.targets.size) / (this.width - LEFT - 12) - 0.5,
+    );
+    const inside =
+      level >= 0 && level < flow.levels && group >= 0 && group < this.context.targets.size;
     this.at = inside ? [level, group] : null;
     this.canvas.style.cursor = inside ? "pointer" : "";
     this.context.actions.tip(inside ? event : null, this.sentence());
@@ -181,13 +247,21 @@ export class FlowView implements View {
   }
 
   private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const steps: Record<string, [number, number]> = {
+      ArrowUp: [1, 0],
+      ArrowDown: [-1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+    };
     const step = steps[event.key];
     if (event.key === "Enter") return this.trace();
     if (!step) return;
     event.preventDefault();
     const { context } = this;
-    const [level, group] = this.at ?? [this.flow!.levels - 1, context.targets.of[context.state.target]!];
+    const [level, group] = this.at ?? [
+      this.flow!.levels - 1,
+      context.targets.of[context.state.target]!,
+    ];
     this.at = [
       Math.max(0, Math.min(this.flow!.levels - 1, level + step[0])),
       Math.max(0, Math.min(context.targets.size - 1, group + step[1])),
@@ -210,10 +284,15 @@ export class FlowView implements View {
     const names = context.current.entry.layers;
     return [
       ["from", "source", "to", "target", "share of the target"],
-      ...this.edges().reverse().map((edge) => [
-        levelName(edge.level, names), context.targets.label(edge.source),
-        levelName(edge.level + 1, names), context.targets.label(edge.target), edge.value.toPrecision(3),
-      ]),
+      ...this.edges()
+        .reverse()
+        .map((edge) => [
+          levelName(edge.level, names),
+          context.targets.label(edge.source),
+          levelName(edge.level + 1, names),
+          context.targets.label(edge.target),
+          edge.value.toPrecision(3),
+        ]),
     ];
   }
 }

@@ -21,6 +21,7 @@ export class HeadsView implements View {
   private pictures: HTMLCanvasElement[] = [];
   private key = "";
   private at: [number, number] | null = null; // layer, head
+  private readonly others = h("div", { class: "pair-choices" });
   private readonly whole: HTMLButtonElement;
 
   constructor() {
@@ -28,13 +29,28 @@ export class HeadsView implements View {
       tabindex: "0",
       role: "img",
       onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => { this.at = null; this.context.actions.tip(null, []); this.draw(); },
+      onmouseleave: () => {
+        this.at = null;
+        this.context.actions.tip(null, []);
+        this.draw();
+      },
       onclick: () => this.enter(),
       onkeydown: (e: KeyboardEvent) => this.walk(e),
     });
     this.table = tableBehind("Heads", () => this.rows());
-    this.whole = h("button", { type: "button", onclick: () => this.context.actions.set({ head: null }) }, "Back to whole layers");
-    this.element = h("div", { class: "heads-view" }, h("div", { class: "bar-line" }, this.words, this.whole), this.canvas, this.table);
+    this.whole = h(
+      "button",
+      { type: "button", onclick: () => this.context.actions.set({ head: null }) },
+      "Back to whole layers",
+    );
+    this.element = h(
+      "div",
+      { class: "heads-view" },
+      h("div", { class: "bar-line" }, this.words, this.whole),
+      this.others,
+      this.canvas,
+      this.table,
+    );
   }
 
   update(context: Context): void {
@@ -46,12 +62,30 @@ export class HeadsView implements View {
     if (none) {
       const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
       this.words.textContent =
-        dropped ?? `Heads were not measured. ${current.entry.measure} of single heads: lens.measure("${current.entry.measure}", text, per_head=True), given to the page together with these maps.`;
+        dropped ??
+        `Heads were not measured. ${current.entry.measure} of single heads: lens.measure("${current.entry.measure}", text, per_head=True), given to the page together with these maps.`;
+      const others = context.measured
+        .map((_, i) => i)
+        .filter((i) => context.measured[i]!.heads > 0);
+      this.others.replaceChildren(
+        ...others.map((i) =>
+          h(
+            "button",
+            { type: "button", onclick: () => context.actions.set({ map: i }) },
+            `Heads of ${context.name(context.measured[i]!)}`,
+          ),
+        ),
+      );
       return;
     }
-    this.words.textContent = "Layers down, heads across; in each, targets down and sources across, shaded by its own largest share. A click opens one.";
+    this.others.replaceChildren();
+    this.words.textContent =
+      "Layers down, heads across; in each, targets down and sources across, shaded by its own largest share. A click opens one.";
     this.prepare();
-    this.canvas.setAttribute("aria-label", `${current.entry.layers.length} layers by ${current.heads} heads. Arrow keys move, Enter opens a head.`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `${current.entry.layers.length} layers by ${current.heads} heads. Arrow keys move, Enter opens a head.`,
+    );
     this.draw();
     refill(this.table, () => this.rows());
   }
@@ -62,15 +96,19 @@ export class HeadsView implements View {
     const key = [state.map, palette.dark, targets.size, sources.size, state.unit].join(" ");
     if (key === this.key) return;
     this.key = key;
-    const groups = [...new Set(current.held.map((p) => targets.of[p]!))].sort((a, b) => a - b).slice(0, MOST);
+    const groups = [...new Set(current.held.map((p) => targets.of[p]!))]
+      .sort((a, b) => a - b)
+      .slice(0, MOST);
     this.pictures = current.entry.layers.flatMap((_, depth) =>
       Array.from({ length: current.heads }, (_, head) => {
         const all = new Float32Array(groups.length * sources.size);
         groups.forEach((group, row) =>
-          all.set(current.incoming({ depth, head }, targets, group, sources), row * sources.size));
+          all.set(current.incoming({ depth, head }, targets, group, sources), row * sources.size),
+        );
         const scale = mapScale(all, sources.size, current.square && groups.length === sources.size);
         return pixels(palette, all, groups.length, sources.size, scale);
-      }));
+      }),
+    );
   }
 
   private size(width: number): [number, number] {
@@ -90,16 +128,32 @@ export class HeadsView implements View {
     const { tile } = this;
     const small = { size: 12, fill: palette.quiet };
     for (let head = 0; head < current.heads; head++)
-      painter.text(LEFT + head * (tile + GAP) + tile / 2, TOP - 9, head === 0 ? "head 0" : String(head), { ...small, align: "center" });
+      painter.text(
+        LEFT + head * (tile + GAP) + tile / 2,
+        TOP - 9,
+        head === 0 ? "head 0" : String(head),
+        { ...small, align: "center" },
+      );
     current.entry.layers.forEach((number, layer) => {
       const y = TOP + layer * (tile + GAP);
-      painter.text(LEFT - 10, y + tile / 2 + 4, layer === 0 ? `layer ${number}` : String(number), { ...small, align: "right" });
+      painter.text(LEFT - 10, y + tile / 2 + 4, layer === 0 ? `layer ${number}` : String(number), {
+        ...small,
+        align: "right",
+      });
       for (let head = 0; head < current.heads; head++) {
         const x = LEFT + head * (tile + GAP);
         painter.image(this.pictures[layer * current.heads + head]!, x, y, tile, tile);
         const chosen = state.head === head && state.depth === layer;
         const pointed = this.at?.[0] === layer && this.at[1] === head;
-        painter.rect(x, y, tile, tile, null, chosen || pointed ? palette.ink : palette.line, chosen ? 3 : pointed ? 2 : 1);
+        painter.rect(
+          x,
+          y,
+          tile,
+          tile,
+          null,
+          chosen || pointed ? palette.ink : palette.line,
+          chosen ? 3 : pointed ? 2 : 1,
+        );
       }
     });
   }
@@ -108,7 +162,8 @@ export class HeadsView implements View {
     const head = Math.floor((event.offsetX - LEFT) / (this.tile + GAP));
     const layer = Math.floor((event.offsetY - TOP) / (this.tile + GAP));
     const { current } = this.context;
-    const inside = head >= 0 && layer >= 0 && head < current.heads && layer < current.entry.layers.length;
+    const inside =
+      head >= 0 && layer >= 0 && head < current.heads && layer < current.entry.layers.length;
     this.at = inside ? [layer, head] : null;
     this.canvas.style.cursor = inside ? "pointer" : "";
     this.context.actions.tip(inside ? event : null, this.sentence());
@@ -124,7 +179,9 @@ export class HeadsView implements View {
     const target = context.targets.label(context.targetGroup);
     return [
       `Layer ${context.current.entry.layers[layer]}, head ${head}`,
-      ...top.map(({ group, value }) => `${context.sources.label(group)}: ${percent(value)} of ${target}`),
+      ...top.map(
+        ({ group, value }) => `${context.sources.label(group)}: ${percent(value)} of ${target}`,
+      ),
     ];
   }
 
@@ -133,7 +190,12 @@ export class HeadsView implements View {
   }
 
   private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const steps: Record<string, [number, number]> = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+    };
     const step = steps[event.key];
     if (event.key === "Enter") return this.enter();
     if (!step) return;
@@ -165,7 +227,13 @@ export class HeadsView implements View {
       for (let head = 0; head < current.heads; head++) {
         const values = context.incoming(current, { depth, head });
         const top = ranked(values, context.own)[0];
-        found.push([String(number), String(head), target, top ? context.sources.label(top.group) : "", largest(values, context.own).toPrecision(3)]);
+        found.push([
+          String(number),
+          String(head),
+          target,
+          top ? context.sources.label(top.group) : "",
+          largest(values, context.own).toPrecision(3),
+        ]);
       }
     });
     return found;

@@ -19,6 +19,7 @@ export class Layers {
   readonly element: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
   private readonly table: HTMLDetailsElement;
+  private readonly name = h("h2", {});
   private strips: Strip[] = [];
   private context!: Context;
   private rowHeight = 18;
@@ -34,7 +35,13 @@ export class Layers {
       onkeydown: (e: KeyboardEvent) => this.key(e),
     });
     this.table = tableBehind("Layers", () => this.rows());
-    this.element = h("section", { class: "layers", "aria-label": "Layer by layer" }, this.canvas, this.table);
+    this.element = h(
+      "section",
+      { class: "layers", "aria-label": "Layer by layer" },
+      this.name,
+      this.canvas,
+      this.table,
+    );
   }
 
   update(context: Context): void {
@@ -47,13 +54,18 @@ export class Layers {
     else if (current.depths.includes("mean")) depths.push("mean");
     this.strips = depths.map((depth) => ({
       depth,
-      name: depth === "all" ? "all" : depth === "mean" ? "mean" : String(current.entry.layers[depth]),
-      values: context.incoming(current, { depth, head: typeof depth === "number" ? context.state.head : null }),
+      name:
+        depth === "all" ? "all" : depth === "mean" ? "mean" : String(current.entry.layers[depth]),
+      values: context.incoming(current, {
+        depth,
+        head: typeof depth === "number" ? context.state.head : null,
+      }),
     }));
     const width = this.element.clientWidth || 640;
     const height = this.height(width);
     this.draw(prepared(this.canvas, width, height), width);
     const label = context.targets.label(context.targetGroup);
+    this.name.textContent = `What ${label} took in each layer`;
     this.canvas.setAttribute(
       "aria-label",
       `What ${label} took in each layer, as a heat map: ${this.strips.length} rows, ` +
@@ -84,7 +96,9 @@ export class Layers {
   private slanted(width: number): boolean {
     const painter = new CanvasPainter(this.canvas.getContext("2d")!);
     const cell = (width - LEFT) / this.context.sources.size;
-    return this.context.sources.groups.some((_, i) => painter.width(this.context.sources.label(i), 12) > cell - 4);
+    return this.context.sources.groups.some(
+      (_, i) => painter.width(this.context.sources.label(i), 12) > cell - 4,
+    );
   }
 
   private draw(painter: Painter, width: number, y = 0): void {
@@ -95,16 +109,34 @@ export class Layers {
       const top = y + this.top(row);
       const chosen = strip.depth === state.depth;
       if (rowHeight >= 11 || row % 4 === 0 || chosen)
-        painter.text(LEFT - 10, top + rowHeight / 2 + 4, `${row === 0 ? "layer " : ""}${strip.name}`, {
-          size: 12, fill: chosen ? palette.ink : palette.quiet, weight: chosen ? 700 : 400, align: "right",
-        });
+        painter.text(
+          LEFT - 10,
+          top + rowHeight / 2 + 4,
+          `${row === 0 ? "layer " : ""}${strip.name}`,
+          {
+            size: 12,
+            fill: chosen ? palette.ink : palette.quiet,
+            weight: chosen ? 700 : 400,
+            align: "right",
+          },
+        );
       for (let i = 0; i < sources.size; i++) {
         const t = strip.values[i]! / scale;
         const inset = cell > 6 ? 1 : 0;
         const fill = css(shade(palette, i === own ? Math.max(-1, Math.min(1, t)) : t));
         painter.rect(LEFT + i * cell, top, Math.max(cell - inset, 0.6), rowHeight - 1.5, fill);
       }
-      if (chosen) painter.rect(LEFT - 1, top - 1, width - LEFT + 1, rowHeight + 0.5, null, palette.ink, 1.5, 3);
+      if (chosen)
+        painter.rect(
+          LEFT - 1,
+          top - 1,
+          width - LEFT + 1,
+          rowHeight + 0.5,
+          null,
+          palette.ink,
+          1.5,
+          3,
+        );
     });
     this.drawColumns(painter, width, y);
   }
@@ -117,18 +149,36 @@ export class Layers {
     if (seconds) {
       const step = tick(seconds * sources.size);
       for (let at = 0; at <= seconds * sources.size; at += step)
-        painter.text(LEFT + (at / seconds) * cell, bottom + 14, `${Number(at.toFixed(2))} s`, { size: 11, fill: palette.quiet, align: "center" });
+        painter.text(LEFT + (at / seconds) * cell, bottom + 14, `${Number(at.toFixed(2))} s`, {
+          size: 11,
+          fill: palette.quiet,
+          align: "center",
+        });
       return;
     }
     if (own >= 0 && cell >= 3)
-      painter.rect(LEFT + own * cell - 0.5, y - 0.5, cell, bottom - y + 0.5, null, palette.ink, 1.5, 2);
+      painter.rect(
+        LEFT + own * cell - 0.5,
+        y - 0.5,
+        cell,
+        bottom - y + 0.5,
+        null,
+        palette.ink,
+        1.5,
+        2,
+      );
     if (cell < 13) return;
     const slanted = this.slanted(width);
     sources.groups.forEach((_, i) => {
       const x = LEFT + (i + 0.5) * cell;
-      const style = { size: 12, fill: i === own ? palette.ink : palette.quiet, weight: i === own ? 700 : 400 };
+      const style = {
+        size: 12,
+        fill: i === own ? palette.ink : palette.quiet,
+        weight: i === own ? 700 : 400,
+      };
       const label = fitted(painter, sources.label(i), 12, slanted ? 88 : cell);
-      if (slanted) painter.text(x + 4, bottom + 12, label, { ...style, align: "right", rotate: -45 });
+      if (slanted)
+        painter.text(x + 4, bottom + 12, label, { ...style, align: "right", rotate: -45 });
       else painter.text(x, bottom + 15, label, { ...style, align: "center" });
     });
   }
@@ -138,7 +188,9 @@ export class Layers {
       (_, i) => event.offsetY >= this.top(i) && event.offsetY < this.top(i) + this.rowHeight,
     );
     const group = Math.floor((event.offsetX - LEFT) / this.cell);
-    return strip < 0 ? null : { strip, group: group >= 0 && group < this.context.sources.size ? group : -1 };
+    return strip < 0
+      ? null
+      : { strip, group: group >= 0 && group < this.context.sources.size ? group : -1 };
   }
 
   private over(event: MouseEvent): void {
@@ -157,7 +209,10 @@ export class Layers {
   private choose(strip: number): void {
     const depth = this.strips[strip]?.depth;
     if (depth !== undefined)
-      this.context.actions.set({ depth, head: typeof depth === "number" ? this.context.state.head : null });
+      this.context.actions.set({
+        depth,
+        head: typeof depth === "number" ? this.context.state.head : null,
+      });
   }
 
   private key(event: KeyboardEvent): void {

@@ -11,7 +11,13 @@ const LABELS = 108; // pixels
 const FOOT = 10;
 
 /** The values as a picture of one pixel for each cell. */
-export function pixels(palette: Palette, values: Float32Array, rows: number, columns: number, scale: number): HTMLCanvasElement {
+export function pixels(
+  palette: Palette,
+  values: Float32Array,
+  rows: number,
+  columns: number,
+  scale: number,
+): HTMLCanvasElement {
   const found = document.createElement("canvas");
   found.width = columns;
   found.height = rows;
@@ -59,12 +65,36 @@ export class MapView implements View {
       onclick: () => this.choose(),
       onkeydown: (e: KeyboardEvent) => this.walk(e),
     });
-    this.scroller = h("div", { class: "scroller", onscroll: () => this.draw() }, this.canvas, this.spacer);
+    this.scroller = h(
+      "div",
+      { class: "scroller", onscroll: () => this.draw() },
+      this.canvas,
+      this.spacer,
+    );
     this.table = tableBehind("Map", () => this.rows());
-    const zoom = h("label", { class: "field" }, h("span", {}, "Zoom"),
-      h("input", { type: "range", min: "1", max: "12", step: "0.5", value: "1",
-        oninput: (e: Event) => { this.zoom = Number((e.target as HTMLInputElement).value); this.layout(); } }));
-    this.element = h("div", { class: "map-view" }, h("div", { class: "bar-line" }, this.words, zoom), this.scroller, this.table);
+    const zoom = h(
+      "label",
+      { class: "field" },
+      h("span", {}, "Zoom"),
+      h("input", {
+        type: "range",
+        min: "1",
+        max: "12",
+        step: "0.5",
+        value: "1",
+        oninput: (e: Event) => {
+          this.zoom = Number((e.target as HTMLInputElement).value);
+          this.layout();
+        },
+      }),
+    );
+    this.element = h(
+      "div",
+      { class: "map-view" },
+      h("div", { class: "bar-line" }, this.words, zoom),
+      this.scroller,
+      this.table,
+    );
   }
 
   update(context: Context): void {
@@ -77,19 +107,33 @@ export class MapView implements View {
       return;
     }
     this.scroller.hidden = false;
-    const key = [state.map, state.depth, state.head, context.palette.dark, targets.size, sources.size, state.unit, state.open].join(" ");
+    const key = [
+      state.map,
+      state.depth,
+      state.head,
+      context.palette.dark,
+      targets.size,
+      sources.size,
+      state.unit,
+      state.open,
+    ].join(" ");
     if (key !== this.key) {
       this.key = key;
       const all = new Float32Array(rows.length * sources.size);
       rows.forEach((group, row) =>
-        all.set(current.incoming(context.choice, targets, group, sources), row * sources.size));
+        all.set(current.incoming(context.choice, targets, group, sources), row * sources.size),
+      );
       this.values = all;
       const scale = mapScale(all, sources.size, current.square && rows.length === sources.size);
       this.picture = pixels(context.palette, all, rows.length, sources.size, scale);
       this.words.textContent = `Targets down, sources across; the darkest cell off the diagonal is ${percent(scale)} of its target.`;
-      if (context.palette.dark) this.words.textContent = this.words.textContent.replace("darkest", "brightest");
+      if (context.palette.dark)
+        this.words.textContent = this.words.textContent.replace("darkest", "brightest");
     }
-    this.canvas.setAttribute("aria-label", `Map of ${rows.length} targets by ${sources.size} sources. Arrow keys move, Enter chooses the target.`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `Map of ${rows.length} targets by ${sources.size} sources. Arrow keys move, Enter chooses the target.`,
+    );
     this.layout();
     refill(this.table, () => this.rows());
   }
@@ -121,48 +165,128 @@ export class MapView implements View {
     const height = this.scroller.clientHeight;
     if (!width || !this.picture) return;
     const painter = prepared(this.canvas, width, height);
-    this.painted(painter, this.context, this.cell, this.scroller.scrollLeft, this.scroller.scrollTop, width, height);
+    this.painted(
+      painter,
+      this.context,
+      this.cell,
+      this.scroller.scrollLeft,
+      this.scroller.scrollTop,
+      width,
+      height,
+    );
   }
 
-  private painted(painter: Painter, context: Context, cell: number, left: number, top: number, width: number, height: number): void {
+  private painted(
+    painter: Painter,
+    context: Context,
+    cell: number,
+    left: number,
+    top: number,
+    width: number,
+    height: number,
+  ): void {
     const { palette, sources, targets } = context;
     const rows = this.held();
-    painter.image(this.picture!, LABELS - left, LABELS - top, sources.size * cell, rows.length * cell);
+    painter.image(
+      this.picture!,
+      LABELS - left,
+      LABELS - top,
+      sources.size * cell,
+      rows.length * cell,
+    );
     const chosen = rows.indexOf(context.targets.of[context.state.target]!);
     if (chosen >= 0)
-      painter.rect(LABELS - left, LABELS - top + chosen * cell, sources.size * cell, Math.max(cell, 2), null, palette.ink, 1.5);
+      painter.rect(
+        LABELS - left,
+        LABELS - top + chosen * cell,
+        sources.size * cell,
+        Math.max(cell, 2),
+        null,
+        palette.ink,
+        1.5,
+      );
     if (this.at) {
       const [row, column] = this.at;
-      painter.rect(LABELS - left + column * cell, LABELS - top + row * cell, Math.max(cell, 2), Math.max(cell, 2), null, palette.ink, 2);
+      painter.rect(
+        LABELS - left + column * cell,
+        LABELS - top + row * cell,
+        Math.max(cell, 2),
+        Math.max(cell, 2),
+        null,
+        palette.ink,
+        2,
+      );
     }
     painter.rect(0, 0, LABELS - 2, height, palette.paper);
     painter.rect(0, 0, width, LABELS - 2, palette.paper);
     const step = Math.max(1, Math.ceil(12 / cell));
-    this.names(painter, targets, rows, step, cell, (i, label, bold) => {
-      const y = LABELS - top + (i + 0.5) * cell;
-      if (y > LABELS - 4 && y < height)
-        painter.text(LABELS - 8, y + 4, fitted(painter, label, 12, LABELS - 14), { size: 12, align: "right", fill: bold ? palette.ink : palette.quiet, weight: bold ? 700 : 400 });
-    }, this.at?.[0] ?? -1, chosen);
-    this.names(painter, sources, sources.groups.map((_, i) => i), step, cell, (i, label, bold) => {
-      const x = LABELS - left + (i + 0.5) * cell;
-      if (x > LABELS - 4 && x < width)
-        painter.text(x + 4, LABELS - 8, fitted(painter, label, 12, LABELS + 6), { size: 12, rotate: -60, fill: bold ? palette.ink : palette.quiet, weight: bold ? 700 : 400 });
-    }, this.at?.[1] ?? -1, -1);
+    this.names(
+      painter,
+      targets,
+      rows,
+      step,
+      cell,
+      (i, label, bold) => {
+        const y = LABELS - top + (i + 0.5) * cell;
+        if (y > LABELS - 4 && y < height)
+          painter.text(LABELS - 8, y + 4, fitted(painter, label, 12, LABELS - 14), {
+            size: 12,
+            align: "right",
+            fill: bold ? palette.ink : palette.quiet,
+            weight: bold ? 700 : 400,
+          });
+      },
+      this.at?.[0] ?? -1,
+      chosen,
+    );
+    this.names(
+      painter,
+      sources,
+      sources.groups.map((_, i) => i),
+      step,
+      cell,
+      (i, label, bold) => {
+        const x = LABELS - left + (i + 0.5) * cell;
+        if (x > LABELS - 4 && x < width)
+          painter.text(x + 4, LABELS - 8, fitted(painter, label, 12, LABELS + 6), {
+            size: 12,
+            rotate: -60,
+            fill: bold ? palette.ink : palette.quiet,
+            weight: bold ? 700 : 400,
+          });
+      },
+      this.at?.[1] ?? -1,
+      -1,
+    );
     painter.rect(0, 0, LABELS - 14, LABELS - 30, palette.paper);
   }
 
-  private names(painter: Painter, grouping: Grouping, groups: number[], step: number, cell: number, put: (i: number, label: string, bold: boolean) => void, at: number, chosen: number): void {
+  private names(
+    painter: Painter,
+    grouping: Grouping,
+    groups: number[],
+    step: number,
+    cell: number,
+    put: (i: number, label: string, bold: boolean) => void,
+    at: number,
+    chosen: number,
+  ): void {
     void painter;
     groups.forEach((group, i) => {
       const near = at >= 0 && Math.abs(i - at) * cell < 12 && i !== at;
-      if (i === at || i === chosen || (i % step === 0 && !near)) put(i, grouping.label(group), i === at || i === chosen);
+      if (i === at || i === chosen || (i % step === 0 && !near))
+        put(i, grouping.label(group), i === at || i === chosen);
     });
   }
 
   private over(event: MouseEvent): void {
     const column = Math.floor((event.offsetX - LABELS + this.scroller.scrollLeft) / this.cell);
     const row = Math.floor((event.offsetY - LABELS + this.scroller.scrollTop) / this.cell);
-    const inside = event.offsetX >= LABELS && event.offsetY >= LABELS && row < this.held().length && column < this.context.sources.size;
+    const inside =
+      event.offsetX >= LABELS &&
+      event.offsetY >= LABELS &&
+      row < this.held().length &&
+      column < this.context.sources.size;
     this.moved(inside ? [row, column] : null, event);
   }
 
@@ -181,8 +305,12 @@ export class MapView implements View {
     const group = this.held()[row]!;
     const value = this.values[row * context.sources.size + column]!;
     const total = context.current.total(context.choice, context.targets.groups[group]!.start);
-    const found = [`${context.sources.label(column)} → ${context.targets.label(group)}`, percent(value)];
-    if (total !== null && context.state.unit === "tokens") found.push(`score ${(value * total).toPrecision(3)}`);
+    const found = [
+      `${context.sources.label(column)} → ${context.targets.label(group)}`,
+      percent(value),
+    ];
+    if (total !== null && context.state.unit === "tokens")
+      found.push(`score ${(value * total).toPrecision(3)}`);
     return found;
   }
 
@@ -190,18 +318,27 @@ export class MapView implements View {
     if (!this.at) return;
     const { start, stop } = this.context.targets.groups[this.held()[this.at[0]]!]!;
     for (let at = start; at < stop; at++)
-      if (this.context.current.holds(at)) return this.context.actions.set({ target: at, node: null });
+      if (this.context.current.holds(at))
+        return this.context.actions.set({ target: at, node: null });
   }
 
   private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    const steps: Record<string, [number, number]> = {
+      ArrowUp: [-1, 0],
+      ArrowDown: [1, 0],
+      ArrowLeft: [0, -1],
+      ArrowRight: [0, 1],
+    };
     const step = steps[event.key];
     if (event.key === "Enter") return this.choose();
     if (!step) return;
     event.preventDefault();
     const [row, column] = this.at ?? [0, -1];
     const clamp = (value: number, size: number) => Math.max(0, Math.min(size - 1, value));
-    this.at = [clamp(row + step[0], this.held().length), clamp(column + step[1], this.context.sources.size)];
+    this.at = [
+      clamp(row + step[0], this.held().length),
+      clamp(column + step[1], this.context.sources.size),
+    ];
     this.context.actions.announce(this.sentence().join(", "));
     this.draw();
   }
@@ -227,7 +364,13 @@ export class MapView implements View {
     const scale = mapScale(this.values, columns, context.current.square && rows === columns);
     for (let i = 0; i < this.values.length; i++) {
       const t = Math.max(-1, Math.min(1, this.values[i]! / scale));
-      painter.rect(LABELS + (i % columns) * cell, LABELS + Math.floor(i / columns) * cell, cell - 0.5, cell - 0.5, css(shade(context.palette, t)));
+      painter.rect(
+        LABELS + (i % columns) * cell,
+        LABELS + Math.floor(i / columns) * cell,
+        cell - 0.5,
+        cell - 0.5,
+        css(shade(context.palette, t)),
+      );
     }
   }
 
@@ -238,7 +381,9 @@ export class MapView implements View {
       ["target", ...context.sources.groups.map((_, i) => context.sources.label(i))],
       ...this.held().map((group, row) => [
         context.targets.label(group),
-        ...Array.from(this.values.subarray(row * columns, (row + 1) * columns), (v) => v.toPrecision(3)),
+        ...Array.from(this.values.subarray(row * columns, (row + 1) * columns), (v) =>
+          v.toPrecision(3),
+        ),
       ]),
     ];
   }

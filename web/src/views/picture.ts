@@ -16,7 +16,8 @@ export class PatchPicture {
   constructor() {
     this.canvas = h("canvas", {
       role: "img",
-      "aria-label": "The picture, its patches shaded by their share; the ranked list has the numbers",
+      "aria-label":
+        "The picture, its patches shaded by their share; the ranked list has the numbers",
       onmousemove: (e: MouseEvent) => this.over(e),
       onmouseleave: () => this.over(null),
       onclick: (e: MouseEvent) => this.choose(e),
@@ -45,7 +46,14 @@ export class PatchPicture {
     this.painted(prepared(this.canvas, width, height), this.context, 0, 0, width, height);
   }
 
-  private painted(painter: Painter, context: Context, x: number, y: number, width: number, height: number): void {
+  private painted(
+    painter: Painter,
+    context: Context,
+    x: number,
+    y: number,
+    width: number,
+    height: number,
+  ): void {
     const { rows, columns, first } = context.payload.image!;
     const { sources, palette, own } = context;
     painter.image(this.picture, x, y, width, height, true);
@@ -55,7 +63,9 @@ export class PatchPicture {
       if (group === undefined) break;
       const t = this.scale > 0 ? this.values[group]! / this.scale : 0;
       const [px, py] = [x + (patch % columns) * w, y + Math.floor(patch / columns) * h];
-      const colour = css(shade(palette, t)).replace("rgb", "rgba").replace(")", `, ${0.78 - 0.5 * (1 - Math.abs(t))})`);
+      const colour = css(shade(palette, t))
+        .replace("rgb", "rgba")
+        .replace(")", `, ${0.78 - 0.5 * (1 - Math.abs(t))})`);
       painter.rect(px, py, w, h, colour);
       if (group === own) painter.rect(px + 1, py + 1, w - 2, h - 2, null, palette.ink, 3);
     }
@@ -80,16 +90,32 @@ export class PatchPicture {
     const { columns, first } = context.payload.image!;
     const group = context.sources.of[at] ?? 0;
     const place = `row ${Math.floor((at - first) / columns)}, column ${(at - first) % columns}`;
-    context.actions.tip(event, [`Patch in ${place}`, `${percent(this.values[group] ?? 0)} of the target`]);
+    context.actions.tip(event, [
+      `Patch in ${place}`,
+      `${percent(this.values[group] ?? 0)} of the target`,
+    ]);
   }
 
   private choose(event: MouseEvent): void {
     const at = this.patch(event);
-    if (this.context && at !== null && this.context.current.square && this.context.current.holds(at))
+    if (
+      this.context &&
+      at !== null &&
+      this.context.current.square &&
+      this.context.current.holds(at)
+    )
       this.context.actions.set({ target: at });
   }
 
-  paint(painter: Painter, context: Context, x: number, y: number, width: number, values: ArrayLike<number>, scale: number): number {
+  paint(
+    painter: Painter,
+    context: Context,
+    x: number,
+    y: number,
+    width: number,
+    values: ArrayLike<number>,
+    scale: number,
+  ): number {
     Object.assign(this, { values, scale });
     const [w, h] = this.size(width);
     this.painted(painter, context, x, y, w, h);

@@ -103,7 +103,7 @@ export class Reading {
         if (part) pieces.push(document.createTextNode(part.replace(/\s+/g, " ")));
       });
       const item = h("span", {
-        class: `token${grouping.special(number) ? " special" : ""}${group.segment === null ? "" : " segment"}`,
+        class: `token${grouping.special(number) && !/mask/i.test(text.labels[group.start]!) ? " special" : ""}${group.segment === null ? "" : " segment"}`,
         role: "option",
         tabindex: "-1",
         "aria-selected": "false",
@@ -111,22 +111,28 @@ export class Reading {
       });
       const label = grouping.label(number);
       item.append(label);
-      if (group.segment !== null)
-        item.append(h("small", {}, `${group.stop - group.start} tokens`));
+      if (group.segment !== null) item.append(h("small", {}, `${group.stop - group.start} tokens`));
       pieces.push(item);
       if (label.endsWith("↵")) pieces.push(h("br"));
       return item;
     });
     this.element.replaceChildren(...pieces);
     const size = grouping.size;
-    this.element.dataset.size = size <= 40 ? "large" : size <= 150 ? "middle" : size <= 700 ? "small" : "tiny";
+    this.element.dataset.size =
+      size <= 40 ? "large" : size <= 150 ? "middle" : size <= 700 ? "small" : "tiny";
     const first = this.items[Math.max(0, active)] ?? this.items[0];
     if (first) first.tabIndex = 0;
     if (active >= 0) first?.focus();
   }
 
   /** Shades groups by value / scale; `target` is outlined, -1 for none. */
-  shadeBy(context: Context, values: ArrayLike<number>, scale: number, target: number, pinned: boolean): void {
+  shadeBy(
+    context: Context,
+    values: ArrayLike<number>,
+    scale: number,
+    target: number,
+    pinned: boolean,
+  ): void {
     this.items.forEach((item, i) => {
       const t = scale > 0 && i !== target ? Math.round((values[i]! / scale) * 64) / 64 : 0;
       if (this.shades[i] === t) return;
@@ -145,7 +151,8 @@ export class Reading {
       const inside = active && this.element.contains(active);
       this.items.forEach((each, i) => {
         const chosen = String(i === target);
-        if (each.getAttribute("aria-selected") !== chosen) each.setAttribute("aria-selected", chosen);
+        if (each.getAttribute("aria-selected") !== chosen)
+          each.setAttribute("aria-selected", chosen);
         if (!inside && (each.tabIndex === 0) !== (i === Math.max(0, target)))
           each.tabIndex = i === Math.max(0, target) ? 0 : -1;
       });
@@ -158,12 +165,23 @@ export class Reading {
   }
 
   /** Draws the same into a file. */
-  paint(painter: Painter, context: Context, x: number, y: number, width: number, values: ArrayLike<number>, scale: number, target: number): number {
+  paint(
+    painter: Painter,
+    context: Context,
+    x: number,
+    y: number,
+    width: number,
+    values: ArrayLike<number>,
+    scale: number,
+    target: number,
+  ): number {
     const grouping = this.grouping!;
     const { palette } = context;
     const size = grouping.size <= 40 ? 22 : grouping.size <= 150 ? 17 : 13;
     const line = size * 1.8;
-    const labels = grouping.groups.map((_, i) => fitted(painter, grouping.label(i), size, width - 12));
+    const labels = grouping.groups.map((_, i) =>
+      fitted(painter, grouping.label(i), size, width - 12),
+    );
     const rtl = RTL.test(grouping.text.shown.join("").slice(0, 200));
     let at = 0;
     let top = y + line * 0.8;
@@ -178,9 +196,27 @@ export class Reading {
       const colour = shade(palette, t);
       const left = rtl ? x + width - at - wide : x + at;
       const outline = i === target ? palette.ink : undefined;
-      painter.rect(left, top - size * 1.05, wide, size * 1.45, t ? css(colour) : null, outline, 2, 5);
-      const fill = t ? inkOn(colour) : grouping.special(i) && i !== target ? palette.quiet : palette.ink;
-      painter.text(left + wide / 2, top, label, { size, fill, align: "center", rtl: RTL.test(label) });
+      painter.rect(
+        left,
+        top - size * 1.05,
+        wide,
+        size * 1.45,
+        t ? css(colour) : null,
+        outline,
+        2,
+        5,
+      );
+      const fill = t
+        ? inkOn(colour)
+        : grouping.special(i) && i !== target
+          ? palette.quiet
+          : palette.ink;
+      painter.text(left + wide / 2, top, label, {
+        size,
+        fill,
+        align: "center",
+        rtl: RTL.test(label),
+      });
       at += wide;
     });
     return top + line * 0.5 - y;
@@ -190,5 +226,7 @@ export class Reading {
 /** "keys 31 %, cabinet 12 % and The 8 %" */
 export function listed(grouping: Grouping, found: { group: number; value: number }[]): string {
   const parts = found.map(({ group, value }) => `${grouping.label(group)} ${percent(value)}`);
-  return parts.length < 2 ? parts.join("") : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
+  return parts.length < 2
+    ? parts.join("")
+    : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
 }

@@ -45,11 +45,26 @@ export class TextView implements View {
       h(
         "div",
         { class: "columns" },
-        h("div", { class: "main" },
-          this.targetName, this.targetText.element, this.sourceName, this.picture.element,
-          this.sourceText.element, this.legend, this.layers.element),
-        h("aside", { class: "side", "aria-label": "Ranked sources" },
-          this.inName, this.inList, this.rest, this.outName, this.outList),
+        h(
+          "div",
+          { class: "main" },
+          this.targetName,
+          this.targetText.element,
+          this.sourceName,
+          this.picture.element,
+          this.sourceText.element,
+          this.legend,
+          this.layers.element,
+        ),
+        h(
+          "aside",
+          { class: "side", "aria-label": "Ranked sources" },
+          this.inName,
+          this.inList,
+          this.rest,
+          this.outName,
+          this.outList,
+        ),
       ),
     );
   }
@@ -102,9 +117,12 @@ export class TextView implements View {
     if (source) {
       const values = context.incoming();
       const place = ranked(values, context.own).findIndex((each) => each.group === group);
-      if (group === context.own) found.push(`the target; ${percent(values[group]!)} of it is its own`);
+      if (group === context.own)
+        found.push(`the target; ${percent(values[group]!)} of it is its own`);
       else if (values[group])
-        found.push(`${percent(values[group]!)} of ${target}${place >= 0 ? `, number ${place + 1}` : ""}`);
+        found.push(
+          `${percent(values[group]!)} of ${target}${place >= 0 ? `, number ${place + 1}` : ""}`,
+        );
       else found.push(`nothing of it is in ${target}`);
     }
     context.preview = was;
@@ -116,7 +134,8 @@ export class TextView implements View {
     const { current, sources, targets, payload } = context;
     const two = !current.square;
     this.picture.element.hidden = !payload.image;
-    this.sourceText.element.hidden = Boolean(payload.image) && !two && sources.text.special.every((s) => s === 0);
+    this.sourceText.element.hidden =
+      Boolean(payload.image) && !two && sources.text.special.every((s) => s === 0);
     this.targetName.hidden = !two;
     this.sourceName.hidden = !two;
     this.targetText.element.hidden = !two;
@@ -143,7 +162,8 @@ export class TextView implements View {
       this.targetText.shadeBy(context, new Float64Array(targets.size), 1, targetGroup, pinned);
     this.picture.show(context, values, scale);
     const order = ranked(values, own);
-    this.answer.replaceChildren(...this.sentenceParts(order, values));
+    // The sentence stays with the chosen target: words must not move under the pointer.
+    if (pinned) this.answer.replaceChildren(...this.sentenceParts(order, values));
     this.fillLegend(scale);
     const label = targets.label(targetGroup);
     this.inName.textContent = `Where ${label} comes from`;
@@ -153,7 +173,8 @@ export class TextView implements View {
     const more = order.slice(SHOWN).reduce((sum, each) => sum + Math.abs(each.value), 0);
     const parts = [];
     if (order.length > SHOWN) parts.push(`${order.length - SHOWN} more sources: ${percent(more)}`);
-    if (!current.complete && kept < 0.9995) parts.push(`small shares left out of this page: ${percent(1 - kept)}`);
+    if (!current.complete && kept < 0.9995)
+      parts.push(`small shares left out of this page: ${percent(1 - kept)}`);
     this.rest.textContent = parts.join(" · ");
     this.goesTo(label);
   }
@@ -181,7 +202,11 @@ export class TextView implements View {
       h("span", {}, current.entry.signed ? percent(-scale) : "0 %"),
       ramp,
       h("span", {}, percent(scale)),
-      h("span", { class: "quiet" }, "share of the target · point at a word to follow it, click to keep it"),
+      h(
+        "span",
+        { class: "quiet" },
+        "share of the target · point at a word to follow it, click to keep it",
+      ),
     );
   }
 
@@ -190,7 +215,9 @@ export class TextView implements View {
     const { sources, targets, targetGroup, own } = context;
     const found: Node[] = [h("b", { class: "outlined" }, targets.label(targetGroup))];
     const top = order.slice(0, 3);
-    found.push(document.createTextNode(top.length ? " took most from " : " took nothing from other tokens"));
+    found.push(
+      document.createTextNode(top.length ? " took most from " : " took nothing from other tokens"),
+    );
     top.forEach(({ group, value }, i) => {
       if (i) found.push(document.createTextNode(i === top.length - 1 ? " and " : ", "));
       found.push(h("b", {}, sources.label(group)), document.createTextNode(` ${percent(value)}`));
@@ -214,8 +241,19 @@ export class TextView implements View {
     painter.text(0, 22, this.sentence(), { size: 17, fill: palette.ink, weight: 600 });
     let y = 40;
     if (!current.square)
-      y += this.targetText.paint(painter, context, 0, y, width, new Float64Array(context.targets.size), 1, context.targetGroup) + 12;
-    if (context.payload.image) y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
+      y +=
+        this.targetText.paint(
+          painter,
+          context,
+          0,
+          y,
+          width,
+          new Float64Array(context.targets.size),
+          1,
+          context.targetGroup,
+        ) + 12;
+    if (context.payload.image)
+      y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
     else y += this.sourceText.paint(painter, context, 0, y, width, values, scale, own) + 12;
     void sources;
     return y + this.layers.paint(painter, 0, y, width) + 8;
@@ -227,26 +265,52 @@ export class TextView implements View {
     return [
       ["target", "source", "position", "share", "rank"],
       ...ranked(values, -1).map(({ group, value }, i) => [
-        label, context.sources.label(group), String(context.sources.groups[group]!.start), value.toPrecision(4), String(i + 1),
+        label,
+        context.sources.label(group),
+        String(context.sources.groups[group]!.start),
+        value.toPrecision(4),
+        String(i + 1),
       ]),
     ];
   }
 }
 
-function fill(table: HTMLTableElement, order: Ranked[], itself: Ranked[], scale: number, label: (group: number) => string, context: Context): void {
+function fill(
+  table: HTMLTableElement,
+  order: Ranked[],
+  itself: Ranked[],
+  scale: number,
+  label: (group: number) => string,
+  context: Context,
+): void {
   const row = (each: Ranked, name: string, own: boolean) => {
     const bar = h("span", { class: "bar" });
     bar.style.width = `${Math.min(100, scale > 0 ? (Math.abs(each.value) / scale) * 100 : 0)}%`;
-    bar.style.backgroundColor = own ? context.palette.quiet : css(shade(context.palette, each.value < 0 ? -0.72 : 0.72));
-    return h("tr", { class: own ? "own" : null },
+    bar.style.backgroundColor = own
+      ? context.palette.quiet
+      : css(shade(context.palette, each.value < 0 ? -0.72 : 0.72));
+    return h(
+      "tr",
+      { class: own ? "own" : null },
       h("th", { scope: "row", dir: "auto" }, name),
       h("td", { class: "bars" }, bar),
-      h("td", {}, percent(each.value)));
+      h("td", {}, percent(each.value)),
+    );
   };
-  const head = h("tr", {}, h("th", { scope: "col" }, "token"), h("td"), h("th", { scope: "col" }, "share"));
+  const head = h(
+    "tr",
+    {},
+    h("th", { scope: "col" }, "token"),
+    h("td"),
+    h("th", { scope: "col" }, "share"),
+  );
   table.replaceChildren(
     h("thead", { class: "unseen" }, head),
-    h("tbody", {}, ...order.map((each) => row(each, label(each.group), false)),
-      ...itself.map((each) => row(each, "itself", true))),
+    h(
+      "tbody",
+      {},
+      ...order.map((each) => row(each, label(each.group), false)),
+      ...itself.map((each) => row(each, "itself", true)),
+    ),
   );
 }

@@ -1,0 +1,106 @@
+"""The payload holds the numbers of the maps, and says what it leaves out."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixlens import Lens
+from mixlens.aggregation.target_row import shares
+from mixlens.errors import InvalidInput
+from mixlens.maps import MixingMaps
+from mixlens.tokens import TokenRow
+from mixlens.viewer import packing
+from mixlens.viewer.payload import comparison_payload, payload_of
+from mixlens.viewer.text import text_of
+
+TEXT = "The keys to the old cabinet near the unbelievable doorway [MASK] here."
+
+
+def read(written: dict[str, Any]) -> np.ndarray:
+    raw = base64.b64decode(written["data"])
+    return np.frombuffer(raw, np.dtype(written["dtype"])).reshape(written["shape"])
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+def test_scores_come_back_from_shares_and_totals(lens: Lens) -> None:
+    maps = lens.measure("attention_norm", TEXT)
+    entry = payload_of(maps)["maps"][0]
+    again = read(entry["scores"]["shares"]).astype(float) * read(entry["totals"])[..., None]
+    np.testing.assert_allclose(again, maps.scores, rtol=2e-3, atol=1e-6 * maps.scores.max())
+    joined = read(entry["joined"]["scores"]["shares"])[0]
+    np.testing.assert_allclose(joined, shares(maps.rollout().last().scores[0]), atol=1e-3)
+
+
+def test_heads_join_the_layers_of_their_measure(lens: Lens) -> None:
+    whole, heads = (lens.measure("attention", TEXT, per_head=each) for each in (False, True))
+    (entry,) = payload_of([whole, heads])["maps"]
+    assert read(entry["heads"]["shares"]).shape == heads.scores.shape
+    (alone,) = payload_of(heads)["maps"]
+    assert alone["notes"] == ["A layer is the mean of its heads."]
+    expected = shares(heads.heads("mean").scores)
+    np.testing.assert_allclose(read(alone["scores"]["shares"]), expected, atol=1e-3)
+
+
+def test_the_mask_is_the_first_target_and_else_the_last_word(lens: Lens) -> None:
+    payload = payload_of(lens.measure("attention", TEXT))
+    assert payload["texts"][0]["labels"][payload["start"]["target"]] == "[MASK]"
+    payload = payload_of(lens.measure("attention", "The dogs bark"))
+    assert payload["texts"][0]["shown"][payload["start"]["target"]] == "bark"
+
+
+def test_a_long_text_keeps_the_largest_of_rows_and_columns() -> None:
+    count = 200
+    scores = np.random.default_rng(0).gamma(0.1, size=(3, count, count))
+    packed = packing.largest(scores, 3 * 2 * count * 10 * 4 * 4 // 3)
+    assert packed["kept"] == 10
+    starts, indices = read(packed["starts"]), read(packed["indices"])
+    portion = shares(scores)[2]
+    kept = [set(indices[starts[2 * count + r] : starts[2 * count + r + 1]]) for r in range(count)]
+    for at in range(count):
+        assert set(np.argsort(-portion[at])[:10]) <= kept[at]
+        assert all(at in kept[row] for row in np.argsort(-portion[:, at])[:10])
+    values = read(packed["values"])[starts[2 * count] : starts[2 * count + 1]]
+    np.testing.assert_allclose(values, portion[0, sorted(kept[0])], rtol=1e-3)
+    assert len(json.dumps(packed)) < 3 * 2 * count * 10 * 4 * 4 / 3 * 1.2
+
+
+def test_a_thousand_tokens_in_24_layers_stay_below_ten_megabytes() -> None:
+    scores = np.random.default_rng(0).random((24, 1000, 1000), dtype=np.float32)
+    maps = MixingMaps.of(scores, [f"w{i}" for i in range(1000)], measure="value_zeroing")
+    payload = payload_of(maps)
+    assert payload["maps"][0]["scores"]["kept"] >= 30
+    assert len(json.dumps(payload)) < 9_500_000
+
+
+def test_words_and_pieces_of_the_text() -> None:
+    row = TokenRow(
+        ("[CLS]", "un", "##real", "🙂", "byte", ".", "[SEP]"),
+        "Unreal  🙂.",
+        ((0, 0), (0, 2), (2, 6), (8, 9), (8, 9), (9, 10), (0, 0)),
+        (True, False, False, False, False, False, True),
+    )
+    text = text_of(row)
+    assert text["shown"] == ["[CLS]", "Un", "real", "🙂", "byte", ".", "[SEP]"]
+    assert text["gaps"] == ["", "", "", "  ", "", "", ""]
+    assert (1, 3) in text["words"]
+
+
+def test_a_comparison_of_two_sides_has_no_target_among_its_sources() -> None:
+    row = TokenRow(("le", "chat"))
+    payload = comparison_payload({"a": np.array([0.2, 0.8])}, row, 1, "cat", aggregate="mean")
+    assert payload["maps"][0]["targets"] == 1
+    assert payload["texts"][1]["labels"] == ["cat"]
+
+
+def test_nothing_to_show_is_said() -> None:
+    with pytest.raises(InvalidInput, match="the list is empty"):
+        payload_of([])
