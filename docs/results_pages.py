@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens.experiments import experiments, papers
-from mixlens.experiments.reproduction import cell
+from mixlens.experiments.folder import cell
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results"

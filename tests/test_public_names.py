@@ -100,6 +100,7 @@ ORDER = [
     {"several"},
     {"lens"},
     {"evaluations"},
+    {"runs"},
     {"finetuning", "trust", "experiments"},
     {"cli"},
     {"__main__"},

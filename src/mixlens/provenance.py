@@ -6,6 +6,7 @@ Plain JSON values, ready to be saved.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -67,14 +68,19 @@ def weights_digest(model: Any) -> str:
     return found.hexdigest()[:16]
 
 
-def plain(value: Any) -> Any:
-    """The nearest JSON value: what is saved is what was there before."""
-    if value is None or isinstance(value, (bool, int, float, str)):
+def plain(value: Any, *, finite: bool = False) -> Any:
+    """The nearest JSON value: what is saved is what was there before.
+
+    With `finite`, a number that is not finite becomes None, since JSON has no word for it.
+    """
+    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) or not finite else None
+    if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry, finite=finite) for key, entry in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(entry) for entry in value]
-    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
-        return value.tolist()
+        return [plain(entry, finite=finite) for entry in value]
     return str(value)

@@ -10,7 +10,14 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from mixlens.evaluations import statistics as _statistics
-from mixlens.evaluations.statistics import adjusted, difference_p, interval_of, known_mean, spearman
+from mixlens.evaluations.statistics import (
+    adjusted,
+    difference_p,
+    interval_of,
+    known_mean,
+    spearman,
+    spearman_rows,
+)
 
 _numbers = st.integers(-5, 5).map(float)  # with many ties
 
@@ -25,6 +32,15 @@ def test_spearman_is_scipys(pair: tuple[np.ndarray, np.ndarray]) -> None:
         assert math.isnan(found)
     else:
         assert found == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12)
+
+
+def test_many_correlations_at_once_are_the_same_numbers() -> None:
+    draw = np.random.default_rng(0)
+    a, rows = draw.integers(0, 5, 8), draw.integers(0, 4, (20, 8)).astype(float)
+    rows[3] = 1.0  # constant
+    np.testing.assert_allclose(
+        spearman_rows(a, rows), [spearman(a, row) for row in rows], atol=1e-12, equal_nan=True
+    )
 
 
 def test_spearman_of_too_little_or_of_nan_is_nan() -> None:
@@ -65,7 +81,7 @@ def test_the_interval_is_scipys_percentile_bootstrap() -> None:
 
 def test_an_interval_takes_a_statistic_and_a_seed() -> None:
     values = np.random.default_rng(0).normal(size=(40, 2))
-    low, high = interval_of(values, lambda drawn: float(np.median(drawn[:, 0])))
+    low, high = interval_of(values, lambda drawn: np.median(drawn[..., 0], 1))
     assert low <= np.median(values[:, 0]) <= high
     assert (
         interval_of(values[:, 0], seed=1)

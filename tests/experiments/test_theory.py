@@ -17,7 +17,8 @@ from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module
 from mixlens.experiments.contracts import Setting
-from mixlens.experiments.reproduction import data_path, published, reproduce
+from mixlens.experiments.folder import published
+from mixlens.experiments.reproduction import data_path, reproduce
 from tests.experiments.settings import dataset_for, lens_for
 
 
@@ -49,14 +50,14 @@ def _without_mixing() -> mixlens.Lens:
 
 @pytest.mark.smoke
 def test_raw_is_effective_attention_while_texts_are_short() -> None:
-    found = module("brunner2020/fig1a").run(Setting(lens_for("any"), _texts(4)))
+    found = module("brunner2020/fig1a").run(Setting(lens=lens_for("any"), examples=_texts(4)))
     assert (found.tables["by_text"].tokens <= found.tables["by_text"].d_head).all()
     assert found.findings[0].holds is True
     assert found.findings[1].holds is None  # no long text: cannot be told
 
 
 def test_layers_that_mix_nothing_leave_every_token_itself() -> None:
-    setting = Setting(_without_mixing(), _texts(3))
+    setting = Setting(lens=_without_mixing(), examples=_texts(3))
     assert module("brunner2020/fig3b").run(setting, probes=None).tables["by_layer"].share.max() == 0
     own = module("brunner2020/fig3a").run(setting, probes=None).tables["by_layer"]
     assert own["median"].min() > 0.99
@@ -65,14 +66,14 @@ def test_layers_that_mix_nothing_leave_every_token_itself() -> None:
 def test_contributions_of_the_context_sum_to_one() -> None:
     table = (
         module("brunner2020/fig4")
-        .run(Setting(lens_for("any"), _texts(3)), probes=4)
+        .run(Setting(lens=lens_for("any"), examples=_texts(3)), probes=4)
         .tables["by_distance"]
     )
     np.testing.assert_allclose(table.drop(columns="layer").sum(axis=1), 1, atol=1e-6)
 
 
 def test_the_input_is_told_from_itself() -> None:
-    setting = Setting(lens_for("any"), _texts(8))
+    setting = Setting(lens=lens_for("any"), examples=_texts(8))
     table = (
         module("brunner2020/fig2a")
         .run(setting, probes=("naive",), metrics=("cosine",), folds=2)
@@ -82,7 +83,11 @@ def test_the_input_is_told_from_itself() -> None:
 
 
 def test_shares_of_weight_and_norm_sum_to_one() -> None:
-    table = module("kobayashi2020/fig3").run(Setting(lens_for("any"), _texts(4))).tables["by_layer"]
+    table = (
+        module("kobayashi2020/fig3")
+        .run(Setting(lens=lens_for("any"), examples=_texts(4)))
+        .tables["by_layer"]
+    )
     sums = table.groupby("layer")[["share of weight", "share of norm"]].sum()
     np.testing.assert_allclose(sums, 1, atol=1e-6)
 
@@ -90,8 +95,8 @@ def test_shares_of_weight_and_norm_sum_to_one() -> None:
 def test_a_model_agrees_with_itself() -> None:
     lens = lens_for("classifier")
     setting = Setting(
-        lens,
-        dataset_for("classification", 3).examples,
+        lens=lens,
+        examples=dataset_for("classification", 3).examples,
         other=lens,
         measure_options={"integrated_gradients": {"steps": 4}},
     )
@@ -143,7 +148,7 @@ def test_data_of_the_wrong_kind_is_refused() -> None:
 
 def test_a_text_that_cannot_be_used_is_left_out_and_named() -> None:
     texts = [*_texts(3), Example(name="long:1", text="the dog " * 2000)]
-    found = module("kobayashi2020/table2").run(Setting(lens_for("any"), texts))
+    found = module("kobayashi2020/table2").run(Setting(lens=lens_for("any"), examples=texts))
     assert [name for name, _ in found.skipped] == ["long:1"]
 
 
@@ -154,8 +159,8 @@ def test_experiments_of_one_run_ask_only_once() -> None:
         asked.append(case.example.name)
         return 1
 
-    setting = Setting(lens_for("any"), _texts(3))
-    assert setting.observed({"a": question}).answers == setting.observed({"a": question}).answers
+    setting = Setting(lens=lens_for("any"), examples=_texts(3))
+    assert setting.observe({"a": question}).answers == setting.observe({"a": question}).answers
     assert len(asked) == 3
 
 

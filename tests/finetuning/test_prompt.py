@@ -14,7 +14,7 @@ import torch
 
 from mixlens import InvalidInput, Lens
 from mixlens.finetuning import Settings, halves, prompt_finetuned
-from mixlens.finetuning.loop import Task, padded, scored
+from mixlens.finetuning.loop import Objective, padded, scored
 from mixlens.finetuning.prompt import choices, prompts
 from tests.finetuning.sentences import agreement, labelled
 
@@ -104,7 +104,7 @@ def test_the_choice_in_a_batch_is_that_of_each_text_alone(
 
 def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
     items = prompts(lens, agreement(), 128, Counter())
-    task = Task(choices, lens.tokenizer.pad_token_id)
+    task = Objective(choices, lens.tokenizer.pad_token_id)
     forward = scored(lens.model, items, task, FAST)
     backward = scored(lens.model, items[::-1], task, FAST)
     assert forward.chosen == backward.chosen[::-1]

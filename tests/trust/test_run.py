@@ -24,8 +24,8 @@ from mixlens.corpus.examples import Agreement, Labelled
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import cue_alignment
 from mixlens.evaluations.case import cases
+from mixlens.runs.journal import Journal
 from mixlens.trust import benchmark
-from mixlens.trust.journal import Journal
 
 MEASURES = ["attention_norm", "gradient_norm", "blank_out"]
 EVALUATIONS = ["cue_alignment", "erasure"]
@@ -255,7 +255,7 @@ def test_observations_are_a_table(lens: Lens, examples: list[Agreement], tmp_pat
     np.testing.assert_array_equal(
         ours["value"], ranking.columns["cue_alignment"].results["attention"].per_example
     )
-    assert (frame["measure"] == "").sum() == 3  # probing judges the model
+    assert (frame["measure"] == "").sum() == 6  # probing and accuracy judge the model
 
 
 def test_evaluations_with_cases_of_their_own_need_no_text(
@@ -275,7 +275,7 @@ def test_what_is_asked_for_in_two_ways_is_computed_once(
     lens: Lens, examples: list[Agreement], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mixlens.measures import value_zeroing
-    from mixlens.trust.observing import TimedCase
+    from mixlens.runs.observing import TimedCase
 
     calls = []
     scores = value_zeroing.scores
@@ -295,7 +295,7 @@ def test_what_is_asked_for_in_two_ways_is_computed_once(
 
 
 def test_probing_becomes_a_column_about_measures() -> None:
-    from mixlens.trust.findings import findings
+    from mixlens.trust.findings import conclude_run
     from mixlens.trust.plan import Plan
 
     draw = np.random.default_rng(0)
@@ -333,8 +333,12 @@ def test_probing_becomes_a_column_about_measures() -> None:
                 "seconds": {},
             }
         )
-    plan = Plan(("attention", "alti", "blank_out", "random"), ("cue_alignment",), ("probing",))
-    found = findings(pieces, plan, 60)
+    plan = Plan(
+        measures=("attention", "alti", "blank_out", "random"),
+        of_measures=("cue_alignment",),
+        of_model=("probing",),
+    )
+    found = conclude_run(pieces, plan, 60)
     column = next(column for column in found.columns if column.evaluation == "probing")
     assert {m: r.value for m, r in column.results.items()} == {
         "attention": pytest.approx(1.0),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,11 +18,7 @@ from mixlens.cli.loading import (
     dataset_from,
     lens_from,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mixlens.trust.run import Progress
+from mixlens.cli.progress import progress_bar
 
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
@@ -77,7 +72,7 @@ def benchmark(
     )
     from mixlens import trust
 
-    with _progress(out) as told:
+    with progress_bar(out) as progress:
         ranking = trust.benchmark(
             lens,
             dataset,
@@ -87,14 +82,14 @@ def benchmark(
             other=other,
             seed=seed,
             fresh=fresh,
-            progress=told,
+            progress=progress,
         )
     if as_json:
         print(json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False))
     else:
         from rich.console import Console
 
-        from mixlens.trust.terminal import show
+        from mixlens.trust.report.terminal import show
 
         show(ranking, Console(highlight=False))
     if out is not None:
@@ -103,49 +98,3 @@ def benchmark(
 
 def _names(given: str) -> list[str] | None:
     return None if given == "all" else [name.strip() for name in given.split(",") if name.strip()]
-
-
-@contextmanager
-def _progress(out: Path | None) -> Iterator[Progress]:
-    """A bar on standard error with the time that is left; an interruption says how to go on."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    parts = (
-        TextColumn("texts"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    counts = {"done": 0, "total": 0}
-    console = Console(stderr=True)
-    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("texts", total=None)
-
-        def told(done: int, total: int, before: int) -> None:
-            if counts["total"] == 0 and before:
-                bar.console.print(f"going on after {before} of {total}", style="dim")
-            counts.update(done=done, total=total)
-            bar.update(task, completed=done, total=total)
-
-        try:
-            yield told
-        except KeyboardInterrupt:
-            bar.stop()
-            said = f"interrupted after {counts['done']} of {counts['total']}"
-            kept = (
-                f"; what was done is in {out}: the same command goes on from there"
-                if out
-                else "; with --out DIR a run can go on"
-            )
-            print(said + kept, file=sys.stderr)
-            raise typer.Exit(130) from None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mixlens.finetuning import Settings
 
 
-class Task(StrEnum):
+class Kind(StrEnum):
     """What is learned."""
 
     prompt = "prompt"
@@ -34,7 +34,7 @@ class Task(StrEnum):
 
 def finetune(
     task: Annotated[
-        Task,
+        Kind,
         typer.Argument(
             help="prompt: target against foil in a masked place. classification: classes of texts."
         ),
@@ -96,7 +96,7 @@ def finetune(
         "dtype": dtype,
     }
     examples = _read(task, data, sample, seed)
-    if task is Task.prompt:
+    if task is Kind.prompt:
         if held_out is not None:
             raise InvalidInput(
                 "--held-out is for classification: prompt fine-tuning judges by the half that it"
@@ -122,13 +122,13 @@ def finetune(
         _show(found.report, out)
 
 
-def _read(task: Task, data: str | None, sample: int | None, seed: int) -> Dataset:
-    if data is None and task is not Task.prompt:
+def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:
+    if data is None and task is not Kind.prompt:
         raise InvalidInput(
             "classification needs --data: a file with a text and a label in each row"
         )
     return dataset_from(
-        data, "agreement" if task is Task.prompt else "classification", sample=sample, seed=seed
+        data, "agreement" if task is Kind.prompt else "classification", sample=sample, seed=seed
     )
 
 

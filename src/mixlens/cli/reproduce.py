@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,11 +22,12 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.options import read_value
+from mixlens.cli.progress import progress_bar
 from mixlens.errors import InvalidInput, MixlensError
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
-    from mixlens.experiments import Spec
+    from mixlens.experiments import ExperimentSpec
 
 
 def reproduce_command(
@@ -138,7 +139,7 @@ def reproduce_command(
         )
     if not results:
         raise InvalidInput(
-            "no experiment could be run on this model and data; the reasons stand above"
+            "no experiment could be run on this model and data; the reasons are above"
         )
 
 
@@ -165,19 +166,20 @@ def _one(
     dataset = read(path) if spec.kinds else None
     context = {"data_folder": data} if data is not None else {}
     options = _options(module(name).run, option)
-    done = reproduce(
-        name,
-        lens,
-        dataset,
-        out=out,
-        sample=sample,
-        seed=seed,
-        other=other,
-        track=_tracked,
-        context=context,
-        memory=memory,
-        **options,
-    )
+    with progress_bar(out) as progress:
+        done = reproduce(
+            name,
+            lens,
+            dataset,
+            out=out,
+            sample=sample,
+            seed=seed,
+            other=other,
+            progress=progress,
+            context=context,
+            memory=memory,
+            **options,
+        )
     if not quiet:
         _show(name, spec, done.result, done.folder, again=done.outcome is None)
     return {"folder": str(done.folder), **done.result}
@@ -208,14 +210,7 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _tracked(items: Iterable[Any], label: str) -> Iterable[Any]:
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(items, label, console=Console(stderr=True), transient=True)
-
-
-def _list(specs: dict[str, Spec], as_json: bool) -> None:
+def _list(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
     if as_json:
         listed = {
             name: {
@@ -245,7 +240,9 @@ def _list(specs: dict[str, Spec], as_json: bool) -> None:
         console.print(f"    cost     {spec.cost}", markup=False)
 
 
-def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: bool) -> None:
+def _show(
+    name: str, spec: ExperimentSpec, result: Any, folder: Path | None, *, again: bool
+) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -276,7 +273,7 @@ def _show(name: str, spec: Spec, result: Any, folder: Path | None, *, again: boo
         if not own:
             console.print(
                 f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data:"
-                f" {spec.data}) and not set beside these",
+                f" {spec.data}) and not compared with these",
                 style="dim",
                 markup=False,
             )

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from mixlens.corpus.classes import example, text_columns
@@ -38,7 +39,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
         parse = _cola
     else:
         label, width = _label_column(path, whole)
-        parse = lambda name, cells: _columns(name, cells, label, width)  # noqa: E731
+        parse = partial(_columns, label=label, width=width)
     for name, cells in rows:
         yield attempted(name, cells, parse)
 

@@ -4,7 +4,8 @@
 
 An evaluation file holds
 
-* `SPEC`, a `Spec`: what it asks, its citation, which way is better, which examples it takes;
+* `SPEC`, an `EvaluationSpec`: what it asks, its citation, which way is better, which examples it
+  takes;
 * `observe(case, measure, **options)`, or `observe(case, **options)` where the model is judged: what
   one text says. A number, or a dict of numbers and arrays; it depends on nothing but that text, so
   that a long run may stop and go on;
@@ -26,10 +27,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from mixlens.evaluations.case import Case, cases
-from mixlens.evaluations.contracts import Evaluation, Result, Spec
+from mixlens.evaluations.contracts import Evaluation, EvaluationSpec, Result
 from mixlens.registry import Registry
 
-__all__ = ["EVALUATIONS", "Case", "Result", "Spec", "cases", "evaluate", "evaluations", "names"]
+__all__ = [
+    "EVALUATIONS",
+    "Case",
+    "EvaluationSpec",
+    "Result",
+    "cases",
+    "evaluate",
+    "evaluations",
+    "names",
+]
 
 EVALUATIONS: Registry[Evaluation] = Registry("evaluation", __name__)
 
@@ -49,7 +59,7 @@ def module(name: str) -> Any:
     return EVALUATIONS.entry(name)
 
 
-def evaluations() -> dict[str, Spec]:
+def evaluations() -> dict[str, EvaluationSpec]:
     """Name -> what the evaluation is."""
     return {name: entry.SPEC for name, entry in EVALUATIONS.entries().items()}
 
@@ -60,14 +70,13 @@ def evaluate(name: str, *given: Any, **options: Any) -> Result:
     return found
 
 
-def concluded(name: str, observations: Iterable[Any], **options: Any) -> Result:
+def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:
     """What the observations of all texts say together."""
-    found = module(name)
-    conclude = getattr(found, "conclude", None)
-    if conclude is None:
-        return Result.of(found.SPEC, list(observations))
-    known = inspect.signature(conclude).parameters
-    result: Result = conclude(
+    own = getattr(module(name), "conclude", None)
+    if own is None:
+        return Result.of(module(name).SPEC, list(observations))
+    known = inspect.signature(own).parameters
+    result: Result = own(
         list(observations), **{key: value for key, value in options.items() if key in known}
     )
     return result

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from mixlens.contracts import Request
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.states import generator_of
 from mixlens.evaluations.statistics import known_mean
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 KINDS = ("outputs", "transformed")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="mean cosine similarity of any two block outputs, and of any two transformed vectors",
     citation=(
         'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'

@@ -32,7 +32,7 @@ import torch
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import counted, explained_options, measured_row
 from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained
@@ -49,7 +49,7 @@ BINS = (1, 5, 10, 20, 50)
 METRICS = ("comprehensiveness", "sufficiency")
 UNITS = ("percent", "tokens")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "fall of the output's probability when the most relevant tokens are replaced, averaged over"
         " how many"
@@ -61,6 +61,7 @@ SPEC = Spec(
     ),
     direction="higher",
     kinds=("agreement", "classification"),
+    same_method=("blank_out",),
     cost="the measure itself, and two forward passes for each bin, in one batch",
 )
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from mixlens.corpus.examples import Tagged
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.states import CATEGORIES, categories
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DISTANCES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, None))
 QUARTILES = (0.25, 0.5, 0.75)
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "share of each hidden token that comes from its own input token, and from where the rest"
         " comes"

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from mixlens.evaluations.statistics import interval_of
+from mixlens.provenance import plain
 
 DIRECTIONS = ("higher", "lower", "neither")
 
 
-@dataclass(frozen=True)
-class Spec:
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSpec:
     """An evaluation's description."""
 
     summary: str
@@ -25,6 +26,13 @@ class Spec:
     of: str = "measure"  # what is judged: a "measure", or the "model"
     chance: float | None = None  # what a measure that knows nothing gets, where that is known
     cost: str = "the measure itself"
+    same_method: tuple[str, ...] = ()  # measures that work as it does: it would judge itself
+    by_layer: bool = False  # do `Result.details["layers"]` hold its value for each layer?
+    judges_data: bool = False  # of a model: at chance, no measure can be judged on these data
+    # Of a model: the evaluation of measures with whose observations it judges measures too, by the
+    # function `conclude_through(result, observations)`, and what that asks.
+    through: str | None = None
+    through_summary: str = ""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -38,7 +46,7 @@ class Evaluation(Protocol):
     """
 
     @property
-    def SPEC(self) -> Spec:
+    def SPEC(self) -> EvaluationSpec:
         """What it is."""
 
     def observe(self, case: Any, /, *args: Any, **options: Any) -> Any:
@@ -61,7 +69,7 @@ class Result:
     @classmethod
     def of(
         cls,
-        spec: Spec,
+        spec: EvaluationSpec,
         per_example: Sequence[float] | np.ndarray,
         *,
         value: float | None = None,
@@ -82,15 +90,19 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON; NaN becomes None."""
-        return {
-            "value": _plain(self.value),
-            "interval": _plain(list(self.interval)),
-            "direction": self.direction,
-            "chance": self.chance,
-            "examples": len(self.per_example),
-            "per_example": _plain(self.per_example),
-            "details": _plain(dict(self.details)),
-        }
+        found: dict[str, Any] = plain(
+            {
+                "value": self.value,
+                "interval": self.interval,
+                "direction": self.direction,
+                "chance": self.chance,
+                "examples": len(self.per_example),
+                "per_example": self.per_example,
+                "details": self.details,
+            },
+            finite=True,
+        )
+        return found
 
     def __repr__(self) -> str:
         low, high = self.interval
@@ -103,15 +115,3 @@ class Result:
             f"<Result {self.value:.4g} [{low:.4g}, {high:.4g}] of {len(self.per_example)} examples,"
             f" {better}>"
         )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (np.floating, np.integer, np.bool_)):
-        value = value.item()
-    return None if isinstance(value, float) and math.isnan(value) else value

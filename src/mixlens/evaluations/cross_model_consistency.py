@@ -21,7 +21,8 @@ import numpy as np
 
 from mixlens.corpus.examples import Agreement
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.accuracy import prefers_target
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import counted, mean_and_spread
 from mixlens.evaluations.statistics import spearman
 from mixlens.explained import explained
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
     from mixlens.lens import Lens
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "rank correlation of a measure's rows for two models, on texts where both predict the same"
     ),
@@ -49,9 +50,7 @@ SPEC = Spec(
 def predicted(case: Case) -> str:
     """What the model says, as a name that another model has too."""
     if isinstance(case.example, Agreement):
-        output = explained(case.recording, **case.explain, of="logit")
-        margin = float(output(case.recording.output, output.chosen.new_zeros(1))[0])
-        return case.example.target if margin > 0 else case.example.foil
+        return case.example.target if prefers_target(case) else case.example.foil
     return explained(case.recording, **case.explain).names[0]
 
 

@@ -25,18 +25,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
 METRICS = ("dot", "average_precision", "probes_needed")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="how much of the row of a masked word lies on the words that decide it",
     citation='Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 5',
     direction="higher",
     kinds=("agreement",),
+    by_layer=True,
 )
 
 

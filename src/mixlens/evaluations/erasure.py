@@ -31,7 +31,7 @@ import numpy as np
 
 from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import (
     counted,
     explained_options,
@@ -44,7 +44,7 @@ from mixlens.measures import list_measures
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "rank correlation of a measure's row with the change of the output when each token is"
         " replaced"
@@ -57,6 +57,7 @@ SPEC = Spec(
     direction="higher",
     kinds=("agreement", "classification"),
     chance=0.0,
+    same_method=("blank_out",),
     cost="the measure itself, and n forward passes once for each text",
 )
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mixlens.aggregation.target_row import shares
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import (
     counted,
     explained_options,
@@ -28,7 +28,7 @@ from mixlens.evaluations.sources import (
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="rank correlation of a measure's row with the length of the gradient for each token",
     citation=(
         'Ferrando et al. (2022), "Measuring the Mixing of Contextual Information in the'
@@ -37,6 +37,7 @@ SPEC = Spec(
     direction="higher",
     kinds=("classification", "agreement"),
     chance=0.0,
+    same_method=("gradient_norm",),
     cost="the measure itself, and one backward pass once for each text",
 )
 

@@ -30,7 +30,7 @@ import torch
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.pair_sample import lowest, together
 from mixlens.evaluations.states import CATEGORIES, categories, generator_of
 from mixlens.evaluations.statistics import interval_of, spearman
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
     from mixlens.recording.recording import Recording
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "spread of the norms of transformed vectors, and how they go with attention weights, token"
         " categories and frequency"
@@ -221,7 +221,7 @@ def conclude(
         [float(_statistics(own[None])["cv"].mean()) for own in moments],
         value=float(cv.mean()),
         details=details,
-        interval=interval_of(flat, lambda some: _variation(some.sum(0)).mean(), seed=seed),
+        interval=interval_of(flat, lambda drawn: _variation(drawn.sum(1)).mean(-1), seed=seed),
     )
 
 

@@ -13,11 +13,11 @@ from mixlens.evaluations.planted_models import (
     CHANNELS,
     MARKS,
     TOKENS,
+    Blueprint,
     Head,
     Layer,
-    Plan,
     block,
-    built,
+    build_model,
     channels,
     copying,
     looking,
@@ -47,7 +47,7 @@ class Planted:
 
     name: str
     planted: str  # what was done, and what is true
-    plan: Plan
+    plan: Blueprint
     ids: tuple[int, ...]
     sources: frozenset[int]
     architecture: str = "bert"
@@ -56,7 +56,7 @@ class Planted:
     @cached_property
     def recording(self) -> Recording:
         ids = torch.tensor([self.ids])
-        return Lens(built(self.architecture, self.plan)).record(
+        return Lens(build_model(self.architecture, self.plan)).record(
             {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
         )
 
@@ -77,7 +77,7 @@ def _copy(architecture: str, name: str) -> Planted:
     return Planted(
         name,
         "four heads copy the word at place 1 into the target: it is the source",
-        Plan([Layer([copying(_to(C))] * 4)]),
+        Blueprint([Layer([copying(_to(C))] * 4)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
         architecture,
@@ -89,7 +89,7 @@ def _empty_value() -> Planted:
         "empty value",
         "three heads look at a mark, which has nothing that they carry (its value is zero); one"
         " copies the word at place 1",
-        Plan([Layer([copying(_to(A))] * 3 + [copying(_to(C))])]),
+        Blueprint([Layer([copying(_to(A))] * 3 + [copying(_to(C))])]),
         _text((C, 0), (B, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -106,7 +106,7 @@ def _cancelled() -> Planted:
         "cancelled heads",
         "two heads bring the word at place 2 with opposite signs, the output projection drops what"
         " a third brings from there; the fourth copies the word at place 1",
-        Plan([Layer(heads)]),
+        Blueprint([Layer(heads)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -116,7 +116,7 @@ def _residual() -> Planted:
     return Planted(
         "residual only",
         "all heads of the target look at a mark and bring nothing: only its own word is in it",
-        Plan([Layer([copying(_to(A))] * 4)], reads="word"),
+        Blueprint([Layer([copying(_to(A))] * 4)], reads="word"),
         _text((C, 0), (TARGET, 2)),
         frozenset({TARGET}),
     )
@@ -141,7 +141,7 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
         name,
         "place 4 copies the word at place 1 and keeps its own, as strong; in the next layer,"
         f" {taken}",
-        Plan([first, second]),
+        Blueprint([first, second]),
         _text((C, 0), (B, 1), (TARGET, 2)),
         frozenset({B if own else C}),
         architecture,
@@ -160,7 +160,7 @@ def _null_space() -> Planted:
         "null space",
         "more tokens than d_head; two places have constant values, whatever stands there, that"
         " cancel under large weights; the word at place 1 has a small weight and is what remains",
-        Plan([Layer([head] * 12)], d_head=3),
+        Blueprint([Layer([head] * 12)], d_head=3),
         _text((C, 0)),
         frozenset({C}),
     )
@@ -176,7 +176,7 @@ def _normed_away() -> Planted:
         "normed away",
         "three heads bring the word at place 2 as one number added to all channels, which the layer"
         " norm takes away; the fourth copies the word at place 1",
-        Plan([Layer([decoy] * 3 + [copying(_to(C))])]),
+        Blueprint([Layer([decoy] * 3 + [copying(_to(C))])]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -189,7 +189,7 @@ def _erased() -> Planted:
         "erased by the perceptron",
         "three heads bring the word at place 2, and the feed-forward network of the same layer"
         " erases it; the fourth copies the word at place 1",
-        Plan([Layer(heads, erasing)]),
+        Blueprint([Layer(heads, erasing)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -204,7 +204,7 @@ def _understudies() -> Planted:
         "understudies",
         "the heads of the target share their weight among all words; the same word stands at places"
         " 1 and 2, so that either alone would do. Both are the source",
-        Plan([Layer([head] * 4)]),
+        Blueprint([Layer([head] * 4)]),
         _text((C, 0), (A, 0)),
         frozenset({A, C}),
     )

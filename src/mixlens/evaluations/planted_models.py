@@ -100,7 +100,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Blueprint:
     """What is to be built; `reads` is the block that the classifier looks at."""
 
     layers: Sequence[Layer]
@@ -108,7 +108,7 @@ class Plan:
     reads: str = "got"
 
 
-def built(architecture: str, plan: Plan) -> nn.Module:
+def build_model(architecture: str, plan: Blueprint) -> nn.Module:
     """The model of a plan, in float64: "bert" (post-norm) or "gpt2" (pre-norm, causal)."""
     with torch.random.fork_rng(devices=[]):  # weights are drawn before they are set
         model: nn.Module = _BUILDERS[architecture](plan).double().eval()
@@ -178,7 +178,7 @@ _SIZES: dict[str, Any] = {
 }
 
 
-def _bert(plan: Plan) -> Any:
+def _bert(plan: Blueprint) -> Any:
     import transformers
 
     models: Any = transformers
@@ -195,7 +195,7 @@ def _bert(plan: Plan) -> Any:
     return models.BertForTokenClassification(config)
 
 
-def _fill_bert(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
+def _fill_bert(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> None:
     model.bert.embeddings.word_embeddings.weight.copy_(weights["word"])
     model.bert.embeddings.position_embeddings.weight[:TOKENS] = weights["place"].T
     model.classifier.weight.copy_(weights["classifier"])
@@ -214,7 +214,7 @@ def _fill_bert(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
             linear.weight.copy_(weight)
 
 
-def _gpt2(plan: Plan) -> Any:
+def _gpt2(plan: Blueprint) -> Any:
     import transformers
 
     models: Any = transformers
@@ -233,7 +233,7 @@ def _gpt2(plan: Plan) -> Any:
     return models.GPT2ForTokenClassification(config)
 
 
-def _fill_gpt2(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
+def _fill_gpt2(model: Any, plan: Blueprint, weights: Mapping[str, Tensor]) -> None:
     model.transformer.wte.weight.copy_(weights["word"])
     model.transformer.wpe.weight[:TOKENS] = weights["place"].T
     model.classifier.weight.copy_(weights["classifier"])
@@ -249,8 +249,8 @@ def _fill_gpt2(model: Any, plan: Plan, weights: Mapping[str, Tensor]) -> None:
             conv.weight.copy_(weight.T)
 
 
-_BUILDERS: dict[str, Callable[[Plan], Any]] = {"bert": _bert, "gpt2": _gpt2}
-_FILLERS: dict[str, Callable[[Any, Plan, Mapping[str, Tensor]], None]] = {
+_BUILDERS: dict[str, Callable[[Blueprint], Any]] = {"bert": _bert, "gpt2": _gpt2}
+_FILLERS: dict[str, Callable[[Any, Blueprint, Mapping[str, Tensor]], None]] = {
     "bert": _fill_bert,
     "gpt2": _fill_gpt2,
 }

@@ -24,6 +24,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,13 @@ import numpy as np
 
 from mixlens.aggregation.target_row import target_row
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.planted_cases import Planted, planted_cases
 from mixlens.evaluations.planted_models import MARKS
 from mixlens.measures import list_measures, names
 from mixlens.measuring import measure as measured
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="share of hand-built transformers whose true source a measure puts first",
     citation="none: built for mixlens, with known sources",
     direction="higher",
@@ -48,6 +49,7 @@ SPEC = Spec(
 
 MARGIN = 1e-6  # relative: closer than that is a tie
 NOISE = 1e-9  # of the row's largest entry: less than that is nothing
+WIDTH = 100
 START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
@@ -196,9 +198,14 @@ def table() -> str:
         ]
         known = result.per_example[~np.isnan(result.per_example)]
         lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
-    why = [f"* `{name}` {reason}." for name, reason in WHY.items()]
-    planted = [f"* **{case.name}**: {case.planted}." for case in held]
+    why = [_item(f"`{name}` {reason}.") for name, reason in WHY.items()]
+    planted = [_item(f"**{case.name}**: {case.planted}.") for case in held]
     return "\n".join([*lines, "", "## Why", "", *why, "", "## What was planted", "", *planted])
+
+
+def _item(text: str) -> str:
+    """A point of a list, in lines of the page's width."""
+    return textwrap.fill(f"* {text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _cell(right: float, share: float) -> str:

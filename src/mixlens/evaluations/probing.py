@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.online_code import (
     bits,
     block_ends,
@@ -33,14 +33,14 @@ from mixlens.evaluations.online_code import (
 )
 from mixlens.evaluations.released_probe import FRACTIONS, released_costs, released_fit
 from mixlens.evaluations.states import hidden_states, shuffled
-from mixlens.evaluations.statistics import interval_of, spearman
+from mixlens.evaluations.statistics import interval_of, spearman, spearman_rows
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
 VARIANTS = ("paper", "mohebbi2023")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="how far the hidden state of the target compresses the label, by an online code",
     citation=(
         'Mohebbi et al. (2023), "Quantifying Context Mixing in Transformers", section 6; Voita &'
@@ -50,6 +50,11 @@ SPEC = Spec(
     kinds=("agreement", "classification"),
     of="model",
     chance=1.0,
+    through="cue_alignment",
+    through_summary=(
+        "rank correlation over layers of how far a measure finds the cue and how well a probe reads"
+        " it off the target"
+    ),
     cost="1 forward pass; then some 40 small logistic regressions for each layer",
 )
 
@@ -115,7 +120,9 @@ def conclude(
         SPEC if variant == "paper" else replace(SPEC, chance=uniform / math.log(len(names))),
         per_example,
         value=float(layers[1:].mean()),
-        interval=interval_of(costs[:, 1:], lambda some: (uniform / some.mean(0)).mean(), seed=seed),
+        interval=interval_of(
+            costs[:, 1:], lambda drawn: (uniform / drawn.mean(1)).mean(1), seed=seed
+        ),
         details={
             "layers": layers,
             "bits": costs.sum(0),
@@ -153,6 +160,21 @@ def evaluate(
 ) -> Result:
     """See `conclude`; `of`: the state of the target, or of its cue."""
     return conclude([observe(case, of=of) for case in cases], variant=variant, seed=seed)
+
+
+def conclude_through(result: Result, observations: Sequence[dict[str, Any]]) -> Result | None:
+    """Mohebbi et al. (2023), table 2: do a measure's layers find the cue where the probe says that
+    the model takes it in? None for a measure that has no number for each layer.
+    """
+    compression = np.asarray(result.details["layers"], np.float64)
+    layers = [seen["layers"] for seen in observations]
+    if not layers or len(layers[0]) not in (len(compression), len(compression) - 1):
+        return None
+    each = np.array(layers, np.float64)
+    of_layers = compression[len(compression) - each.shape[1] :]
+    interval = interval_of(each, lambda drawn: spearman_rows(of_layers, drawn.mean(1)))
+    value = agreement_with(compression, each.mean(0))
+    return Result(value, np.empty(0), interval, "higher", 0.0)
 
 
 def agreement_with(

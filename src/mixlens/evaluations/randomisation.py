@@ -36,7 +36,7 @@ import torch
 from torch import nn
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import counted, rank_agreement
 from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained, logits_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 MODES = ("cascading", "independent")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "size of the rank correlation of a measure's row with that of the same model after its"
         " weights were drawn at random"

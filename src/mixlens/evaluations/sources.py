@@ -12,7 +12,7 @@ import numpy as np
 
 from mixlens.corpus.examples import Agreement
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.statistics import spearman
 from mixlens.measures import list_measures
 
@@ -88,7 +88,7 @@ def rank_agreement(
     return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))
 
 
-def mean_and_spread(spec: Spec, observations: Sequence[float]) -> Result:
+def mean_and_spread(spec: EvaluationSpec, observations: Sequence[float]) -> Result:
     """The mean with its interval; `details["std"]` is the spread over texts that papers print after
     ±.
     """

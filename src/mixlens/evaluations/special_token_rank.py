@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import special
 from mixlens.evaluations.statistics import interval_of, tied_ranks
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PUNCTUATION = (",", ".")
 VARIANTS = ("default", "ferrando2022")
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "place of special tokens, commas and periods in the order of relevance (0 least, 1 most"
         " relevant)"
@@ -107,7 +107,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default"
         [place for places in seen["places"].values() for place in places] for seen in observations
     ]
     sums = np.array([[sum(places), len(places)] for places in flat], np.float64)
-    interval = interval_of(sums, lambda drawn: drawn[:, 0].sum() / drawn[:, 1].sum())
+    interval = interval_of(sums, lambda drawn: drawn[..., 0].sum(1) / drawn[..., 1].sum(1))
     return Result.of(
         SPEC,
         values,

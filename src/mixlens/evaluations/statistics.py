@@ -14,6 +14,7 @@ from mixlens.errors import MissingExtra
 
 RESAMPLES = 2000
 _FLIPS, _AT_ONCE = 10_000, 500
+_DRAWN_NUMBERS = 2**22  # held at once while drawing
 
 
 def interval_of(
@@ -23,23 +24,37 @@ def interval_of(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Percentile bootstrap over the first axis; `statistic(drawn)`, one number of drawn values, is
-    the mean unless given.
+    """Percentile bootstrap over the first axis of `values` [example, ...].
 
-    With fewer than two examples nothing is known: (nan, nan).
+    `statistic(drawn)` gives one number for each draw of `drawn` [draw, example, ...]; it is the
+    mean unless given. With fewer than two examples nothing is known: (nan, nan).
     """
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return math.nan, math.nan
     generator = np.random.default_rng(seed)
-    found = np.empty(RESAMPLES)
-    for number in range(
-        RESAMPLES
-    ):  # one at a time: all draws at once would not fit for large corpora
-        drawn = values[generator.integers(0, len(values), len(values))]
-        found[number] = drawn.mean() if statistic is None else float(statistic(drawn))
-    low, high = np.nanquantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
+    at_once = max(1, _DRAWN_NUMBERS // values.size)
+    estimates = []
+    for start in range(0, RESAMPLES, at_once):
+        draws = min(at_once, RESAMPLES - start)
+        drawn = values[generator.integers(0, len(values), (draws, len(values)))]
+        estimates.append(drawn.mean(1) if statistic is None else statistic(drawn))
+    low, high = np.nanquantile(
+        np.concatenate(estimates), [(1 - confidence) / 2, (1 + confidence) / 2]
+    )
     return float(low), float(high)
+
+
+def drawn_counts(examples: int, seed: int) -> np.ndarray:
+    """How often each example is drawn in each resample: [draw, example].
+
+    For statistics of several sets of numbers that share their examples: the same ones are drawn
+    for all.
+    """
+    generator = np.random.default_rng(seed)
+    shares = np.full(examples, 1 / examples)
+    counts: np.ndarray = generator.multinomial(examples, shares, RESAMPLES).astype(np.float64)
+    return counts
 
 
 def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
@@ -83,22 +98,34 @@ def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def tied_ranks(values: np.ndarray) -> np.ndarray:
-    """1 for the least; equal values share the mean of their ranks."""
+    """Along the last axis: 1 for the least; equal values share the mean of their ranks."""
     try:
         from scipy.stats import rankdata
     except ImportError as error:
         raise MissingExtra("scipy") from error
-    found: np.ndarray = rankdata(values)
+    found: np.ndarray = rankdata(values, axis=-1)
     return found
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """Spearman's rank correlation with tied ranks; NaN where one side is constant or has fewer than
+    """Spearman's rank correlation with tied ranks; NaN if one side is constant or has fewer than
     two entries.
     """
-    if len(a) < 2:
+    if len(a) < 2 or (a == a[0]).all() or (b == b[0]).all():
         return math.nan
-    ranks = np.stack([tied_ranks(a), tied_ranks(b)])
-    ranks -= ranks.mean(1, keepdims=True)
-    sizes = np.sqrt((ranks**2).sum(1))
-    return float(ranks[0] @ ranks[1] / sizes.prod()) if sizes.all() else math.nan
+    try:
+        from scipy.stats import spearmanr
+    except ImportError as error:
+        raise MissingExtra("scipy") from error
+    return float(spearmanr(a, b).statistic)
+
+
+def spearman_rows(a: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of `a` [entry] with each of `rows` [row, entry], many at once."""
+    ranks = [side - side.mean(-1, keepdims=True) for side in (tied_ranks(a), tied_ranks(rows))]
+    sizes = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum(-1))
+    products = ranks[1] @ ranks[0]
+    found: np.ndarray = np.divide(
+        products, sizes, out=np.full(len(rows), math.nan), where=sizes > 0
+    )
+    return found

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.states import hidden_states, shuffled
 from mixlens.evaluations.statistics import interval_of
 from mixlens.identifiability.tokens import Pairs, Probe, Training, fitted, identified
@@ -30,7 +30,7 @@ from mixlens.identifiability.tokens import Pairs, Probe, Training, fitted, ident
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary="share of tokens whose input can be told from their last hidden state",
     citation=(
         'Brunner et al. (2020), "On Identifiability in Transformers", section 4 and appendix B'
@@ -222,7 +222,9 @@ def conclude(
     per_example = np.empty(len(order))
     per_example[order] = hits[-1] / np.where(counts > 0, counts, np.nan)
     pairs = np.stack([hits[-1], counts], 1)[tested & (counts > 0)]
-    interval = interval_of(pairs, lambda some: some[:, 0].sum() / some[:, 1].sum(), seed=seed)
+    interval = interval_of(
+        pairs, lambda drawn: drawn[..., 0].sum(1) / drawn[..., 1].sum(1), seed=seed
+    )
     return Result.of(SPEC, per_example, value=float(layers[-1]), interval=interval, details=details)
 
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from mixlens.corpus.examples import Aligned
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import Result, Spec
+from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.parallel import Range, WordInputs, word_inputs
 from mixlens.evaluations.statistics import interval_of
 from mixlens.measures import list_measures
@@ -54,7 +54,7 @@ _INPUTS: WeakKeyDictionary[Case, WordInputs] = (
     WeakKeyDictionary()
 )  # a case is read in several settings
 
-SPEC = Spec(
+SPEC = EvaluationSpec(
     summary=(
         "how far the words that a measure links across languages differ from gold alignments"
         " (alignment error rate)"
@@ -210,7 +210,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best
         SPEC,
         error_rate(counts[:, chosen]),
         value=float(rates[chosen]),
-        interval=interval_of(counts[:, chosen], lambda picked: error_rate(picked.sum(0))),
+        interval=interval_of(counts[:, chosen], lambda drawn: error_rate(drawn.sum(1))),
         details=details,
     )
 

@@ -4,7 +4,8 @@
 
 An experiment file (`brunner2020/fig3a.py`) holds nothing but the protocol:
 
-* `SPEC`, a `Spec`: what it shows, what the paper found, the paper's data, models and numbers;
+* `SPEC`, an `ExperimentSpec`: what it shows, what the paper found, the paper's data, models and
+  numbers;
 * `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and
   which of its statements hold here.
 """
@@ -15,7 +16,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.experiments.contracts import Experiment, Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import Experiment, ExperimentSpec, Finding, Outcome, Setting
 from mixlens.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
 
 __all__ = [
+    "ExperimentSpec",
     "Finding",
     "Outcome",
     "Setting",
-    "Spec",
     "experiments",
     "module",
     "names",
@@ -68,7 +69,7 @@ def module(name: str) -> Any:
     return EXPERIMENTS.entry(resolved(name))
 
 
-def experiments() -> dict[str, Spec]:
+def experiments() -> dict[str, ExperimentSpec]:
     """Name -> what the experiment is."""
     return {name: entry.SPEC for name, entry in EXPERIMENTS.entries().items()}
 

@@ -2,122 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
-from mixlens.experiments.memory import Memory
+from mixlens.evaluations.case import Case
+from mixlens.experiments.memory import Memory, label_of
+from mixlens.runs.journal import Journal
+from mixlens.runs.observing import Piece, Progress, work_through
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
     from mixlens.corpus.examples import Example
-    from mixlens.evaluations.case import Case
     from mixlens.lens import Lens
 
-Key = TypeVar("Key")
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Spec:
+@dataclass(frozen=True, kw_only=True)
+class ExperimentSpec:
     """A figure or table of a paper."""
 
     title: str  # what it shows
     finding: str  # what the paper found, in our words
-    kinds: tuple[
-        str, ...
-    ]  # of examples; "text" takes the texts of any kind but alignments; none: it needs no data
+    # Of examples; "text" takes the texts of any kind but alignments; none: it needs no data.
+    kinds: tuple[str, ...]
     data: str  # the paper's data, in words
-    files: tuple[
-        str,
-        ...,
-        # where such data is in a folder of data sets: glob patterns; the first match is read
-    ] = ()
+    # Where such data lies in a folder of data sets: glob patterns, the first that is there is read.
+    files: tuple[str, ...] = ()
     own_files: tuple[str, ...] = ()  # those of them that are the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
     # "any" model, a "masked" or other language model ("language"), a "classifier", a "translation"
     # model
     needs: str = "any"
     cost: str = "one forward pass for each text"
-    published: Mapping[str, Mapping[str, float]] = field(
-        default_factory=dict
-    )  # by checkpoint, then by the name in `Outcome.measured`
+    # By checkpoint, then by the name in `Outcome.measured`.
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
     compares: bool = False  # does it need a second model?
-    longest: int | None = (
-        # plain texts are cut after so many tokens (special ones not counted), as the paper does
-        None
-    )
-    texts: int | None = None  # how many texts the paper took, where not all of its data
+    # Plain texts are cut after so many tokens (special ones not counted), as the paper does.
+    longest: int | None = None
+    texts: int | None = None  # how many texts the paper took, if not all of its data
 
 
 class Experiment(Protocol):
     """What a file in `mixlens.experiments` is."""
 
     @property
-    def SPEC(self) -> Spec:
+    def SPEC(self) -> ExperimentSpec:
         """What it shows."""
 
     def run(self, setting: Setting, /, *args: Any, **options: Any) -> Outcome:
         """The protocol."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """Everything that an experiment runs on."""
 
     lens: Lens
     examples: Sequence[Example]
     seed: int = 0
-    other: Lens | None = None  # a second model, where two are compared
-    track: Callable[[Iterable[Any], str], Iterable[Any]] = lambda items, label: (
-        items
-    )  # shows progress
+    other: Lens | None = None  # a second model, if two are compared
+    progress: Progress | None = None
     context: Mapping[str, Any] = field(default_factory=dict)  # further files by name
-    measure_options: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # by measure, where not the usual ones
+    # By measure, if not the usual ones.
+    measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
+    journal: Journal = field(default_factory=Journal)
 
-    def cases(self) -> Iterable[Case]:
-        """The examples as cases, one at a time, with progress."""
-        from mixlens.evaluations.case import Case
+    def track(self, items: Sequence[Item]) -> Iterator[Item]:
+        """The items, with progress: for what takes long and is not done text by text."""
+        for number, item in enumerate(items, 1):
+            yield item
+            if self.progress is not None:
+                self.progress(number, len(items), 0)
 
-        for example in self.track(self.examples, "texts"):
-            yield Case(self.lens, example, options=self.measure_options)
+    def observe(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observations[Key]:
+        """Asks the same questions of every text and writes the answers down text by text.
 
-    def observed(self, questions: Mapping[Key, Callable[[Case], Any]]) -> Observed[Key]:
-        """Asks the same questions of every text. A text that one of them cannot be asked of is left
-        out of all, so that answers compare; a question that the model refuses is left out for every
-        text.
+        A text that one of them cannot be asked of is left out of all, so that answers compare. A
+        question that the model refuses is left out for every text.
         """
-        asked, left_out = dict(questions), {}
-        answers: dict[Key, list[Any]] = {key: [] for key in questions}
-        skipped = []
-        for case in self.cases():
-            found = {}
-            try:
-                for key in list(asked):
-                    try:
-                        found[key] = self.memory.ask(asked[key], case)
-                    except UnsupportedModel as error:
-                        left_out[key] = str(error)
-                        del asked[key], answers[key]
-            except MixlensError as error:
-                skipped.append((case.example.name, str(error)))
-                continue
-            for key, answer in found.items():
-                answers[key].append(answer)
-        if not any(answers.values()):
-            reasons = [reason for _, reason in skipped[:1]] or list(left_out.values())[:1]
-            raise InvalidInput("none of the texts could be used: " + "; ".join(reasons))
-        return Observed(answers, skipped, left_out)
+        labels = {
+            key: f"{number} {label_of(questions[key])}" for number, key in enumerate(questions)
+        }
+        asked = hashlib.sha256("\n".join(labels.values()).encode()).hexdigest()[:16]
+        by_label = {labels[key]: question for key, question in questions.items()}
+        work = {
+            f"{asked} {number}": partial(self._ask, example, by_label)
+            for number, example in enumerate(self.examples)
+        }
+        work_through(work, self.journal, self.progress)
+        pieces = {
+            piece["piece"]: piece for piece in self.journal.pieces() if piece["piece"] in work
+        }
+        return _collect([pieces[name] for name in work], labels)
+
+    def _ask(self, example: Example, questions: dict[str, Callable[[Case], Any]]) -> dict[str, Any]:
+        """One text. A question that the model refuses is not asked again."""
+        piece = Piece(example.name, example.group)
+        case = Case(self.lens, example, options=self.measure_options)
+        for label, question in list(questions.items()):
+            ask = partial(self.memory.ask, question, case)
+            error = piece.ask(ask, failures=MixlensError, question=label)
+            if isinstance(error, UnsupportedModel):
+                del questions[label]
+            elif error is not None:
+                break
+        return piece.to_dict()
 
 
 @dataclass(frozen=True)
-class Observed(Generic[Key]):
+class Observations(Generic[Key]):
     """Answers of the texts that could be used, in their order, by question."""
 
     answers: dict[Key, list[Any]]
@@ -125,23 +128,45 @@ class Observed(Generic[Key]):
     left_out: dict[Key, str]  # questions, and why
 
 
+def _collect(pieces: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
+    refused: dict[str, str] = {}
+    skipped: list[tuple[str, str]] = []
+    for piece in pieces:
+        for error in piece["errors"]:
+            if error["error"] == UnsupportedModel.__name__:
+                refused.setdefault(error["question"], error["reason"])
+            else:
+                skipped.append((piece["example"], error["reason"]))
+    left_out = {key: refused[label] for key, label in labels.items() if label in refused}
+    answers: dict[Key, list[Any]] = {key: [] for key in labels if key not in left_out}
+    for piece in pieces:
+        seen = {entry["question"]: entry["seen"] for entry in piece["observations"]}
+        if all(labels[key] in seen for key in answers):
+            for key, kept in answers.items():
+                kept.append(seen[labels[key]])
+    if not any(answers.values()):
+        reasons = [reason for _, reason in skipped[:1]] or list(left_out.values())[:1]
+        raise InvalidInput("none of the texts could be used: " + "; ".join(reasons))
+    return Observations(answers, skipped, left_out)
+
+
 @dataclass(frozen=True)
 class Finding:
-    """One statement of the paper, and whether it holds here; None where these data cannot tell."""
+    """One statement of the paper, and whether it holds here; None if these data cannot say."""
 
     statement: str
     holds: bool | None
     numbers: str = ""
 
 
-def told(holds: bool, *numbers: float) -> bool | None:
-    """A verdict, or None where one of the numbers that it rests on is not there."""
+def verdict(holds: bool, *numbers: float) -> bool | None:
+    """Whether it holds, or None if one of the numbers that it rests on is not there."""
     return None if any(number != number for number in numbers) else bool(holds)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment found."""
+    """The results of an experiment."""
 
     tables: Mapping[str, pd.DataFrame]  # the first is the main one
     figures: Mapping[str, Figure] = field(default_factory=dict)

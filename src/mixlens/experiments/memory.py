@@ -33,6 +33,19 @@ class Memory:
         return answer
 
 
+def label_of(question: Callable[..., Any]) -> str:
+    """A question in words that mean the same in the next process."""
+    if isinstance(question, partial):
+        given = {name: _shown(value) for name, value in sorted(question.keywords.items())}
+        return f"{label_of(question.func)} {[*map(_shown, question.args)]} {given}"
+    return f"{question.__module__}.{question.__qualname__}"
+
+
+def _shown(value: Any) -> str:
+    """A model is named by its class: which one it is, is part of the run's settings."""
+    return type(value).__name__ if hasattr(value, "model") else repr(value)
+
+
 def _named(question: Callable[..., Any]) -> tuple[Any, ...]:
     """What makes two questions the same: the function and everything it was given."""
     if isinstance(question, partial):

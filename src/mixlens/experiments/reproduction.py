@@ -1,19 +1,17 @@
-"""Runs an experiment and keeps what it found: CSV tables, SVG figures, one `result.json` and a page
-`README.md` in a folder of its own.
+"""Runs an experiment and keeps its results in a folder of its own.
 
-A folder appears only when its experiment is finished, so that a run that was stopped goes on with
-the first unfinished one. A finished folder made with other settings is never mixed up with this
-run: the error says what differs.
+What each text gave is written down as it goes, so that a run that was stopped goes on with the
+next text. A folder appears only when its experiment is finished. Folders made with different
+settings are never mixed up with this run: the error says what differs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-import json
-import math
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +21,13 @@ from mixlens.corpus.dataset import digest
 from mixlens.corpus.examples import Aligned, Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module, resolved
-from mixlens.experiments.contracts import Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.experiments.folder import published, read_finished, result_of, write_finished
 from mixlens.experiments.memory import Memory
-from mixlens.provenance import model_name, plain, weights_digest
+from mixlens.provenance import model_name, plain
+from mixlens.runs.journal import Journal
+from mixlens.runs.observing import Progress
+from mixlens.runs.settings import describe_model
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
@@ -51,7 +53,7 @@ def reproduce(
     sample: int | None = None,
     seed: int = 0,
     other: Lens | None = None,
-    track: Callable[[Iterable[Any], str], Iterable[Any]] | None = None,
+    progress: Progress | None = None,
     context: Mapping[str, Any] | None = None,
     measure_options: Mapping[str, Mapping[str, Any]] | None = None,
     memory: Memory | None = None,
@@ -63,8 +65,8 @@ def reproduce(
     Experiments that are given the same `memory` ask each question of a text only once.
     """
     name = resolved(name)
-    found = module(name)
-    spec: Spec = found.SPEC
+    spec: ExperimentSpec = module(name).SPEC
+    run: Callable[..., Outcome] = module(name).run
     require_model(spec, lens)
     if spec.compares and other is None:
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
@@ -75,51 +77,65 @@ def reproduce(
         lens,
         spec.longest,
     )
-    complete = {**_defaults(found.run), **options}
     settings = {
         "experiment": name,
-        "model": model_name(lens.model),
-        "dtype": str(next(lens.model.parameters()).dtype),
-        "weights": weights_digest(lens.model),
-        "other_weights": weights_digest(other.model) if other is not None else None,
+        **_describe_models(lens, other),
         "data": _data_name(dataset),
         "texts": len(examples),
         "texts_digest": digest(examples),
         "seed": seed,
-        "other_model": model_name(other.model) if other is not None else None,
-        "options": options,
-        "all_options": plain(complete),
-        "measure_options": dict(measure_options or {}),
+        "options": plain(options),
+        "all_options": plain({**_defaults(run), **options}),
+        "measure_options": plain(measure_options or {}),
         "mixlens": __version__,
     }
     folder = out / name.replace("/", "_") if out is not None else None
     if folder is not None and folder.exists():
-        return Reproduced(name, folder, _finished(folder, settings))
-    known: dict[str, Any] = {
-        **({"track": track} if track else {}),
-        **({"memory": memory} if memory else {}),
-    }
-    setting = Setting(
-        lens,
-        examples,
-        seed,
-        other,
-        context=dict(context or {}),
-        measure_options=dict(measure_options or {}),
-        **known,
-    )
-    outcome: Outcome = found.run(setting, **options)
-    as_published = not options and not measure_options and sample is None
-    origin = dataset.origin if dataset is not None else ""
-    result = _result(
-        spec,
-        settings,
-        outcome,
-        published(spec, model_name(lens.model), origin) if as_published else None,
-    )
-    if folder is not None:
-        _write(folder, spec, result, outcome)
+        return Reproduced(name, folder, read_finished(folder, settings))
+    with _journal(folder, settings) as journal:
+        setting = Setting(
+            lens=lens,
+            examples=examples,
+            seed=seed,
+            other=other,
+            progress=progress,
+            context=dict(context or {}),
+            measure_options=dict(measure_options or {}),
+            memory=memory or Memory(),
+            journal=journal,
+        )
+        outcome: Outcome = run(setting, **options)
+        as_published = not options and not measure_options and sample is None
+        origin = dataset.origin if dataset is not None else ""
+        own = published(spec, model_name(lens.model), origin) if as_published else None
+        result = result_of(spec, settings, outcome, own)
+        if folder is not None:
+            write_finished(folder, spec, result, outcome)
     return Reproduced(name, folder, result, outcome)
+
+
+def _describe_models(lens: Lens, other: Lens | None) -> dict[str, Any]:
+    first, second = describe_model(lens), {} if other is None else describe_model(other)
+    return {
+        "model": first["model"],
+        "dtype": first["model dtype"],
+        "weights": first["model weights"],
+        "other_model": second.get("model"),
+        "other_weights": second.get("model weights"),
+    }
+
+
+@contextlib.contextmanager
+def _journal(folder: Path | None, settings: Mapping[str, Any]) -> Iterator[Journal]:
+    """The answers of texts while the experiment is not finished, next to its folder."""
+    if folder is None:
+        with tempfile.TemporaryDirectory() as place, Journal.opened(Path(place), {}) as journal:
+            yield journal
+        return
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    with Journal.opened(unfinished, settings) as journal:
+        yield journal
+        shutil.rmtree(unfinished)
 
 
 def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
@@ -130,7 +146,7 @@ def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
     }
 
 
-def require_model(spec: Spec, lens: Lens) -> None:
+def require_model(spec: ExperimentSpec, lens: Lens) -> None:
     """The kind of model that an experiment is about, or an error that says how to get one."""
     config = lens.model.config
     kind = type(lens.model).__name__
@@ -164,7 +180,9 @@ def require_model(spec: Spec, lens: Lens) -> None:
         )
 
 
-def _examples(spec: Spec, dataset: Dataset | None, sample: int | None, seed: int) -> list[Example]:
+def _examples(
+    spec: ExperimentSpec, dataset: Dataset | None, sample: int | None, seed: int
+) -> list[Example]:
     if not spec.kinds:
         return []
     if dataset is None:
@@ -217,126 +235,7 @@ def _data_name(dataset: Dataset | None) -> str | None:
     )
 
 
-def published(spec: Spec, model: str, origin: str) -> Mapping[str, float] | None:
-    """The paper's numbers where both the checkpoint and the data are the paper's own: only then can
-    they be compared one to one.
-    """
-    name = model.rstrip("/").split("/")[-1].lower()
-    own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
-    return spec.published.get(name, {}) if name in spec.models and own_data else None
-
-
-def _result(
-    spec: Spec, settings: Mapping[str, Any], outcome: Outcome, own: Mapping[str, float] | None
-) -> dict[str, Any]:
-    return {
-        "settings": dict(settings),
-        "title": spec.title,
-        "papers_own_model_and_data": own is not None,
-        "numbers": {
-            key: {"measured": _plain(value), "published": (own or {}).get(key)}
-            for key, value in outcome.measured.items()
-        },
-        "findings": [
-            {
-                "statement": found.statement,
-                "holds": None if found.holds is None else bool(found.holds),
-                "numbers": found.numbers,
-            }
-            for found in outcome.findings
-        ],
-        "skipped": [list(pair) for pair in outcome.skipped],
-        "notes": outcome.notes,
-        "tables": [f"{key}.csv" for key in outcome.tables],
-        "figures": [f"{key}.svg" for key in outcome.figures],
-    }
-
-
-def _plain(value: Any) -> Any:
-    number = float(value)
-    return None if math.isnan(number) else number
-
-
-def _finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    path = folder / "result.json"
-    if not path.is_file():
-        raise InvalidInput(
-            f"{folder} is in the way: it holds no result of an experiment. Choose another --out"
-        )
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    before = result["settings"]
-    for key, value in settings.items():
-        if json.loads(json.dumps(value)) != before.get(key) and key != "options":
-            raise InvalidInput(
-                f"{folder} was made with {key} = {before.get(key)}, now it is {value}: choose"
-                " another --out, or delete the folder"
-            )
-    return result
-
-
-def _write(folder: Path, spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
-    try:
-        for key, frame in outcome.tables.items():
-            frame.to_csv(making / f"{key}.csv", index=False)
-        for key, figure in outcome.figures.items():
-            figure.savefig(making / f"{key}.svg", metadata={"Date": None})
-        (making / "result.json").write_text(
-            json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-        (making / "README.md").write_text(page(spec, result, outcome), encoding="utf-8")
-        making.chmod(0o755)
-        making.rename(folder)
-    except BaseException:
-        shutil.rmtree(making, ignore_errors=True)
-        raise
-
-
-def page(spec: Spec, result: Mapping[str, Any], outcome: Outcome) -> str:
-    """The outcome as one Markdown page."""
-    settings = result["settings"]
-    about = (
-        f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed"
-        f" {settings['seed']}."
-    )
-    parts = [f"# {settings['experiment']}: {spec.title}", about]
-    parts.append(
-        f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}"
-    )
-    if result["findings"]:
-        verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
-        rows = [
-            f"| {cell(f['statement'])} | {verdicts[f['holds']]} | {cell(f['numbers'])} |"
-            for f in result["findings"]
-        ]
-        parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
-    if result["numbers"]:
-        rows = [
-            f"| {cell(key)} | {_shown(pair['measured'])} | {_shown(pair['published'])} |"
-            for key, pair in result["numbers"].items()
-        ]
-        parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
-    parts += [f"![{Path(name).stem}]({name})" for name in result["figures"]]
-    parts += [f"[{name}]({name})" for name in result["tables"]]
-    if outcome.skipped:
-        parts.append(
-            f"{len(outcome.skipped)} texts were left out; the first: {outcome.skipped[0][0]}:"
-            f" {outcome.skipped[0][1]}"
-        )
-    return "\n\n".join([*parts, *([outcome.notes] if outcome.notes else [])]) + "\n"
-
-
-def cell(text: str) -> str:
-    """Text in a table of Markdown, where a bar would begin the next cell."""
-    return text.replace("|", "\\|")
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def data_path(spec: Spec, given: Path) -> Path:
+def data_path(spec: ExperimentSpec, given: Path) -> Path:
     """Where an experiment's data lies: below a folder of data sets by the paper's usual names, else
     what was given.
     """

@@ -25,7 +25,7 @@ import transformers
 
 from mixlens.corpus.examples import Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.finetuning.loop import Item, Scores, Settings, Task, log
+from mixlens.finetuning.loop import Item, Objective, Scores, Settings, log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.splitting import portion
 from mixlens.finetuning.tokens import most_tokens, token_inputs
@@ -78,7 +78,7 @@ def classifier_finetuned(
         "held_out_texts_also_trained_on": _shared_texts(first, second),
         "new_parts": fresh,
     }
-    task = Task(lambda logits, _: logits, tokenizer.pad_token_id)
+    task = Objective(lambda logits, _: logits, tokenizer.pad_token_id)
     return finetuned(
         "classification",
         model,

@@ -83,7 +83,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Task:
+class Objective:
     """How the logits of the classes, [batch, classes], are found in what the model puts out."""
 
     choices: Callable[[Tensor, Sequence[Item]], Tensor]
@@ -103,7 +103,7 @@ class Scores:
         )
 
 
-def scored(model: Any, items: Sequence[Item], task: Task, settings: Settings) -> Scores:
+def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> Scores:
     """What the model chooses, in eval mode."""
     model.eval()
     chosen, total = [0] * len(items), 0.0
@@ -133,7 +133,7 @@ class Training:
         model: Any,
         items: Sequence[Item],
         held_out: Sequence[Item],
-        task: Task,
+        task: Objective,
         settings: Settings,
     ) -> None:
         self.model, self.items, self.held_out, self.task, self.settings = (
@@ -264,7 +264,7 @@ def _batches(items: Sequence[Item], settings: Settings, epoch: int) -> list[list
 
 
 def _answered(
-    model: Any, batch: Sequence[Item], task: Task, settings: Settings
+    model: Any, batch: Sequence[Item], task: Objective, settings: Settings
 ) -> tuple[Tensor, Tensor]:
     """Logits of the classes in at least float32, and the right classes."""
     inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}

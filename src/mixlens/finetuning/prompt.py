@@ -31,7 +31,7 @@ from mixlens.corpus.examples import Agreement, Example
 from mixlens.errors import InvalidInput
 from mixlens.evaluations.case import Case
 from mixlens.explained import word_id
-from mixlens.finetuning.loop import Item, Scores, Settings, Task, log
+from mixlens.finetuning.loop import Item, Objective, Scores, Settings, log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
 from mixlens.finetuning.splitting import halves
 from mixlens.finetuning.tokens import most_tokens, token_inputs
@@ -74,7 +74,7 @@ def prompt_finetuned(
         model,
         lens.tokenizer,
         (items, held_out),
-        Task(choices, padding),
+        Objective(choices, padding),
         settings,
         accuracies,
         about,

@@ -14,7 +14,7 @@ import torch
 
 from mixlens.errors import InvalidInput
 from mixlens.finetuning import checkpoint
-from mixlens.finetuning.loop import Item, Scores, Settings, Task, Training, log, scored
+from mixlens.finetuning.loop import Item, Objective, Scores, Settings, Training, log, scored
 from mixlens.lens import Lens
 from mixlens.loading import quiet_loading
 from mixlens.provenance import model_name, versions
@@ -47,7 +47,7 @@ def finetuned(
     model: Any,
     tokenizer: Any,
     items: tuple[Sequence[Item], Sequence[Item]],
-    task: Task,
+    task: Objective,
     settings: Settings,
     measured: Measured,
     about: Mapping[str, Any],

@@ -12,22 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixlens.evaluations.statistics import adjusted, difference_p
-from mixlens.trust.ranks import ROUNDING, SIGNIFICANT, Column
+from mixlens.trust.standings import ROUNDING, SIGNIFICANT, Column
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Marks:
     """What the tests say of one measure under one evaluation; NaN where nothing could be tested."""
 
-    is_best: bool = False
+    is_first: bool = False  # has it the best value of the evaluation?
     p_best: float = math.nan  # against the best of the evaluation
     p_random: float = math.nan  # against the random baseline
     ahead_of_random: bool = False
     judges_itself: bool = False
 
     @property
+    def is_best(self) -> bool:
+        """First, and not called so by chance: random numbers do worse."""
+        return self.is_first and not self.not_better_than_random
+
+    @property
     def not_different_from_best(self) -> bool:
-        return not self.is_best and self.p_best >= SIGNIFICANT
+        return not self.is_first and self.p_best >= SIGNIFICANT
 
     @property
     def not_better_than_random(self) -> bool:
@@ -60,11 +65,11 @@ def marks_of(
     sign = -1.0 if column.direction == "lower" else 1.0
     return {
         m: Marks(
-            m == best,
-            p_best.get(m, math.nan),
-            p_random.get(m, math.nan),
-            bool(sign * column.results[m].value > sign * floor),
-            m in column.itself,
+            is_first=m == best,
+            p_best=p_best.get(m, math.nan),
+            p_random=p_random.get(m, math.nan),
+            ahead_of_random=bool(sign * column.results[m].value > sign * floor),
+            judges_itself=m in column.itself,
         )
         for m in there
     }

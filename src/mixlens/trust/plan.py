@@ -16,7 +16,7 @@ from mixlens.measures import names as measure_names
 BASELINE = "random"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Measures, and evaluations by what they need."""
 
@@ -35,20 +35,12 @@ class Plan:
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
         """The options that one function of an evaluation takes."""
         takes = _parameters(module(evaluation), function)
-        found = {
-            key: value for key, value in self.extras.items() if key in takes and value is not None
-        }
-        return {
-            **found,
-            **{
-                key: value
-                for key, value in self.options.get(evaluation, {}).items()
-                if key in takes
-            },
-        }
+        given = {key: value for key, value in self.extras.items() if value is not None}
+        given |= self.options.get(evaluation, {})
+        return {key: value for key, value in given.items() if key in takes}
 
 
-def planned(
+def make_plan(
     kind: str,
     measures: Sequence[str] | None = None,
     evaluations: Sequence[str] | None = None,
@@ -58,33 +50,35 @@ def planned(
 ) -> Plan:
     """Everything that applies to examples of this kind, or what is named.
 
-    The random baseline is always there.
+    The random baseline is always there, and so is what says whether the model can do its task on
+    these data.
     """
     specs = known_evaluations()
     chosen = _known(evaluations, tuple(specs), "evaluation")
+    judges = [name for name, spec in specs.items() if spec.judges_data and kind in spec.kinds]
     _known(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
     left_out: dict[str, str] = {}
     groups: dict[str, list[str]] = {"measure": [], "model": [], "own": []}
-    for name in chosen:
+    for name in dict.fromkeys((*chosen, *judges)):
         reason = _reason(name, specs[name].kinds, kind, extras or {})
         if reason is not None:
             left_out[name] = reason
         else:
             groups["own" if not specs[name].kinds else specs[name].of].append(name)
-    if not any(groups.values()):
+    if not set(chosen) - left_out.keys():
         raise InvalidInput(
             "no evaluation applies: "
             + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         )
     wanted = _known(measures, measure_names(), "measure")
     return Plan(
-        wanted if BASELINE in wanted else (*wanted, BASELINE),
-        tuple(groups["measure"]),
-        tuple(groups["model"]),
-        tuple(groups["own"]),
-        left_out,
-        options or {},
-        extras or {},
+        measures=wanted if BASELINE in wanted else (*wanted, BASELINE),
+        of_measures=tuple(groups["measure"]),
+        of_model=tuple(groups["model"]),
+        own=tuple(groups["own"]),
+        left_out=left_out,
+        options=options or {},
+        extras=extras or {},
     )
 
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.evaluations import Result, evaluations
+from mixlens.provenance import plain
 from mixlens.trust.findings import Findings, RowError
 from mixlens.trust.marks import Marks, marks_of
 from mixlens.trust.plan import BASELINE, Plan
-from mixlens.trust.ranks import Column, Standing, standings
+from mixlens.trust.standings import Column, Standing, standings
 from mixlens.trust.verdict import verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Ranking:
     """Measures from first to last (`order`), what each evaluation says of each (`columns`,
     `marks`), and `verdict` in plain words.
@@ -88,7 +89,7 @@ class Ranking:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON; NaN becomes None."""
         specs = evaluations()
-        found: dict[str, Any] = _plain(
+        found: dict[str, Any] = plain(
             {
                 "verdict": self.verdict,
                 "texts": self.texts,
@@ -119,12 +120,13 @@ class Ranking:
                 "left_out": dict(self.left_out),
                 "errors": [asdict(error) for error in self.errors],
                 "settings": dict(self.settings),
-            }
+            },
+            finite=True,
         )
         return found
 
 
-def ranking_of(
+def rank(
     found: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
 ) -> Ranking:
     """Ranks, tests and intervals from what was found."""
@@ -134,28 +136,16 @@ def ranking_of(
         if m not in found.left_out and any(m in c.results for c in found.columns)
     ]
     return Ranking(
-        standings(found.columns, measures, baseline=BASELINE, seed=seed),
-        {column.evaluation: column for column in found.columns},
-        {
+        standings=standings(found.columns, measures, baseline=BASELINE, seed=seed),
+        columns={column.evaluation: column for column in found.columns},
+        marks={
             column.evaluation: marks_of(column, measures, baseline=BASELINE, seed=seed)
             for column in found.columns
         },
-        found.of_model,
-        found.seconds,
-        found.left_out,
-        found.errors,
-        texts,
-        settings,
+        of_model=found.of_model,
+        seconds=found.seconds,
+        left_out=found.left_out,
+        errors=found.errors,
+        texts=texts,
+        settings=settings,
     )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -5,30 +5,30 @@ ranked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mixlens.corpus.dataset import Dataset
+import numpy as np
+
+from mixlens.corpus.dataset import Dataset, digest
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.evaluations import module
-from mixlens.trust.findings import Findings, RowError, findings
-from mixlens.trust.journal import Journal
-from mixlens.trust.observing import own_observed, text_observed
-from mixlens.trust.plan import Plan, planned
-from mixlens.trust.ranking import Ranking, ranking_of
-from mixlens.trust.settings import settings_of
+from mixlens.provenance import versions
+from mixlens.runs.journal import Journal
+from mixlens.runs.observing import Progress, work_through
+from mixlens.runs.settings import describe_model
+from mixlens.trust.findings import Findings, RowError, conclude_run
+from mixlens.trust.observing import observe_own_case, observe_text
+from mixlens.trust.plan import Plan, make_plan
+from mixlens.trust.ranking import Ranking, rank
 
 if TYPE_CHECKING:
     import os
 
     from mixlens.lens import Lens
-
-Progress = Callable[[int, int, int], None]
-"""Called after every piece of work: how many are done, of how many, and how many of those an
-earlier run had done.
-"""
 
 
 def benchmark(
@@ -47,33 +47,25 @@ def benchmark(
     """Ranks measures on a model by every evaluation that fits the data.
 
     `measures` and `evaluations` default to all. `options` holds further options by the name of a
-    measure or an evaluation; `other` is a second model for the evaluations that compare two. With
+    measure or an evaluation. `other` is a second model for the evaluations that compare two. With
     `out`, a folder: observations, results and a report are written there, and a run that was
-    interrupted goes on where it stopped; `fresh` starts over.
+    interrupted goes on from where it was. `fresh` starts over.
     """
-    data = _data(dataset)
-    plan = planned(
-        data.kind, measures, evaluations, options=options, extras={"other": other, "seed": seed}
-    )
-    settings = settings_of(lens, data, plan, other=other, seed=seed)
+    data = _as_dataset(dataset)
+    extras = {"other": other, "seed": seed}
+    plan = make_plan(data.kind, measures, evaluations, options=options, extras=extras)
+    settings = _settings(lens, data, plan, other=other, seed=seed)
     folder = None if out is None else Path(out)
     if folder is not None:
         _require_parquet()
     with Journal.opened(folder, settings, fresh=fresh) as journal:
-        work = dict(_work(lens, data, plan))
-        before = len(journal.done & work.keys())
-        for name, piece in work.items():
-            if name not in journal.done:
-                journal.add(name, piece())
-            if progress is not None:
-                progress(len(journal.done), len(work), before)
-        found = findings(journal.pieces(), plan, len(data))
-        found = _with_unread(found, data)
-        ranking = ranking_of(found, plan, len(data), settings, seed=seed)
+        work_through(dict(_work(lens, data, plan)), journal, progress)
+        findings = _with_unread(conclude_run(journal.pieces(), plan, len(data)), data)
+        ranking = rank(findings, plan, len(data), settings, seed=seed)
         if not ranking.standings and not ranking.of_model:
             raise InvalidInput("nothing could be evaluated: " + "; ".join(_reasons(ranking)))
         if folder is not None:
-            from mixlens.trust.files import write_files
+            from mixlens.trust.report.files import write_files
 
             write_files(folder, ranking, journal.pieces(), data)
     return ranking
@@ -85,33 +77,52 @@ def _work(
     """Pieces by name, in the order in which they are done."""
     if plan.of_measures or plan.of_model:
         for number, example in enumerate(data.examples):
-            yield str(number), partial(text_observed, lens, example, plan)
+            yield str(number), partial(observe_text, lens, example, plan)
     for evaluation in plan.own:
         for number, case in enumerate(module(evaluation).cases()):
-            yield f"{evaluation} {number}", partial(own_observed, evaluation, case, plan)
+            yield f"{evaluation} {number}", partial(observe_own_case, evaluation, case, plan)
 
 
-def _data(given: Dataset | Sequence[Example]) -> Dataset:
-    data = (
-        given
-        if isinstance(given, Dataset)
-        else Dataset("examples", given[0].kind if given else "text", tuple(given))
-    )
-    if not data.examples:
+def _settings(
+    lens: Lens, data: Dataset, plan: Plan, *, other: Lens | None, seed: int
+) -> dict[str, Any]:
+    """What the numbers depend on. Plain values, ready for JSON."""
+    second = {} if other is None else describe_model(other)
+    return {
+        **describe_model(lens),
+        "other model": second.get("model"),
+        "other model weights": second.get("model weights"),
+        "data": data.name,
+        "kind": data.kind,
+        "texts": len(data),
+        "data hash": digest(data.examples),
+        "measures": list(plan.measures),
+        "evaluations": [*plan.of_measures, *plan.of_model, *plan.own],
+        "options": {
+            name: {key: str(value) for key, value in chosen.items()}
+            for name, chosen in plan.options.items()
+        },
+        "seed": seed,
+        "versions": {**versions(), "numpy": np.__version__},
+    }
+
+
+def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
+    if not isinstance(given, Dataset):
+        given = Dataset("examples", given[0].kind if given else "text", tuple(given))
+    if not given.examples:
         raise InvalidInput("there are no examples")
-    return data
+    return given
 
 
-def _with_unread(found: Findings, data: Dataset) -> Findings:
-    from dataclasses import replace
-
+def _with_unread(findings: Findings, data: Dataset) -> Findings:
     unread = tuple(RowError(name, "", "", reason) for name, reason in data.errors)
-    return replace(found, errors=(*unread, *found.errors))
+    return replace(findings, errors=(*unread, *findings.errors))
 
 
 def _reasons(ranking: Ranking) -> list[str]:
-    found = [f"{error.example}: {error.reason}" for error in ranking.errors[:3]]
-    return found or [f"{name}: {reason}" for name, reason in ranking.left_out.items()]
+    reasons = [f"{error.example}: {error.reason}" for error in ranking.errors[:3]]
+    return reasons or [f"{name}: {reason}" for name, reason in ranking.left_out.items()]
 
 
 def _require_parquet() -> None:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from mixlens.evaluations import evaluations
 from mixlens.trust.plan import BASELINE
-from mixlens.trust.ranks import SIGNIFICANT
+from mixlens.trust.standings import SIGNIFICANT
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking
@@ -26,10 +27,27 @@ def verdict(ranking: Ranking) -> list[str]:
     if ranking.texts < enough:
         return [
             f"Too few texts to say: with {ranking.texts} no difference between {len(candidates)}"
-            f" measures can be told from chance; {enough} or more are needed. First by mean rank,"
-            f" for what it is worth: {candidates[0]}."
+            f" measures is more than chance. {enough} or more are needed. First by mean rank, for"
+            f" what it is worth: {candidates[0]}."
         ]
-    return [_answer(ranking, candidates[0]), *_doubts(ranking, candidates[0], candidates)]
+    chance = list(_near_chance(ranking, candidates[0]))
+    answer = [] if chance else [_answer(ranking, candidates[0])]
+    return [*chance, *answer, *_doubts(ranking, candidates[0], candidates)]
+
+
+def _near_chance(ranking: Ranking, first: str) -> Iterator[str]:
+    """Says so if the model cannot do its task on these data."""
+    specs = evaluations()
+    for name, result in ranking.of_model.items():
+        low = result.interval[0]
+        if not specs[name].judges_data or result.chance is None or not low <= result.chance:
+            continue
+        yield (
+            f"No measure can be recommended: the model itself is near chance here ({name}"
+            f" {result.value:.2f}, lower end of the 95 % interval {low:.2f}, chance"
+            f" {result.chance:.2f}), and what such a model does says little about measures. First"
+            f" by mean rank, for what it is worth: {first}."
+        )
 
 
 def _enough(measures: int) -> int:
@@ -55,8 +73,8 @@ def _answer(ranking: Ranking, first: str) -> str:
     beaten = [name for name in tested if not ranking.marks[name][first].not_better_than_random]
     if tested and not beaten:
         return (
-            f"No measure earns trust here: {first} stands first, {rank}, but no evaluation tells it"
-            " from random numbers."
+            f"No measure earns trust here: {first} is first, {rank}, but no evaluation finds it"
+            " better than random numbers."
         )
     best = [name for name in judged if ranking.marks[name][first].is_best]
     reasons = [f"it is the best of {_listed(best)}"] if best else []
@@ -73,7 +91,7 @@ def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator
     close = [m for m in candidates[1:] if ranking.standings[m].p_first >= SIGNIFICANT]
     if close:
         yield (
-            f"Not told apart from it by mean rank: {_listed(close)}. The difference may be chance."
+            f"Not different from it by mean rank: {_listed(close)}. The difference may be chance."
         )
     elif any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
         yield (
@@ -84,12 +102,12 @@ def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator
         if (
             mark is None
             or name not in standing.ranks
-            or mark.is_best
+            or mark.is_first
             or mark.not_different_from_best
             or math.isnan(mark.p_best)
         ):
             continue
-        best = next(m for m, other in marks.items() if other.is_best)
+        best = next(m for m, other in marks.items() if other.is_first)
         yield f"In {name} it is worse than {best}."
     useless = [m for m in candidates if _never_better(ranking, m)]
     if useless:

@@ -1,4 +1,1 @@
-"""Brunner et al.
-
-(2020), On identifiability in transformers: its figures and tables, a file each.
-"""
+"""Brunner et al. (2020), On identifiability in transformers: a file for each figure."""

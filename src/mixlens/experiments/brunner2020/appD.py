@@ -1,19 +1,13 @@
-"""Brunner et al.
-
-(2020), appendix D: identifiability and contributions on other data (CoLA, MNLI).
-"""
+"""Brunner et al. (2020), appendix D: identifiability and contributions on CoLA or MNLI."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.brunner2020 import fig3b as brunner2020_fig3b
-from mixlens.experiments.brunner2020 import fig4 as brunner2020_fig4
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import fig2a, fig3a, fig3b, fig4
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="identifiability and contributions on CoLA or MNLI",
     finding="the same trends as on MRPC",
     kinds=("text",),
@@ -42,10 +36,10 @@ def run(
     attribution_probes: int | None = 32,
 ) -> Outcome:
     parts = {
-        "fig2a": brunner2020_fig2a.run(setting, probes=probes, metrics=metrics, folds=folds),
-        "fig3a": brunner2020_fig3a.run(setting, probes=attribution_probes),
-        "fig3b": brunner2020_fig3b.run(setting, probes=attribution_probes),
-        "fig4": brunner2020_fig4.run(setting, probes=attribution_probes),
+        "fig2a": fig2a.run(setting, probes=probes, metrics=metrics, folds=folds),
+        "fig3a": fig3a.run(setting, probes=attribution_probes),
+        "fig3b": fig3b.run(setting, probes=attribution_probes),
+        "fig4": fig4.run(setting, probes=attribution_probes),
     }
     tables = {
         f"{name}_{key}": table for name, part in parts.items() for key, table in part.tables.items()

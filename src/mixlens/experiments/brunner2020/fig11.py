@@ -1,6 +1,5 @@
-"""Brunner et al.
-
-(2020), figures 11 to 13: from the output of each single layer back to its own input.
+"""Brunner et al. (2020), figures 11 to 13: from the output of each single layer back to its own
+input.
 """
 
 from __future__ import annotations
@@ -10,20 +9,20 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="identifiability across single layers: from the output of each layer to its input",
     finding=(
         "each layer changes a token so little that the state itself is above 0.92, before and after"
         " fine-tuning"
     ),
     kinds=("text",),
-    data=brunner2020_fig2a.SPEC.data,
-    files=brunner2020_fig2a.SPEC.files,
-    own_files=brunner2020_fig2a.SPEC.own_files,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
     also=("fig12", "fig13"),
     cost="one forward pass for each text, then a probe for each layer and fold",
     published={"bert-base-uncased": {"smallest rate of a layer, naive": 0.92}},
@@ -37,7 +36,7 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    seen, layers = brunner2020_fig2a.rates(setting, probes, metrics, single=True, folds=folds)
+    seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(1, 1 + len(next(iter(layers.values())))), **layers})
     naive = min(
         (float(values.min()) for name, values in layers.items() if name.startswith("naive")),
@@ -45,7 +44,7 @@ def run(
     )
     finding = Finding(
         "one layer never moves most tokens away from themselves",
-        told(naive > 0.9, naive),
+        verdict(naive > 0.9, naive),
         f"smallest rate {naive:.2f}",
     )
     figure = figures.lines(

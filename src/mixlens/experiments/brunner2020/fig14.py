@@ -1,6 +1,5 @@
-"""Brunner et al.
-
-(2020), figures 14 to 17: can the neighbours of a token be told from its hidden state?
+"""Brunner et al. (2020), figures 14 to 17: can the neighbours of a token be told from its hidden
+state?
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import token_identifiability
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "share of tokens from whose state the token k places before or after can be told, by layer"
     ),
@@ -24,9 +23,9 @@ SPEC = Spec(
         " differ"
     ),
     kinds=("text",),
-    data=brunner2020_fig2a.SPEC.data,
-    files=brunner2020_fig2a.SPEC.files,
-    own_files=brunner2020_fig2a.SPEC.own_files,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
     also=("fig15", "fig16", "fig17"),
     cost="one forward pass for each text, then a probe for each layer, offset and fold",
 )
@@ -37,16 +36,16 @@ OFFSETS = (-3, -2, -1, 1, 2, 3)
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
-    seen = setting.observed({"states": token_identifiability.observe})
+    seen = setting.observe({"states": token_identifiability.observe})
     options: dict[str, Any] = {
         "probe": probe,
         "metric": metric,
         "folds": folds,
         "seed": setting.seed,
-        "training": brunner2020_fig2a.training(setting),
+        "training": paper.training(setting),
     }
     layers, chance = {}, {}
-    for offset in setting.track(OFFSETS, "offsets"):
+    for offset in setting.track(OFFSETS):
         found = token_identifiability.conclude(
             seen.answers["states"], offset=offset, **options
         ).details

@@ -1,7 +1,4 @@
-"""Brunner et al.
-
-(2020), figure 18: what [CLS] is made of, around [CLS] and around the first [SEP].
-"""
+"""Brunner et al. (2020), figure 18: what [CLS] is made of, around itself and the first [SEP]."""
 
 from __future__ import annotations
 
@@ -12,23 +9,23 @@ import pandas as pd
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import context_contribution
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="contribution to [CLS] by offset from [CLS] and from the first [SEP], by layer",
     finding="the contributions to [CLS] concentrate around [SEP]",
     kinds=("text",),
-    data=brunner2020_fig3a.SPEC.data,
-    files=brunner2020_fig3a.SPEC.files,
-    own_files=brunner2020_fig3a.SPEC.own_files,
-    cost=brunner2020_fig3a.SPEC.cost,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    cost=paper.ATTRIBUTION_COST,
 )
 
 
 def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     found = context_contribution.conclude(seen.answers["shares"], reach=reach).details

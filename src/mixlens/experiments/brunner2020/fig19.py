@@ -1,7 +1,4 @@
-"""Brunner et al.
-
-(2020), figures 19 to 25: how chosen words gather their context, layer by layer.
-"""
+"""Brunner et al. (2020), figures 19 to 25: how chosen words gather their context over layers."""
 
 from __future__ import annotations
 
@@ -12,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations.case import Case
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.contracts import Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="contributions of all input tokens to a few words over the layers",
     finding=(
         "words gather their context gradually, each in its own way; some keep themselves, some are"
@@ -24,7 +21,7 @@ SPEC = Spec(
     ),
     kinds=("text",),
     data="a few sentences of MRPC",
-    files=brunner2020_fig3a.SPEC.files,
+    files=paper.FILES,
     also=tuple(f"fig{number}" for number in range(20, 26)),
     cost="Hidden Token Attribution of a few texts",
     texts=3,
@@ -33,7 +30,7 @@ SPEC = Spec(
 
 def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome:
     """For each text the words whose own share changes most."""
-    seen = setting.observed({"maps": partial(_maps, probes=probes, seed=setting.seed)})
+    seen = setting.observe({"maps": partial(_maps, probes=probes, seed=setting.seed)})
     drawn, rows = {}, []
     for number, (labels, scores) in enumerate(seen.answers["maps"], 1):
         own = np.diagonal(scores, axis1=1, axis2=2)

@@ -1,6 +1,5 @@
-"""Brunner et al.
-
-(2020), figure 1a: how far raw and effective attention agree, against the length of the text.
+"""Brunner et al. (2020), figure 1a: how far raw and effective attention agree, against the length
+of the text.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.identifiability.attention import identifiability
 from mixlens.render import figures
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="Pearson's r of effective and raw attention against the length of the text",
     finding=(
         "exactly 1 while a text has no more tokens than a head has dimensions (64), falling beyond"
@@ -30,7 +29,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"texts": _observe})
+    seen = setting.observe({"texts": _observe})
     table = (
         pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")
     )  # one token alone has no correlation

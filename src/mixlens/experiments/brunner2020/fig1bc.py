@@ -1,6 +1,5 @@
-"""Brunner et al.
-
-(2020), figures 1b, 1c and 5: attention to [CLS], [SEP] and punctuation, raw and effective.
+"""Brunner et al. (2020), figures 1b, 1c and 5: attention to [CLS], [SEP] and punctuation, raw and
+effective.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import pandas as pd
 
 from mixlens.evaluations.case import Case
 from mixlens.evaluations.states import CATEGORIES, categories
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "mean raw and effective attention to [CLS], [SEP] and punctuation by layer; to [SEP] from"
         " [SEP] and from other tokens by head"
@@ -37,7 +36,7 @@ SIDES = ("raw", "effective")
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"texts": _observe})
+    seen = setting.observe({"texts": _observe})
     found = seen.answers["texts"]
     weight = np.array([text["targets"] for text in found], float)
     means = {

@@ -9,11 +9,11 @@ import pandas as pd
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import context_contribution
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="own contribution by part of speech, for each layer",
     finding="nouns, verbs and adjectives keep most of themselves",
     kinds=("tagged",),
@@ -23,7 +23,7 @@ SPEC = Spec(
     ),
     files=("ud_ewt/*dev.conllu", "*dev.conllu", "*.conllu"),
     also=tuple(f"fig{number}" for number in range(27, 38)),
-    cost=brunner2020_fig3a.SPEC.cost,
+    cost=paper.ATTRIBUTION_COST,
 )
 
 CONTENT, FUNCTION = (
@@ -33,7 +33,7 @@ CONTENT, FUNCTION = (
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     tags = context_contribution.conclude(seen.answers["shares"]).details["tags"]

@@ -1,22 +1,19 @@
-"""Brunner et al.
-
-(2020), figure 2a: in which layers can the input token still be told from the hidden state?
+"""Brunner et al. (2020), figure 2a: in which layers can the input token still be told from the
+hidden state?
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mixlens.evaluations import token_identifiability
-from mixlens.experiments.contracts import Finding, Observed, Outcome, Setting, Spec, told
-from mixlens.identifiability.tokens import Training
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "token identifiability by layer: nearest neighbour of the state itself, of a linear and of"
         " an MLP probe"
@@ -26,9 +23,9 @@ SPEC = Spec(
         " tells 93 % in layer 12"
     ),
     kinds=("text",),
-    data="MRPC dev, 408 pairs",
-    files=("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv"),
-    own_files=("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv"),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
     cost=(
         "one forward pass for each text, then a probe for each layer, metric and fold; trained"
         " probes take minutes each"
@@ -44,7 +41,7 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
-    seen, layers = rates(setting, probes, metrics, folds=folds)
+    seen, layers = paper.rates(setting, probes, metrics, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     figure = figures.lines(
         layers, x=table.layer, title="token identifiability", y_label="share of tokens told"
@@ -57,32 +54,6 @@ def run(
     return Outcome({"by_layer": table}, {"fig2a": figure}, measured, findings(layers), seen.skipped)
 
 
-def rates(
-    setting: Setting, probes: Sequence[str], metrics: Sequence[str], **options: Any
-) -> tuple[Observed[str], dict[str, np.ndarray]]:
-    """Probe and metric -> the rate in each layer, 0 being the input."""
-    seen = setting.observed({"states": token_identifiability.observe})
-    found = {}
-    for name in setting.track(
-        [(probe, metric) for probe in probes for metric in metrics], "probes"
-    ):
-        done = token_identifiability.conclude(
-            seen.answers["states"],
-            probe=name[0],
-            metric=name[1],
-            seed=setting.seed,
-            training=training(setting),
-            **options,
-        )
-        found[", ".join(name)] = np.asarray(done.details["layers"])
-    return seen, found
-
-
-def training(setting: Setting) -> Training:
-    """The paper's, on the device of the model."""
-    return Training(seed=setting.seed, device=str(next(setting.lens.model.parameters()).device))
-
-
 def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
     none = np.full(len(next(iter(layers.values()))), np.nan)
     naive = next((values for name, values in layers.items() if name.startswith("naive")), none)
@@ -92,7 +63,7 @@ def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
     return [
         Finding(
             "the state itself is nearest to its own token in the first third of the layers",
-            told(early > 0.9, early),
+            verdict(early > 0.9, early),
             f"{early:.2f}",
         ),
         Finding(

@@ -8,20 +8,20 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import token_identifiability
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="token identifiability of a probe that was trained on one layer and is tested on another",
     finding=(
         "a probe of layer 12 tells 94 % there and more below; one of layer 1 tells less than 70 %"
         " in layers 11 and 12"
     ),
     kinds=("text",),
-    data=brunner2020_fig2a.SPEC.data,
-    files=brunner2020_fig2a.SPEC.files,
-    own_files=brunner2020_fig2a.SPEC.own_files,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
     also=("fig8", "fig9", "fig10"),
     cost="one forward pass for each text, then a probe for each layer and fold",
     published={"bert-base-uncased": {"trained and tested on the last layer": 0.94}},
@@ -31,13 +31,13 @@ SPEC = Spec(
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
-    seen = setting.observed({"states": token_identifiability.observe})
+    seen = setting.observe({"states": token_identifiability.observe})
     options: dict[str, Any] = {
         "probe": probe,
         "metric": metric,
         "folds": folds,
         "seed": setting.seed,
-        "training": brunner2020_fig2a.training(setting),
+        "training": paper.training(setting),
     }
     cross = np.asarray(
         token_identifiability.conclude(seen.answers["states"], across=True, **options).details[

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import context_contribution
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "contribution of the input token to its own hidden state by layer (Hidden Token"
         " Attribution)"
@@ -22,13 +22,10 @@ SPEC = Spec(
         " context"
     ),
     kinds=("text",),
-    data=brunner2020_fig2a.SPEC.data,
-    files=brunner2020_fig2a.SPEC.files,
-    own_files=brunner2020_fig2a.SPEC.own_files,
-    cost=(
-        "Hidden Token Attribution for each text: estimated with 32 probes; exact (option"
-        " probes=none) n d_model tangents"
-    ),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    cost=paper.ATTRIBUTION_COST,
     published={
         "bert-base-uncased": {
             "median, first layer": 0.306,
@@ -40,7 +37,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     shares = np.concatenate(

@@ -8,24 +8,24 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import context_contribution
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="share of tokens that have a larger contributor than themselves, by layer",
     finding="none in layers 1 to 3, 18 % in layer 6, 30 % in layers 11 and 12",
     kinds=("text",),
-    data=brunner2020_fig3a.SPEC.data,
-    files=brunner2020_fig3a.SPEC.files,
-    own_files=brunner2020_fig3a.SPEC.own_files,
-    cost=brunner2020_fig3a.SPEC.cost,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    cost=paper.ATTRIBUTION_COST,
     published={"bert-base-uncased": {"first layer": 0.0, "middle layer": 0.18, "last layer": 0.30}},
 )
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     layers = np.asarray(

@@ -8,26 +8,26 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import context_contribution
-from mixlens.experiments.brunner2020 import fig3a as brunner2020_fig3a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "contribution by distance in groups per layer, and by offset for the first, the middle and"
         " the last layer"
     ),
     finding="context is mostly local; the share of distant tokens grows with depth",
     kinds=("text",),
-    data=brunner2020_fig3a.SPEC.data,
-    files=brunner2020_fig3a.SPEC.files,
-    own_files=brunner2020_fig3a.SPEC.own_files,
-    cost=brunner2020_fig3a.SPEC.cost,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    cost=paper.ATTRIBUTION_COST,
 )
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
     found = context_contribution.conclude(seen.answers["shares"]).details

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from mixlens.evaluations.case import Case
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="raw, effective and null attention of one head on one passage",
     finding=(
         "most of the weight on [CLS] and [SEP] lies in the null space, so it never reaches the"
@@ -25,7 +25,7 @@ SPEC = Spec(
 
 def run(setting: Setting, *, layer: int | None = None, head: int | None = None) -> Outcome:
     """The head is the one whose null attention is largest, unless one is named."""
-    seen = setting.observed({"maps": _maps})
+    seen = setting.observe({"maps": _maps})
     raw, null, labels, special = max(seen.answers["maps"], key=lambda found: len(found[2]))
     sizes = (null**2).sum((-1, -2)) / (raw**2).sum((-1, -2))
     at = divmod(int(sizes.argmax()), sizes.shape[1])

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import token_identifiability
-from mixlens.experiments.brunner2020 import fig2a as brunner2020_fig2a
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.brunner2020 import paper
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "rates on training and test texts (L2), and of an MLP in the last layer but one by share of"
         " the training data"
@@ -23,9 +23,9 @@ SPEC = Spec(
         " more data would help more"
     ),
     kinds=("text",),
-    data=brunner2020_fig2a.SPEC.data,
-    files=brunner2020_fig2a.SPEC.files,
-    own_files=brunner2020_fig2a.SPEC.own_files,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
     cost="one forward pass for each text, then several probes for each layer and fold",
     published={"bert-base-uncased": {"50 %": 0.74, "80 %": 0.80, "90 %": 0.81, "100 %": 0.82}},
 )
@@ -40,16 +40,16 @@ def run(
     learner: str = "mlp",
     folds: int = 10,
 ) -> Outcome:
-    seen = setting.observed({"states": token_identifiability.observe})
+    seen = setting.observe({"states": token_identifiability.observe})
     states = seen.answers["states"]
     options: dict[str, Any] = {
         "metric": "l2",
         "folds": folds,
         "seed": setting.seed,
-        "training": brunner2020_fig2a.training(setting),
+        "training": paper.training(setting),
     }
     curves: dict[str, np.ndarray] = {}
-    for probe in setting.track(probes, "probes"):
+    for probe in setting.track(probes):
         found = token_identifiability.conclude(states, probe=probe, **options).details
         curves |= {
             f"{probe}, test": np.asarray(found["layers"]),
@@ -61,7 +61,7 @@ def run(
     ]
     more = [
         token_identifiability.conclude(below, probe=learner, share=share, **options).value
-        for share in setting.track(SHARES, "shares")
+        for share in setting.track(SHARES)
     ]
     by_layer = pd.DataFrame({"layer": np.arange(len(next(iter(curves.values())))), **curves})
     by_share = pd.DataFrame({"share of the training data": SHARES, "rate": more})

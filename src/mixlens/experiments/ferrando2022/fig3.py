@@ -1,7 +1,5 @@
-"""Ferrando et al.
-
-(2022), figure 3: are block outputs, and the vectors that add up to them, spread over all
-directions?
+"""Ferrando et al. (2022), figure 3: are block outputs, and the vectors that add up to them, spread
+over all directions?
 """
 
 from __future__ import annotations
@@ -10,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import anisotropy
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.ferrando2022 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="mean cosine similarity of block outputs and of transformed vectors by layer",
     finding=(
         "outputs crowd together in one direction, transformed vectors do not: so distances between"
@@ -21,7 +20,7 @@ SPEC = Spec(
     ),
     kinds=("text",),
     data="sentences of SST-2",
-    files=("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv"),
+    files=paper.FILES,
     models=("bert-base-uncased", "distilbert-base-uncased", "roberta-base"),
     texts=500,
     cost="one forward pass and n^2 d_model for each layer and text",
@@ -29,7 +28,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"vectors": anisotropy.observe})
+    seen = setting.observe({"vectors": anisotropy.observe})
     found = anisotropy.conclude(seen.answers["vectors"]).details
     outputs, transformed = np.asarray(found["outputs"]), np.asarray(found["transformed"])
     table = pd.DataFrame(

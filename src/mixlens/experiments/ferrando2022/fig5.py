@@ -1,7 +1,5 @@
-"""Ferrando et al.
-
-(2022), figures 5 and 8 to 10, tables 1 and 3 to 9: relevance by layer, and the text shaded by every
-method.
+"""Ferrando et al. (2022), figures 5 and 8 to 10, tables 1 and 3 to 9: relevance by layer, and the
+text shaded by every method.
 """
 
 from __future__ import annotations
@@ -14,11 +12,12 @@ import pandas as pd
 from mixlens.aggregation.target_row import rolled_out_absolute
 from mixlens.errors import MixlensError
 from mixlens.evaluations.case import Case
-from mixlens.experiments.contracts import Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.experiments.ferrando2022 import paper
 from mixlens.measures import list_measures
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "relevance of the input tokens for the classified token over layers, and the text shaded by"
         " every method"
@@ -30,11 +29,7 @@ SPEC = Spec(
     kinds=("classification",),
     data="single sentences of SST-2",
     files=("glue/sst2/dev.tsv", "sst2/dev.tsv", "SST-2/dev.tsv"),
-    models=(
-        "bert-base-uncased-sst-2",
-        "distilbert-base-uncased-finetuned-sst-2-english",
-        "roberta-base-sst-2",
-    ),
+    models=paper.CLASSIFIERS,
     needs="classifier",
     cost="every measure once for each of a few texts",
     also=("fig8", "fig9", "fig10", "table1", *(f"table{number}" for number in range(3, 10))),
@@ -45,7 +40,7 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"texts": _shown})
+    seen = setting.observe({"texts": _shown})
     drawn, rows = {}, []
     for number, found in enumerate(seen.answers["texts"], 1):
         drawn[f"layers{number}"] = _layers(found)

@@ -1,6 +1,5 @@
-"""Ferrando et al.
-
-(2022), figure 6: where special tokens and punctuation stand in the order of relevance.
+"""Ferrando et al. (2022), figure 6: where special tokens and punctuation stand in the order of
+relevance.
 """
 
 from __future__ import annotations
@@ -10,12 +9,12 @@ from functools import partial
 import pandas as pd
 
 from mixlens.evaluations import special_token_rank
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
-from mixlens.experiments.ferrando2022 import fig5 as ferrando2022_fig5
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.experiments.ferrando2022 import paper
 from mixlens.measures import list_measures
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="mean place of [CLS], [SEP], comma and period in the order of relevance, by measure",
     finding=(
         "ALTI ranks special tokens and punctuation low; rollout of attention and norms rank them"
@@ -23,8 +22,8 @@ SPEC = Spec(
     ),
     kinds=("classification",),
     data="500 sentences of the SST-2 test set",
-    files=("glue/sst2/test.tsv", "sst2/test.tsv", "SST-2/test.tsv"),
-    models=ferrando2022_fig5.SPEC.models,
+    files=paper.FILES,
+    models=paper.CLASSIFIERS,
     needs="classifier",
     cost="every measure once for each text",
     texts=500,
@@ -32,7 +31,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed(
+    seen = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
     )
     results = {name: special_token_rank.conclude(kept) for name, kept in seen.answers.items()}
@@ -47,7 +46,7 @@ def run(setting: Setting) -> Outcome:
     shown = ", ".join(f"{name} {value:.2f}" for name, value in values.items())
     finding = Finding(
         "ALTI ranks special tokens and punctuation lower than the rollouts do",
-        told(min(values, key=values.__getitem__) == "alti", *values.values()),
+        verdict(min(values, key=values.__getitem__) == "alti", *values.values()),
         shown,
     )
     figure = figures.bars(

@@ -1,6 +1,5 @@
-"""Ferrando et al.
-
-(2022), figure 7: do two models that give the same answer give it for the same reasons?
+"""Ferrando et al. (2022), figure 7: do two models that give the same answer give it for the same
+reasons?
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from functools import partial
 
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import cross_model_consistency
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.experiments.ferrando2022 import fig6 as ferrando2022_fig6
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.ferrando2022 import paper
 from mixlens.experiments.ranked import ranked, ranked_bars
 from mixlens.measures import list_measures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "rank correlation of each measure's rows between two models, on texts that both classify"
         " alike"
@@ -22,8 +21,8 @@ SPEC = Spec(
     finding="ALTI is the most consistent measure between models",
     kinds=("classification",),
     data="500 sentences of the SST-2 test set",
-    files=ferrando2022_fig6.SPEC.files,
-    models=ferrando2022_fig6.SPEC.models,
+    files=paper.FILES,
+    models=paper.CLASSIFIERS,
     needs="classifier",
     cost="every measure once for each text and model",
     compares=True,
@@ -34,7 +33,7 @@ SPEC = Spec(
 def run(setting: Setting) -> Outcome:
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
-    seen = setting.observed(
+    seen = setting.observe(
         {name: partial(observe, measure=name) for name in list_measures() if name != "random"}
     )
     results = {name: cross_model_consistency.conclude(kept) for name, kept in seen.answers.items()}

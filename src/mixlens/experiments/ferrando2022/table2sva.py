@@ -1,6 +1,5 @@
-"""Ferrando et al.
-
-(2022), table 2, subject-verb agreement: agreement of the rolled-out measures with blank-out.
+"""Ferrando et al. (2022), table 2, subject-verb agreement: agreement of the rolled-out measures
+with blank-out.
 """
 
 from __future__ import annotations
@@ -8,10 +7,10 @@ from __future__ import annotations
 from functools import partial
 
 from mixlens.evaluations import erasure
-from mixlens.experiments.contracts import Outcome, Setting, Spec
-from mixlens.experiments.ferrando2022 import table2 as ferrando2022_table2
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.experiments.ferrando2022 import paper
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "Spearman's correlation of each measure with blanking out every token, on agreement"
         " sentences"
@@ -38,4 +37,4 @@ def run(setting: Setting) -> Outcome:
     observe = partial(
         erasure.observe, variant="ferrando2022", replacement=None if known else "zero"
     )  # causal models have no mask
-    return ferrando2022_table2.judged(setting, observe, erasure.conclude, "blank_out")
+    return paper.judge_measures(setting, observe, erasure.conclude, "blank_out")

@@ -1,6 +1,5 @@
-"""Kobayashi et al.
-
-(2020), figure 3: what weight, and what norm, goes to special tokens and punctuation by layer.
+"""Kobayashi et al. (2020), figure 3: what weight, and what norm, goes to special tokens and
+punctuation by layer.
 """
 
 from __future__ import annotations
@@ -9,25 +8,25 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import norm_statistics
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.experiments.kobayashi2020 import table1 as kobayashi2020_table1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.kobayashi2020 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "mean weight and mean |alpha f(x)| on [CLS], [SEP], punctuation and other tokens by layer"
     ),
     finding="special tokens and punctuation get large weights and small norms",
     kinds=("text",),
-    longest=126,
-    data=kobayashi2020_table1.SPEC.data,
-    files=kobayashi2020_table1.SPEC.files,
-    texts=992,
+    longest=paper.LONGEST,
+    data=paper.DATA,
+    files=paper.FILES,
+    texts=paper.TEXTS,
 )
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"norms": norm_statistics.observe})
+    seen = setting.observe({"norms": norm_statistics.observe})
     found = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     names = list(found["categories"])
     shares = {}

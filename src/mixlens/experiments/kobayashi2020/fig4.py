@@ -1,7 +1,5 @@
-"""Kobayashi et al.
-
-(2020), figures 4, 5 and 10 to 12: weights and norms of single heads side by side, and one against
-the other.
+"""Kobayashi et al. (2020), figures 4, 5 and 10 to 12: weights and norms of single heads side by
+side, and one against the other.
 """
 
 from __future__ import annotations
@@ -11,11 +9,11 @@ import pandas as pd
 
 from mixlens.evaluations import norm_statistics
 from mixlens.evaluations.case import Case
-from mixlens.experiments.contracts import Outcome, Setting, Spec
-from mixlens.experiments.kobayashi2020 import table1 as kobayashi2020_table1
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.experiments.kobayashi2020 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "heat maps of weight and of |alpha f(x)| for single heads, and a scatter plot of weight"
         " against |f(x)|"
@@ -25,9 +23,9 @@ SPEC = Spec(
         " tokens both agree"
     ),
     kinds=("text",),
-    longest=126,
-    data=kobayashi2020_table1.SPEC.data,
-    files=kobayashi2020_table1.SPEC.files,
+    longest=paper.LONGEST,
+    data=paper.DATA,
+    files=paper.FILES,
     also=("fig5", "fig10", "fig11", "fig12"),
     texts=40,
 )
@@ -35,7 +33,7 @@ SPEC = Spec(
 
 def run(setting: Setting, *, heads: int = 3) -> Outcome:
     """The maps of the shortest text, for the heads whose weight on special tokens is largest."""
-    seen = setting.observed({"norms": norm_statistics.observe, "maps": _maps})
+    seen = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
     weights, norms, labels, special = min(seen.answers["maps"], key=lambda found: len(found[2]))
     on_special = weights[..., special].sum(-1).mean(-1) if special else weights.max(-1).mean(-1)
     chosen = [

@@ -7,24 +7,24 @@ from pathlib import Path
 import pandas as pd
 
 from mixlens.evaluations import norm_statistics
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
-from mixlens.experiments.kobayashi2020 import table1 as kobayashi2020_table1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.experiments.kobayashi2020 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="frequency rank of a token against the weight that it gets and against |f(x)|",
     finding=(
         "frequent tokens have short vectors (rho 0.75 of rank and norm), which their weight does"
         " not show (-0.08)"
     ),
     kinds=("text",),
-    longest=126,
+    longest=paper.LONGEST,
     data=(
-        f"{kobayashi2020_table1.SPEC.data}; ranks of tokens in BERT's training text"
+        f"{paper.DATA}; ranks of tokens in BERT's training text"
         " (bert_frequency_ranks.txt), else counted in these texts"
     ),
-    files=kobayashi2020_table1.SPEC.files,
-    texts=992,
+    files=paper.FILES,
+    texts=paper.TEXTS,
     published={"bert-base-uncased": {"rank and weight": -0.08, "rank and norm": 0.75}},
 )
 
@@ -33,7 +33,7 @@ BERT_VOCABULARY = 30522
 
 def run(setting: Setting) -> Outcome:
     ranks = _ranks(setting)
-    seen = setting.observed({"norms": norm_statistics.observe})
+    seen = setting.observe({"norms": norm_statistics.observe})
     found = norm_statistics.frequencies(seen.answers["norms"], ranks)
     measured = {"rank and weight": float(found["weight"]), "rank and norm": float(found["norm"])}
     table = pd.DataFrame(
@@ -51,7 +51,7 @@ def run(setting: Setting) -> Outcome:
     )
     finding = Finding(
         "rare tokens have longer vectors",
-        told(measured["rank and norm"] > 0.2, measured["rank and norm"]),
+        verdict(measured["rank and norm"] > 0.2, measured["rank and norm"]),
         shown,
     )
     notes = "Ranks are of BERT's training text." if ranks else "Ranks were counted in these texts."

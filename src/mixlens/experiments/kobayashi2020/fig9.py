@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations.norm_statistics import singular_values
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="singular values of the affine map f of each head",
     finding=(
         "in every head the largest is at least 1.8 times the smallest: f can change the length of"

@@ -1,7 +1,5 @@
-"""Kobayashi et al.
-
-(2020), tables 1 and 4: how much the norms of transformed vectors, and of what attention reads,
-vary.
+"""Kobayashi et al. (2020), tables 1 and 4: how much the norms of transformed vectors, and of what
+attention reads, vary.
 """
 
 from __future__ import annotations
@@ -10,21 +8,22 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import norm_statistics
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.kobayashi2020 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="mean, spread and coefficient of variation of |f(x)| per head, and of |x| per layer",
     finding=(
         "|f(x)| varies (mean CV 0.22, up to 0.37 in one head) more than |x| (0.12): weights alone"
         " do not say what is mixed"
     ),
     kinds=("text",),
-    longest=126,
-    data="992 passages of Wikipedia",
-    files=("wikitext2/test.txt", "wikitext*/test*"),
+    longest=paper.LONGEST,
+    data=paper.DATA,
+    files=paper.FILES,
     also=("table4",),
-    texts=992,
+    texts=paper.TEXTS,
     published={
         "bert-base-uncased": {
             "mean CV of |f(x)|": 0.22,
@@ -37,7 +36,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"norms": norm_statistics.observe})
+    seen = setting.observe({"norms": norm_statistics.observe})
     found = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     cv = np.asarray(found["f"]["cv"])
     heads = [

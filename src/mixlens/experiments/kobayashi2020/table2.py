@@ -7,18 +7,18 @@ from collections.abc import Mapping
 import pandas as pd
 
 from mixlens.evaluations import norm_statistics
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
-from mixlens.experiments.kobayashi2020 import table1 as kobayashi2020_table1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.experiments.kobayashi2020 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="Spearman's correlation of weight and |f(x)| by category of the source",
     finding="they cancel on special tokens ([SEP] -0.69) and are hardly related elsewhere (-0.06)",
     kinds=("text",),
-    longest=126,
-    data=kobayashi2020_table1.SPEC.data,
-    files=kobayashi2020_table1.SPEC.files,
-    texts=992,
+    longest=paper.LONGEST,
+    data=paper.DATA,
+    files=paper.FILES,
+    texts=paper.TEXTS,
     published={
         "bert-base-uncased": {"cls": -0.34, "sep": -0.69, "punctuation": -0.25, "other": -0.06}
     },
@@ -26,7 +26,7 @@ SPEC = Spec(
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"norms": norm_statistics.observe})
+    seen = setting.observe({"norms": norm_statistics.observe})
     found = {
         key: float(value)
         for key, value in (
@@ -42,7 +42,7 @@ def findings(found: Mapping[str, float]) -> list[Finding]:
     return [
         Finding(
             f"weight and norm go against each other on [{name.upper()}], more than on other tokens",
-            told(found[name] < min(-0.1, found["other"]), found[name]),
+            verdict(found[name] < min(-0.1, found["other"]), found[name]),
             f"{found[name]:.2f}; others {found['other']:.2f}",
         )
         for name in ("cls", "sep")

@@ -1,7 +1,5 @@
-"""Kobayashi et al.
-
-(2020), table 3, figures 7, 8 and 13 to 17: word alignments read off the cross-attention of a
-translation model.
+"""Kobayashi et al. (2020), table 3, figures 7, 8 and 13 to 17: word alignments read off the cross-
+attention of a translation model.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ import pandas as pd
 
 from mixlens.evaluations import word_alignment
 from mixlens.evaluations.case import Case
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
 from mixlens.render import figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "alignment error rate by layer and measure, read at the step that consumes (AWI) or"
         " produces (AWO) a word"
@@ -49,7 +47,7 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         key: partial(word_alignment.observe, measure=key[0], setting=key[1], eos=eos)
         for key in keys
     }
-    seen = setting.observed({**questions, ("maps", ""): partial(_soft, names=names)})
+    seen = setting.observe({**questions, ("maps", ""): partial(_soft, names=names)})
     maps = seen.answers.pop(("maps", ""))
     results = {key: word_alignment.conclude(kept) for key, kept in seen.answers.items()}
     rows = [
@@ -101,7 +99,7 @@ def _findings(measured: dict[str, float]) -> list[Finding]:
         found.append(
             Finding(
                 f"norms align better than weights, {how}",
-                told(norm < weight - CLEARLY, norm, weight),
+                verdict(norm < weight - CLEARLY, norm, weight),
                 f"{norm:.3f} against {weight:.3f}",
             )
         )

@@ -1,7 +1,5 @@
-"""Mohebbi et al.
-
-(2023), section 4: the five BLiMP paradigms with their cues, and how often the model prefers the
-right word.
+"""Mohebbi et al. (2023), section 4: the five BLiMP paradigms with their cues, and how often the
+model prefers the right word.
 """
 
 from __future__ import annotations
@@ -10,13 +8,13 @@ import pandas as pd
 
 from mixlens.evaluations.case import Case
 from mixlens.evaluations.cross_model_consistency import predicted
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.mohebbi2023 import paper
 from mixlens.render import figures
 
 PAPER_EXAMPLES = 4276
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="examples with marked cues by paradigm, and the model's accuracy on target against foil",
     finding=(
         "4,276 examples; BERT is right in 96 % of them before and in 99 % after prompt fine-tuning"
@@ -28,14 +26,14 @@ SPEC = Spec(
     ),
     files=("blimp", "blimp_cues"),
     own_files=("blimp", "blimp_cues"),
-    models=mohebbi2023_fig1.SPEC.models,
+    models=paper.MODELS,
     needs="language",
     published={"bert-base-uncased": {"accuracy": 0.96, "examples": PAPER_EXAMPLES}},
 )
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"right": _right})
+    seen = setting.observe({"right": _right})
     table = pd.DataFrame(seen.answers["right"])
     groups = (
         table.groupby("paradigm")

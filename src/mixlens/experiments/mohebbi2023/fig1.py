@@ -1,31 +1,25 @@
-"""Mohebbi et al.
-
-(2023), figures 1 and 2, A.3 and A.4: how much of a masked word's row lies on the words that decide
-it, layer by layer.
+"""Mohebbi et al. (2023), figures 1 and 2, A.3 and A.4: how much of a masked word's row lies on the
+words that decide it, layer by layer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
-import pandas as pd
 
-from mixlens.evaluations import cue_alignment
 from mixlens.evaluations.contracts import Result
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.measures import list_measures
-from mixlens.render import figures
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.mohebbi2023 import paper
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="cue alignment (dot product, average precision) by layer and measure",
     finding="Value Zeroing is highest in all layers; raw attention lies below random",
     kinds=("agreement",),
-    data="five BLiMP paradigms with marked cues",
-    files=("blimp_cues", "blimp"),
-    own_files=("blimp_cues", "blimp"),
-    models=("bert-base-uncased", "roberta-base", "electra-base-generator"),
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
     needs="language",
     cost="every measure once for each text",
     also=("fig2", "figA3", "figA4"),
@@ -33,50 +27,14 @@ SPEC = Spec(
 
 
 def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision")) -> Outcome:
-    names = [name for name, spec in list_measures().items() if spec.gives == "maps"]
-    questions = {
-        (m, name): partial(cue_alignment.observe, measure=name, metric=m)
-        for m in metrics
-        for name in names
-    }
-    seen = setting.observed(questions)
-    results = {
-        key: cue_alignment.conclude(kept, metric=key[0]) for key, kept in seen.answers.items()
-    }
-    rows = [
-        {"metric": metric, "measure": name, "layer": layer + 1, "alignment": value}
-        for (metric, name), result in results.items()
-        for layer, value in enumerate(result.details["layers"])
-    ]
-    drawn = {
-        metric: figures.lines(
-            {name: found.details["layers"] for (m, name), found in results.items() if m == metric},
-            title=f"cue alignment, {metric}",
-            y_label=metric,
-        )
-        for metric in metrics
-    }
+    aligned = paper.align_cues(setting, metrics)
     return Outcome(
-        {"by_layer": pd.DataFrame(rows), "rollout": _joined(results)},
-        drawn,
+        aligned.tables,
+        aligned.figures,
         {},
-        _findings(results) if "dot" in metrics else [],
-        seen.skipped,
+        _findings(aligned.results) if "dot" in metrics else [],
+        aligned.skipped,
     )
-
-
-def _joined(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
-    rows = [
-        {
-            "metric": metric,
-            "measure": name,
-            "rollout": found.value,
-            "low": found.interval[0],
-            "high": found.interval[1],
-        }
-        for (metric, name), found in results.items()
-    ]
-    return pd.DataFrame(rows)
 
 
 def _findings(results: dict[tuple[str, str], Result]) -> list[Finding]:

@@ -1,7 +1,5 @@
-"""Mohebbi et al.
-
-(2023), figure 3 and table 2: in which layers the number can be read off the mask, and do measures
-rise there too?
+"""Mohebbi et al. (2023), figure 3 and table 2: in which layers the number can be read off the mask,
+and do measures rise there too?
 """
 
 from __future__ import annotations
@@ -12,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import cue_alignment, probing
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.mohebbi2023 import paper
 from mixlens.measures import list_measures
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "compression of a probe for the number by layer, and its rank correlation with the cue"
         " alignment of each measure"
@@ -27,10 +25,10 @@ SPEC = Spec(
         " -0.97), the others hardly correlate"
     ),
     kinds=("agreement",),
-    data=mohebbi2023_fig1.SPEC.data,
-    files=mohebbi2023_fig1.SPEC.files,
-    own_files=mohebbi2023_fig1.SPEC.own_files,
-    models=mohebbi2023_fig1.SPEC.models,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
     needs="language",
     cost="every measure once for each text, then a few hundred small probes",
     also=("table2",),
@@ -66,7 +64,7 @@ def run(setting: Setting, *, variant: str = "paper") -> Outcome:
     questions = {
         name: partial(observe, measure=name, options=options) for name, options in chosen.items()
     }
-    seen = setting.observed({**questions, "states": probing.observe})
+    seen = setting.observe({**questions, "states": probing.observe})
     compression = probing.conclude(seen.answers.pop("states"), variant=variant, seed=setting.seed)
     alignment = {
         name: np.asarray(cue_alignment.conclude(kept).details["layers"])

@@ -1,7 +1,5 @@
-"""Mohebbi et al.
-
-(2023), figure 4 and appendices A.5 to A.18: the row of the masked word by layer, with and without
-rollout.
+"""Mohebbi et al. (2023), figure 4 and appendices A.5 to A.18: the row of the masked word by layer,
+with and without rollout.
 """
 
 from __future__ import annotations
@@ -11,12 +9,12 @@ import pandas as pd
 
 from mixlens.aggregation.target_row import rolled_out_absolute, shares
 from mixlens.evaluations.case import Case
-from mixlens.experiments.contracts import Outcome, Setting, Spec
-from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
+from mixlens.experiments.mohebbi2023 import paper
 from mixlens.measures import refusal
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title=(
         "what the masked word takes from each token, by layer and measure, of one layer at a time"
         " and rolled out"
@@ -27,8 +25,8 @@ SPEC = Spec(
     ),
     kinds=("agreement",),
     data="single sentences of the five BLiMP paradigms",
-    files=mohebbi2023_fig1.SPEC.files,
-    models=mohebbi2023_fig1.SPEC.models,
+    files=paper.FILES,
+    models=paper.MODELS,
     needs="language",
     cost="every measure once for each text",
     also=tuple(f"figA{number}" for number in range(5, 19)),
@@ -46,7 +44,7 @@ MEASURES = (
 
 
 def run(setting: Setting) -> Outcome:
-    seen = setting.observed({"maps": _maps})
+    seen = setting.observe({"maps": _maps})
     drawn, tables = {}, []
     for number, found in enumerate(seen.answers["maps"], 1):
         figure, places = figures.panels(
@@ -55,8 +53,7 @@ def run(setting: Setting) -> Outcome:
             width=3.4,
             height=0.3 * len(found["tokens"]) + 1.2,
         )
-        for place, (name, how) in zip(places, found["scores"], strict=True):
-            values = found["scores"][name, how]
+        for place, (name, how, values) in zip(places, found["scores"], strict=True):
             columns = [str(layer + 1) for layer in range(len(values))]
             figures.heat_map(
                 values.T,
@@ -77,7 +74,7 @@ def run(setting: Setting) -> Outcome:
                 "token": token,
                 "share": float(value),
             }
-            for (name, how), values in found["scores"].items()
+            for name, how, values in found["scores"]
             for layer, row in enumerate(values)
             for token, value in zip(found["tokens"], row, strict=True)
         ]
@@ -85,7 +82,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def _maps(case: Case) -> dict[str, object]:
-    scores: dict[tuple[str, str], np.ndarray] = {}
+    scores: list[tuple[str, str, np.ndarray]] = []
     allowed = [name for name in MEASURES if refusal(name, case.recording.structure) is None]
     for how in ("", " + rollout"):
         for name in allowed:
@@ -94,7 +91,7 @@ def _maps(case: Case) -> dict[str, object]:
                 if how
                 else case.layer_rows(name)
             )
-            scores[name, how] = shares(rolled)
+            scores.append((name, how, shares(rolled)))
     marks = {token for tokens in case.cues for token in tokens}
     tokens = [
         f"» {label}" if place in marks else label for place, label in enumerate(case.row.labels)

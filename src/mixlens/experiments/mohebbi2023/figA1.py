@@ -1,6 +1,5 @@
-"""Mohebbi et al.
-
-(2023), figure A.1: Value Zeroing with other distances and with normalised representations.
+"""Mohebbi et al. (2023), figure A.1: Value Zeroing with other distances and with normalised
+representations.
 """
 
 from __future__ import annotations
@@ -12,20 +11,20 @@ import numpy as np
 import pandas as pd
 
 from mixlens.evaluations import cue_alignment
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec
-from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
+from mixlens.experiments.mohebbi2023 import paper
 from mixlens.render import figures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="cue alignment of Value Zeroing by the distance that compares the two outputs",
     finding=(
         "every distance, on raw or normalised representations, shows the same pattern over layers"
     ),
     kinds=("agreement",),
-    data=mohebbi2023_fig1.SPEC.data,
-    files=mohebbi2023_fig1.SPEC.files,
-    own_files=mohebbi2023_fig1.SPEC.own_files,
-    models=mohebbi2023_fig1.SPEC.models,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
     needs="language",
     cost="Value Zeroing five times for each text",
 )
@@ -41,7 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def run(setting: Setting) -> Outcome:
     observe = partial(cue_alignment.observe, measure="value_zeroing")
-    seen = setting.observed(
+    seen = setting.observe(
         {name: partial(observe, options=options) for name, options in VARIANTS.items()}
     )
     layers = {

@@ -1,29 +1,26 @@
-"""Mohebbi et al.
-
-(2023), table 3: do the rolled-out measures rank tokens as blanking them out does?
-"""
+"""Mohebbi et al. (2023), table 3: do rolled-out measures rank tokens as blanking them out does?"""
 
 from __future__ import annotations
 
 from functools import partial
 
 from mixlens.evaluations import erasure
-from mixlens.experiments.contracts import Finding, Outcome, Setting, Spec, told
-from mixlens.experiments.mohebbi2023 import fig1 as mohebbi2023_fig1
+from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting, verdict
+from mixlens.experiments.mohebbi2023 import paper
 from mixlens.experiments.ranked import ranked, ranked_bars
 from mixlens.measures import list_measures
 
-SPEC = Spec(
+SPEC = ExperimentSpec(
     title="Spearman's correlation of each measure, rolled out, with blanking out every token",
     finding=(
         "Value Zeroing agrees best with blank-out (0.26), then DeepLift (0.20) and norms (0.19);"
         " attention is below zero"
     ),
     kinds=("agreement",),
-    data=mohebbi2023_fig1.SPEC.data,
-    files=mohebbi2023_fig1.SPEC.files,
-    own_files=mohebbi2023_fig1.SPEC.own_files,
-    models=mohebbi2023_fig1.SPEC.models,
+    data=paper.DATA,
+    files=paper.FILES,
+    own_files=paper.FILES,
+    models=paper.MODELS,
     needs="language",
     cost="every measure and n forward passes for each text",
     published={
@@ -50,7 +47,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     observe = partial(
         erasure.observe, variant=variant, replacement=None if known else "zero"
     )  # a tokenizer may have no [UNK]
-    seen = setting.observed({name: partial(observe, measure=name) for name in names})
+    seen = setting.observe({name: partial(observe, measure=name) for name in names})
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
     table = ranked(results)
     values = {name: found.value for name, found in results.items()}
@@ -68,7 +65,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
         ),
         Finding(
             "attention does not agree with blank-out",
-            told(values["attention"] < 0.05, values["attention"]),
+            verdict(values["attention"] < 0.05, values["attention"]),
             f"{values['attention']:.2f}",
         ),
     ]

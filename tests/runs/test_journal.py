@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mixlens.errors import InvalidInput
-from mixlens.trust.journal import Journal
+from mixlens.runs.journal import Journal
 
 CONTENT = {
     "numbers": [0.1, 1 / 3, float("nan")],

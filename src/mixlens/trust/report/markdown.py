@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mixlens.evaluations import evaluations
-from mixlens.trust import wording
+from mixlens.trust.report import wording
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking

@@ -9,8 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from mixlens.evaluations import evaluations
-from mixlens.trust import wording
 from mixlens.trust.plan import BASELINE
+from mixlens.trust.report import wording
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.evaluations import evaluations
 from mixlens.trust.plan import BASELINE
 
 if TYPE_CHECKING:
@@ -137,15 +138,17 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
     if panels:
         arrows = {name: ARROWS[column.direction] for name, column in ranking.columns.items()}
         found["Every evaluation"] = charts.evaluation_panels(panels, order, BASELINE, arrows)
-    aligned = ranking.columns.get("cue_alignment")
-    results = (
-        {} if aligned is None else {m: aligned.results[m] for m in order if m in aligned.results}
-    )
-    curves = {
-        m: list(r.details["layers"])
-        for m, r in results.items()
-        if len(r.details.get("layers", ())) > 1
-    }
-    if curves:
-        found["Cue alignment by layer"] = charts.layer_curves(curves, BASELINE, "cue alignment")
+    for name, column in ranking.columns.items():
+        if not evaluations()[name].by_layer:
+            continue
+        results = {m: column.results[m] for m in order if m in column.results}
+        curves = {
+            m: list(r.details["layers"])
+            for m, r in results.items()
+            if len(r.details.get("layers", ())) > 1
+        }
+        if curves:
+            label = name.replace("_", " ")
+            title = f"{label.capitalize()} by layer"
+            found[title] = charts.layer_curves(curves, BASELINE, label)
     return found

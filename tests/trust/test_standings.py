@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from mixlens.evaluations import Result, Spec
+from mixlens.evaluations import EvaluationSpec, Result
+from mixlens.evaluations.accuracy import conclude as accuracy_of
 from mixlens.trust.findings import Findings
 from mixlens.trust.marks import marks_of
 from mixlens.trust.plan import Plan
-from mixlens.trust.ranking import Ranking, ranking_of
-from mixlens.trust.ranks import Column, ranks_of, standings
+from mixlens.trust.ranking import Ranking, rank
+from mixlens.trust.standings import Column, ranks_of, standings
 
 TEXTS = 60
 
@@ -23,10 +24,20 @@ def column(
     direction: str = "higher",
     itself: frozenset[str] = frozenset(),
 ) -> Column:
-    spec = Spec("made up", "nobody", direction, ("text",))
-    return Column(
-        name, direction, {m: Result.of(spec, v) for m, v in values.items()}, values, itself=itself
+    spec = EvaluationSpec(
+        summary="made up", citation="nobody", direction=direction, kinds=("text",)
     )
+    return Column(
+        evaluation=name,
+        direction=direction,
+        results={m: Result.of(spec, v) for m, v in values.items()},
+        values=values,
+        itself=itself,
+    )
+
+
+def findings(*columns: Column, of_model: dict[str, Result] | None = None) -> Findings:
+    return Findings(columns=columns, of_model=of_model or {}, seconds={}, errors=(), left_out={})
 
 
 def made_up(seed: int = 0, sign: float = 1.0) -> dict[str, np.ndarray]:
@@ -49,9 +60,7 @@ def made_up(seed: int = 0, sign: float = 1.0) -> dict[str, np.ndarray]:
 
 def ranked(*columns: Column) -> Ranking:
     measures = tuple(dict.fromkeys(m for c in columns for m in c.results))
-    return ranking_of(
-        Findings(columns, {}, {}, (), {}), Plan(measures), TEXTS, {"model": "m", "data": "d"}
-    )
+    return rank(findings(*columns), Plan(measures=measures), TEXTS, {"model": "m", "data": "d"})
 
 
 def test_ranks_by_hand() -> None:
@@ -72,7 +81,7 @@ def test_the_better_measure_is_first_and_its_lead_is_real(direction: str, sign: 
     close = {m for m in ("good", "twin", "near") if m != ranking.order[0]}
     assert all(ranking.standings[m].p_first >= 0.05 for m in close)
     assert ranking.verdict.startswith(f"Trust {ranking.order[0]} first")
-    assert "Not told apart from it by mean rank" in ranking.verdict
+    assert "Not different from it by mean rank" in ranking.verdict
     assert "Better than random numbers in no evaluation: poor." in ranking.verdict
 
 
@@ -145,9 +154,9 @@ def test_missing_examples_are_compared_on_those_that_both_have() -> None:
 def test_few_texts_are_said_to_be_few() -> None:
     values = {m: v[:6] for m, v in made_up().items()}
     measures = tuple(values)
-    ranking = ranking_of(
-        Findings((column("e", values),), {}, {}, (), {}),
-        Plan(measures),
+    ranking = rank(
+        findings(column("e", values)),
+        Plan(measures=measures),
         6,
         {"model": "m", "data": "d"},
     )
@@ -159,3 +168,20 @@ def test_when_nothing_beats_random_nothing_is_recommended() -> None:
     draw = np.random.default_rng(1)
     ranking = ranked(column("e", {m: draw.normal(0, 1, TEXTS) for m in ("a", "b", "random")}))
     assert ranking.verdict.startswith("No measure earns trust here")
+    assert not any(mark.is_best for mark in ranking.marks["e"].values())
+
+
+def test_a_model_at_chance_gives_no_recommendation() -> None:
+    values, draw = made_up(), np.random.default_rng(2)
+    for right, recommended in ((0.5, False), (0.9, True)):
+        accuracy = accuracy_of(
+            [{"value": float(x < right), "label": None} for x in draw.random(60)]
+        )
+        found = rank(
+            findings(column("e", values), of_model={"accuracy": accuracy}),
+            Plan(measures=tuple(values)),
+            TEXTS,
+            {"model": "m", "data": "d"},
+        )
+        assert found.verdict.startswith("Trust") == recommended
+        assert ("near chance" in found.verdict) != recommended

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from mixlens.trust import wording
 from mixlens.trust.plan import BASELINE
+from mixlens.trust.report import wording
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking

@@ -1,8 +1,7 @@
 """The journal of a run: one line for each piece of work that is done, on the disk before the next
 one begins.
 
-A run that is killed loses the piece it was at and nothing else. `settings.json` beside the journal
-says what was run; a run with other settings does not write into it. Arrays are kept bit by bit, so
+A run that is killed loses the piece it was at and nothing else. Arrays are kept bit by bit, so
 that an interrupted run ends with the same numbers as any other.
 """
 
@@ -19,9 +18,9 @@ from typing import IO, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.storage import write_whole
+from mixlens.runs.settings import SETTINGS, guard, owned_folder
 
-SETTINGS, LINES = "settings.json", "journal.jsonl"
+LINES = "journal.jsonl"
 
 
 class Journal:
@@ -32,7 +31,7 @@ class Journal:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._lines: list[str] = []
+        self._lines: list[bytes] = []
         self._file: IO[bytes] | None = None
         self._path = None if folder is None else folder / LINES
         self.done: set[str] = set()
@@ -44,16 +43,14 @@ class Journal:
     ) -> Iterator[Journal]:
         """The journal of a run with these settings, begun or continued."""
         journal = cls(folder)
-        if folder is None or journal._path is None:
+        if folder is None:
             yield journal
             return
-        _make(folder)
-        with open(journal._path, "ab") as file:
-            _lock(file, folder)
+        with owned_folder(folder, LINES) as file:
             if fresh:
                 file.truncate(0)
                 (folder / SETTINGS).unlink(missing_ok=True)
-            _guard(folder, settings, begun=file.tell() > 0 and not fresh)
+            guard(folder, settings, begun=file.tell() > 0 and not fresh)
             journal._continue(file)
             yield journal
 
@@ -76,11 +73,12 @@ class Journal:
         self._file = file
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
-        line = json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False)
+        """Writes down a piece that is done."""
+        line = json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
         if self._file is None:
             self._lines.append(line)
         else:
-            self._file.write(line.encode() + b"\n")
+            self._file.write(line + b"\n")
             self._file.flush()
             os.fsync(self._file.fileno())
         self.done.add(name)
@@ -88,69 +86,10 @@ class Journal:
     def pieces(self) -> Iterator[dict[str, Any]]:
         """What was added, in order."""
         if self._path is None:
-            lines: Iterator[str | bytes] = iter(self._lines)
-            yield from (json.loads(line, object_hook=_read) for line in lines)
+            yield from (json.loads(line, object_hook=_read) for line in self._lines)
             return
         with open(self._path, "rb") as file:
             yield from (json.loads(line, object_hook=_read) for line in file)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"--out {folder}: {error.strerror or error}") from error
-
-
-def _lock(file: IO[bytes], folder: Path) -> None:
-    """One run at a time; the system opens the lock when a run ends, however it ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise InvalidInput(
-            f"another run is writing into {folder}: wait for it, or choose another --out"
-        ) from error
-
-
-def _guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
-    path, wanted = folder / SETTINGS, json.loads(json.dumps(settings))
-    if begun:
-        try:
-            found = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InvalidInput(
-                f"{folder} holds a run whose settings cannot be read: choose another --out, or"
-                " --fresh"
-            ) from error
-        keys = sorted({*found, *wanted})
-        differing = [
-            _difference(key, found.get(key), wanted.get(key))
-            for key in keys
-            if found.get(key) != wanted.get(key)
-        ]
-        if differing:
-            raise InvalidInput(
-                f"{folder} holds a run with other settings ({'; '.join(differing)}): choose another"
-                " --out, or start over with --fresh"
-            )
-    else:
-        write_whole(path, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
-
-
-def _difference(key: str, before: Any, now: Any) -> str:
-    if isinstance(before, list) and isinstance(now, list) and set(before) != set(now):
-        parts = [
-            ("no longer", [x for x in before if x not in now]),
-            ("now also", [x for x in now if x not in before]),
-        ]
-        return f"{key}: " + ", ".join(
-            f"{word} {' '.join(map(str, names))}" for word, names in parts if names
-        )
-    return f"{key} was {before}, now {now}"
 
 
 def _written(value: Any) -> Any:

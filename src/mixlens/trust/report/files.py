@@ -16,10 +16,11 @@ import numpy as np
 
 from mixlens.corpus.dataset import Dataset
 from mixlens.errors import MissingExtra
+from mixlens.provenance import plain
 from mixlens.storage import write_whole
-from mixlens.trust.markdown import markdown
-from mixlens.trust.page import page
-from mixlens.trust.wording import charts_of
+from mixlens.trust.report.markdown import markdown
+from mixlens.trust.report.page import page
+from mixlens.trust.report.wording import charts_of
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking
@@ -85,21 +86,18 @@ def _value(seen: Any) -> float:
 
 
 def _shown(seen: Any) -> str:
-    return json.dumps(_small(seen), ensure_ascii=False)
+    return json.dumps(plain(_shortened(seen), finite=True), ensure_ascii=False)
 
 
-def _small(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return (
-            value.tolist()
-            if value.size <= _LARGEST
-            else f"array of {' x '.join(map(str, value.shape))}"
-        )
+def _shortened(value: Any) -> Any:
+    """Without arrays and lists that are too long for a cell."""
+    if isinstance(value, np.ndarray) and value.size > _LARGEST:
+        return f"array of {' x '.join(map(str, value.shape))}"
     if isinstance(value, Mapping):
-        return {key: _small(entry) for key, entry in value.items()}
+        return {key: _shortened(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_small(entry) for entry in value[:_LARGEST]]
-    return None if isinstance(value, float) and math.isnan(value) else value
+        return [_shortened(entry) for entry in value[:_LARGEST]]
+    return value
 
 
 def _errors(ranking: Ranking) -> str:

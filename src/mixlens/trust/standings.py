@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mixlens.evaluations import Result
-from mixlens.evaluations.statistics import RESAMPLES, adjusted
+from mixlens.evaluations.statistics import adjusted, drawn_counts
 
 SIGNIFICANT = 0.05
 ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Column:
     """One evaluation of all measures."""
 
@@ -137,12 +137,9 @@ def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.
     }
     if len(counts) != 1 or min(counts) < 2:
         return None
-    n = counts.pop()
-    weights = (
-        np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), RESAMPLES).astype(np.float64)
-    )
+    weights = drawn_counts(counts.pop(), seed)
     each = [
-        np.broadcast_to(ranks_of(column.scores(measures, weights)), (RESAMPLES, len(measures)))
+        np.broadcast_to(ranks_of(column.scores(measures, weights)), (len(weights), len(measures)))
         for column in columns
     ]
     return _mean(np.stack(each), 0)

@@ -1,0 +1,63 @@
+"""A bar on standard error with the time that is left; an interruption says how to go on."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mixlens.runs.observing import Progress
+
+INTERRUPTED = 130  # as a shell has it
+
+
+@contextmanager
+def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
+    """Shows how much is done; `out` is the folder from which a run can go on."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    parts = (
+        TextColumn(label),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    counts = {"done": 0, "total": 0}
+    console = Console(stderr=True)
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(label, total=None)
+
+        def update(done: int, total: int, before: int) -> None:
+            if counts["total"] == 0 and before:
+                bar.console.print(f"going on after {before} of {total}", style="dim")
+            counts.update(done=done, total=total)
+            bar.update(task, completed=done, total=total)
+
+        try:
+            yield update
+        except KeyboardInterrupt:
+            bar.stop()
+            said = f"interrupted after {counts['done']} of {counts['total']}"
+            kept = (
+                f"; what was done is in {out}: the same command goes on from there"
+                if out
+                else "; with --out DIR a run can go on"
+            )
+            print(said + kept, file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None

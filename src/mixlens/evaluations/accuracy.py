@@ -1,0 +1,66 @@
+"""Accuracy: how often the model itself is right on the data.
+
+For a classifier the class that it finds most probable, against the label. For an agreement example
+the target against its foil. This judges the model, not a measure: what a model at chance does is
+not worth explaining, and no measure can be judged by it. `benchmark` therefore asks this of every
+data set that has answers.
+
+Chance is one half for agreement. For classes it is the share of the most frequent label, which a
+model that has learnt nothing else gets too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mixlens.corpus.examples import Agreement, Labelled
+from mixlens.errors import InvalidInput
+from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.explained import explained
+
+if TYPE_CHECKING:
+    from mixlens.evaluations.case import Case
+
+SPEC = EvaluationSpec(
+    summary="how often the model itself gives the right answer",
+    citation="none: the share of right answers",
+    direction="higher",
+    kinds=("agreement", "classification"),
+    of="model",
+    judges_data=True,
+    cost="1 forward pass",
+)
+
+
+def prefers_target(case: Case) -> bool:
+    """Does the model find the target of an agreement example more probable than its foil?"""
+    output = explained(case.recording, **case.explain, of="logit")
+    return bool(output(case.recording.output, output.chosen.new_zeros(1))[0] > 0)
+
+
+def observe(case: Case) -> dict[str, Any]:
+    """`value`: 1 if the model is right; `label`: the right class, None for agreement."""
+    example = case.example
+    if isinstance(example, Agreement):
+        return {"value": float(prefers_target(case)), "label": None}
+    if not isinstance(example, Labelled):
+        raise InvalidInput(f"{example.kind} examples have no right answer")
+    wanted = explained(case.recording, label=example.label).chosen[0]
+    right = bool(explained(case.recording).chosen[0] == wanted)
+    return {"value": float(right), "label": example.label}
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """The share of right answers; `chance` is what a model gets that knows nothing of the texts."""
+    labels = Counter(seen["label"] for seen in observations if seen["label"] is not None)
+    chance = max(labels.values()) / labels.total() if labels else 0.5
+    values = [seen["value"] for seen in observations]
+    return replace(Result.of(SPEC, values), chance=chance)
+
+
+def evaluate(cases: Iterable[Case]) -> Result:
+    """The share of the cases on which the model is right."""
+    return conclude([observe(case) for case in cases])

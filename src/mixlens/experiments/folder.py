@@ -1,0 +1,140 @@
+"""The folder of a finished experiment: CSV tables, SVG figures, one `result.json` and a page
+`README.md`.
+
+It appears only when its experiment is finished, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mixlens.errors import InvalidInput
+from mixlens.experiments.contracts import ExperimentSpec, Outcome
+from mixlens.provenance import plain
+from mixlens.runs.settings import differences
+
+
+def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
+    """The paper's numbers where both the checkpoint and the data are the paper's own: only then can
+    they be compared one to one.
+    """
+    name = model.rstrip("/").split("/")[-1].lower()
+    own_data = not spec.kinds or any(Path(origin).match(pattern) for pattern in spec.own_files)
+    return spec.published.get(name, {}) if name in spec.models and own_data else None
+
+
+def result_of(
+    spec: ExperimentSpec,
+    settings: Mapping[str, Any],
+    outcome: Outcome,
+    own: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    return {
+        "settings": dict(settings),
+        "title": spec.title,
+        "papers_own_model_and_data": own is not None,
+        "numbers": {
+            key: {"measured": plain(float(value), finite=True), "published": (own or {}).get(key)}
+            for key, value in outcome.measured.items()
+        },
+        "findings": [
+            {
+                "statement": found.statement,
+                "holds": None if found.holds is None else bool(found.holds),
+                "numbers": found.numbers,
+            }
+            for found in outcome.findings
+        ],
+        "skipped": [list(pair) for pair in outcome.skipped],
+        "notes": outcome.notes,
+        "tables": [f"{key}.csv" for key in outcome.tables],
+        "figures": [f"{key}.svg" for key in outcome.figures],
+    }
+
+
+def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    path = folder / "result.json"
+    if not path.is_file():
+        raise InvalidInput(
+            f"{folder} is in the way: it does not hold the result of an experiment. Choose a"
+            " different --out"
+        )
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    compared = {key: value for key, value in settings.items() if key != "options"}
+    before = {key: result["settings"].get(key) for key in compared}
+    changed = differences(before, compared)
+    if changed:
+        raise InvalidInput(
+            f"{folder} was made with different settings ({'; '.join(changed)}): choose a different"
+            " --out, or delete the folder"
+        )
+    return result
+
+
+def write_finished(
+    folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome
+) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
+    try:
+        for key, frame in outcome.tables.items():
+            frame.to_csv(making / f"{key}.csv", index=False)
+        for key, figure in outcome.figures.items():
+            figure.savefig(making / f"{key}.svg", metadata={"Date": None})
+        (making / "result.json").write_text(
+            json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+        (making / "README.md").write_text(page(spec, result, outcome), encoding="utf-8")
+        making.chmod(0o755)
+        making.rename(folder)
+    except BaseException:
+        shutil.rmtree(making, ignore_errors=True)
+        raise
+
+
+def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> str:
+    """The outcome as one Markdown page."""
+    settings = result["settings"]
+    about = (
+        f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed"
+        f" {settings['seed']}."
+    )
+    parts = [f"# {settings['experiment']}: {spec.title}", about]
+    parts.append(
+        f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}"
+    )
+    if result["findings"]:
+        verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
+        rows = [
+            f"| {cell(f['statement'])} | {verdicts[f['holds']]} | {cell(f['numbers'])} |"
+            for f in result["findings"]
+        ]
+        parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
+    if result["numbers"]:
+        rows = [
+            f"| {cell(key)} | {_shown(pair['measured'])} | {_shown(pair['published'])} |"
+            for key, pair in result["numbers"].items()
+        ]
+        parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
+    parts += [f"![{Path(name).stem}]({name})" for name in result["figures"]]
+    parts += [f"[{name}]({name})" for name in result["tables"]]
+    if outcome.skipped:
+        parts.append(
+            f"{len(outcome.skipped)} texts were left out; the first: {outcome.skipped[0][0]}:"
+            f" {outcome.skipped[0][1]}"
+        )
+    return "\n\n".join([*parts, *([outcome.notes] if outcome.notes else [])]) + "\n"
+
+
+def cell(text: str) -> str:
+    """Text in a table of Markdown, where a bar would begin the next cell."""
+    return text.replace("|", "\\|")
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

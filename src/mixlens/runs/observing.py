@@ -1,0 +1,120 @@
+"""The same questions asked of every text, written down text by text.
+
+A piece of work is one text with all its questions. It depends on nothing but that text, so that a
+run may stop after any piece and go on later, or do its pieces elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mixlens.evaluations.case import Case
+from mixlens.measures import list_measures
+from mixlens.runs.journal import Journal
+
+if TYPE_CHECKING:
+    from mixlens.corpus.examples import Example
+    from mixlens.lens import Lens
+    from mixlens.maps import MixingMaps
+
+Progress = Callable[[int, int, int], None]
+"""Called after every piece of work: how many are done, of how many, and how many of those an
+earlier run had done."""
+
+LONGEST_REASON = 500  # characters of an error that are kept
+
+
+def work_through(
+    work: Mapping[str, Callable[[], Mapping[str, Any]]],
+    journal: Journal,
+    progress: Progress | None = None,
+) -> None:
+    """Does every piece that the journal does not have, and writes it down."""
+    before = len(journal.done & work.keys())
+    for number, (name, do) in enumerate(work.items(), 1):
+        if name not in journal.done:
+            journal.add(name, do())
+        if progress is not None:
+            progress(max(number, before), len(work), before)
+
+
+@dataclass
+class Piece:
+    """What was seen of one text and what went wrong with it."""
+
+    example: str
+    group: str | None = None
+    observations: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # by measure
+
+    def ask(
+        self,
+        answer: Callable[[], Any],
+        *,
+        failures: type[Exception] = Exception,
+        **about: str | None,
+    ) -> Exception | None:
+        """Keeps the answer under what it is about, or the error, which is given back too.
+
+        A run of hours must not end for one text, whatever its error is.
+        """
+        try:
+            self.observations.append({**about, "seen": answer()})
+        except failures as error:
+            self.note(error, **about)
+            return error
+        return None
+
+    def note(self, error: Exception, **about: str | None) -> None:
+        """Writes down what went wrong."""
+        reason = " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
+        self.errors.append({**about, "error": type(error).__name__, "reason": reason})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the journal keeps it."""
+        return {**vars(self)}
+
+
+class TimedCase(Case):
+    """A case that knows how long each measure took, and does not try twice what failed."""
+
+    def __init__(
+        self, lens: Lens, example: Example, *, options: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        super().__init__(lens, example, options=options)
+        self.seconds: dict[str, float] = {}
+        self._failed: dict[tuple[str, str], Exception] = {}
+
+    def maps(self, measure: str, **options: Any) -> MixingMaps:
+        options, start = self._unusual(measure, options), time.perf_counter()
+        key = (measure, repr(sorted(options.items())))
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            return super().maps(measure, **options)
+        except Exception as error:
+            self._failed[key] = error
+            raise
+        finally:
+            self.seconds[measure] = self.seconds.get(measure, 0.0) + time.perf_counter() - start
+
+    def _unusual(self, measure: str, options: dict[str, Any]) -> dict[str, Any]:
+        """The options that are not what the measure does anyway: what is asked for in two ways is
+        computed once.
+        """
+        spec = list_measures().get(measure)
+        if spec is None:
+            return options
+        usual = {option.name: option.default for option in spec.options}
+        usual = {
+            **usual,
+            **(self.explain if spec.explains_output else {}),
+            **self.options.get(measure, {}),
+        }
+        return {
+            key: value for key, value in options.items() if key not in usual or usual[key] != value
+        }

@@ -1,0 +1,105 @@
+"""What a run was made with, and the guard that keeps runs with different settings apart.
+
+A folder belongs to one run at a time. Its `settings.json` says what the run was made with. A run
+with different settings is refused, and the error says what differs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from mixlens.errors import InvalidInput
+from mixlens.provenance import model_name, weights_digest
+from mixlens.storage import write_whole
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+
+SETTINGS = "settings.json"
+
+
+def describe_model(lens: Lens) -> dict[str, str]:
+    """What tells one model from another: name, weights, data type and device."""
+    first = next(lens.model.parameters())
+    return {
+        "model": model_name(lens.model),
+        "model weights": weights_digest(lens.model),
+        "model dtype": str(first.dtype).removeprefix("torch."),
+        "model device": first.device.type,
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Which settings differ, in words, in the order of their names."""
+    wanted = json.loads(json.dumps(now))
+    return [
+        _difference(key, before.get(key), wanted.get(key))
+        for key in sorted({*before, *wanted})
+        if before.get(key) != wanted.get(key)
+    ]
+
+
+def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+    """Writes the settings of a new run, or compares them with those of the run that was begun."""
+    path = folder / SETTINGS
+    if not begun:
+        write_whole(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+        return
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{folder} holds a run whose settings cannot be read: choose a different --out, or"
+            " --fresh"
+        ) from error
+    changed = differences(before, settings)
+    if changed:
+        raise InvalidInput(
+            f"{folder} holds a run with different settings ({'; '.join(changed)}): choose a"
+            " different --out, or start over with --fresh"
+        )
+
+
+@contextlib.contextmanager
+def owned_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
+    """The folder, made if it is not there, for this process alone; yields the open lock file.
+
+    The system opens the lock when a run ends, however it ends.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"--out {folder}: {error.strerror or error}") from error
+    with open(folder / lock, "ab") as file:
+        _lock(file, folder)
+        yield file
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    if os.name == "nt":
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise InvalidInput(
+            f"another run is writing into {folder}: wait for it, or choose a different --out"
+        ) from error
+
+
+def _difference(key: str, before: Any, now: Any) -> str:
+    if isinstance(before, list) and isinstance(now, list) and set(before) != set(now):
+        parts = [
+            ("no longer", [x for x in before if x not in now]),
+            ("now also", [x for x in now if x not in before]),
+        ]
+        return f"{key}: " + ", ".join(
+            f"{word} {' '.join(map(str, names))}" for word, names in parts if names
+        )
+    return f"{key} was {before}, now {now}"
