@@ -178,7 +178,7 @@ def test_products_that_miss_what_the_layer_returned_are_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     right = ByProducts.outputs
-    wrong = lambda self, sources: right(self, sources) * (1.01 if sources.columns is None else 1.0)
+    wrong = lambda self, sources: right(self, sources) * (1.01 if sources.columns is None else 1.0)  # noqa: E731
     monkeypatch.setattr(ByProducts, "outputs", wrong)
     assert isinstance(rest_of("bert", "encoder")[0], ByRows)
 
