@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 
 import pytest
-from jaxtyping import install_import_hook
+
+from tests import shape_checks
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-_KERNELS = sorted(
-    (Path(__file__).resolve().parents[1] / "src" / "mixlens" / "kernels").glob("*.py")
+_PARTS = ["kernels", "recording", "replay", "measures", "identifiability", "aggregation"]
+shape_checks.install(
+    [f"mixlens.{part}" for part in _PARTS],
+    # Triton compiles from the source as it is.
+    but=["mixlens.kernels.fused_gains", "mixlens.kernels.fused_zeroing"],
 )
-_PARTS = ["recording", "replay", "measures", "identifiability", "aggregation"]
-# Not the fused kernel: Triton compiles from the source as it stands.
-_PARTS += [f"kernels.{file.stem}" for file in _KERNELS if file.stem != "fused_gains"]
-install_import_hook([f"mixlens.{part}" for part in _PARTS], "beartype.beartype")
 
 import torch  # noqa: E402
 
