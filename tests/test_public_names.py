@@ -21,6 +21,7 @@ SOURCE = Path(mixlens.__file__).parent
 
 PUBLIC = {
     "CannotLoad",
+    "CannotWrite",
     "Comparison",
     "EmptyInput",
     "InputTooLong",
@@ -94,6 +95,7 @@ ORDER = [
     {"aggregation"},
     {"cutting", "tables", "storage", "viewer"},
     {"maps"},
+    {"alignments"},
     {"measuring"},
     {"identifiability", "predictions", "comparison", "corpus"},
     {"render"},

@@ -120,7 +120,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     example().save(path)
     before = path.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(OSError, match=r"cannot write .*disk full"):
         example().normalized(absolute=True).save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["maps"]
@@ -207,3 +207,45 @@ def test_files_of_version_0_1_are_read_with_what_they_knew() -> None:
         joined.rollout()
     with pytest.raises(InvalidInput, match="already speaks of the input"):
         load(DATA / "hidden_token_attribution_of_0.1.safetensors").rollout()
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    maps = MixingMaps.of(np.ones((1, 2, 2)))
+    target, link, pipe = tmp_path / "maps", tmp_path / "link", tmp_path / "pipe"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    maps.save(link)
+    assert link.is_symlink()
+    assert load(target) == maps
+    assert target.stat().st_mode & 0o777 == 0o640
+    os.mkfifo(pipe)
+    for place, words in (
+        (pipe, "a device or a pipe"),
+        (Path("/dev/null"), "a device or a pipe"),
+        (tmp_path, "it is a folder"),
+        (tmp_path / "no" / "file", "there is no folder"),
+        (target / "below", "Not a directory"),
+        (tmp_path / ("x" * 300), "File name too long"),
+        (None, "the name of a file is needed, not NoneType"),
+    ):
+        with pytest.raises(InvalidInput, match=words):
+            maps.save(place)  # type: ignore[arg-type]
+    assert pipe.is_fifo()
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    place = tmp_path / "maps"
+    small, large = MixingMaps.of(np.ones((1, 2, 2))), MixingMaps.of(np.ones((1, 90, 90)))
+    small.save(place)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(InvalidInput, match=r"cannot write .*too large"):
+            large.save(place)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert load(place) == small
+    assert [file.name for file in tmp_path.iterdir()] == ["maps"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import (
     CannotLoad,
+    CannotWrite,
     EmptyInput,
     InputTooLong,
     InvalidInput,
@@ -47,6 +48,7 @@ _LAZY = {
 
 __all__ = [
     "CannotLoad",
+    "CannotWrite",
     "Comparison",
     "EmptyInput",
     "InputTooLong",

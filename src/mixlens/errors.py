@@ -35,6 +35,10 @@ class CannotLoad(InvalidInput, OSError):
     """A model or a tokenizer could not be loaded."""
 
 
+class CannotWrite(InvalidInput, OSError):
+    """A file could not be written; what was there before is as it was."""
+
+
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer put out NaN or infinity."""
 

@@ -2,15 +2,17 @@
 
 Nothing in it is ever executed.
 
-A file is written under another name and then moved into place, so that a reader never meets half of
-one. Safetensors notices a file that was cut off; a checksum of the numbers notices one that was
-changed.
+A file is written under a different name next to its place and then moved there, so that a reader
+never meets half of one. Only regular files are replaced: a link is followed, and a folder, a device
+or a pipe is refused. Safetensors notices a file that was cut off; a checksum of the numbers notices
+one that was changed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -22,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
 from mixlens.contracts import Facts
-from mixlens.errors import InvalidInput
+from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.provenance import plain
 from mixlens.row import Extra
 from mixlens.tokens import TokenRow
@@ -81,7 +83,7 @@ def arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
 
 
 def description(maps: MixingMaps) -> dict[str, Any]:
-    """All that maps hold beside numbers, as JSON values."""
+    """All that maps hold apart from numbers, as JSON values."""
     found: dict[str, Any] = plain(
         {
             "layers": maps.layers,
@@ -125,9 +127,7 @@ def write(
     content: Mapping[str, Any],
 ) -> None:
     """Writes arrays and a JSON-able description. An existing file is replaced."""
-    place = Path(path)
-    if not place.parent.is_dir():
-        raise InvalidInput(f"cannot write {place}: there is no folder {place.parent}")
+    place = writable(path)
     contiguous = {
         name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()
     }
@@ -136,15 +136,42 @@ def write(
     write_whole(place, data)
 
 
+def writable(path: str | os.PathLike[str]) -> Path:
+    """Where a file of that name really is, links followed; raises `CannotWrite` if nothing can or
+    should be written there.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise CannotWrite(f"the name of a file is needed, not {type(path).__name__}")
+    place = Path(os.path.realpath(path))
+    try:
+        place.stat()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+    if place.is_dir():
+        raise CannotWrite(f"cannot write {path}: it is a folder")
+    if place.exists() and not place.is_file():
+        raise CannotWrite(f"cannot write {path}: it is a device or a pipe, not a file")
+    if not place.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {Path(path).parent}")
+    return place
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """The file is there with all its content, or as it was before."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    place = writable(path)
+    draft = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")
     try:
         with open(draft, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, path)
+        if place.exists():
+            shutil.copymode(place, draft)
+        os.replace(draft, place)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -16,4 +16,4 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "choose 
     near = near or [key for key in names if key.replace("_", "") == wanted.replace("_", "")]
     if near:
         return f"there is no {kind} {name!r}: did you mean {' or '.join(names[n] for n in near)}?"
-    return f"there is no {kind} {name!r}; {among}: {', '.join(names.values())}"
+    return f"there is no {kind} {name!r}; {among}: {', '.join(names.values()) or 'none'}"

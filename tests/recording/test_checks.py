@@ -63,8 +63,9 @@ def test_the_decoder_is_checked_too() -> None:
 def test_what_models_take_passes(name: str) -> None:
     given = inputs(name)
     check_numbers(given)
-    check_shapes(given)
-    check_range(built(name), given)
+    model = built(name)
+    check_shapes(model, given)
+    check_range(model, given)
 
 
 def test_narrow_ids_and_arrays_are_taken() -> None:

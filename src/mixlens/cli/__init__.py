@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+import warnings
+from importlib import metadata
+from typing import Annotated, Any
 
 import typer
 
 from mixlens import __version__
 from mixlens.cli import benchmark, compare, demo, doctor, finetune, map, measures, reproduce
+from mixlens.cli.output import write_anywhere
 from mixlens.errors import MixlensError
 
 app = typer.Typer(
@@ -32,6 +35,10 @@ def _app(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("--debug", help="Show tracebacks; it can stand anywhere in the command."),
+    ] = False,
 ) -> None:
     pass
 
@@ -50,12 +57,53 @@ for name, command in (
 
 
 def main() -> None:
-    """Entry point: errors that mixlens raises on purpose are one clear line, not a traceback."""
+    """Entry point: what goes wrong is one clear line, and a traceback only with --debug."""
+    write_anywhere()
+    arguments = sys.argv[1:]
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    debug = "--debug" in options
+    if debug:
+        arguments.remove("--debug")
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            app(arguments)
+        except Exception as error:
+            if debug:
+                raise
+            print(_explained(error), file=sys.stderr)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(130)
+
+
+def _explained(error: Exception) -> str:
+    """What went wrong, for a person at a terminal."""
+    if isinstance(error, MixlensError):
+        return f"error: {error}"
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return f"error: {place}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return "error: there is not enough memory: try a shorter text or a smaller model"
+    lines = str(error).strip().splitlines()
+    return (
+        f"unexpected error: {type(error).__name__}: {lines[0] if lines else ''}\n"
+        f"This is a mistake in mixlens. Please report it{_tracker()}, with what the same command"
+        " prints with --debug."
+    )
+
+
+def _tracker() -> str:
+    """Where the package says that mistakes are reported."""
     try:
-        app()
-    except MixlensError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        urls = metadata.metadata("mixlens").get_all("Project-URL") or []
+    except metadata.PackageNotFoundError:
+        return ""
+    found = (url.partition(", ") for url in urls)
+    return next((f" at {url}" for name, _, url in found if name == "Issues"), "")
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +15,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
+from mixlens.cli.output import print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.errors import InvalidInput
 
@@ -90,7 +90,7 @@ def compare(
         found.to_html(html)
         typer.echo(f"page: {html}", err=True)
     if as_json:
-        print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        print_json(found.to_dict())
         return
     show(found, cue)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, RemoteCodeOption, lens_from
-from mixlens.errors import MixlensError
+from mixlens.cli.output import print_json
+from mixlens.cli.texts import TargetTextOption
+from mixlens.errors import InvalidInput, MixlensError
 
 if TYPE_CHECKING:
     from mixlens.recording.verification import Report
@@ -22,9 +23,7 @@ def doctor(
     text: Annotated[
         str | None, typer.Option(help="The text to record. Default: a stock sentence.")
     ] = None,
-    target_text: Annotated[
-        str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
-    ] = None,
+    target_text: TargetTextOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
@@ -34,21 +33,19 @@ def doctor(
 
     Exit status 1 if they do not.
     """
+    if target_text is not None and text is None:
+        raise InvalidInput("--target-text needs --text, the text that it belongs to")
     try:
         lens = lens_from(model, device, dtype, trust_remote_code)
         report = lens.verify(text if text is None or target_text is None else (text, target_text))
     except MixlensError as error:
         if as_json:
-            print(
-                json.dumps(
-                    {"ok": False, "error": type(error).__name__, "reason": str(error)}, indent=2
-                )
-            )
+            print_json({"ok": False, "error": type(error).__name__, "reason": str(error)})
         else:
             print(f"FAILED  {type(error).__name__}: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
     if as_json:
-        print(json.dumps({"ok": True, **report.to_dict()}, indent=2))
+        print_json({"ok": True, **report.to_dict()})
     else:
         _show(report)
 

@@ -27,8 +27,15 @@ RemoteCodeOption = Annotated[
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
-def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: bool = False) -> Lens:
-    """Loads the named model, or the bundled one and says so."""
+def lens_from(
+    model: str | None,
+    device: str,
+    dtype: str,
+    trust_remote_code: bool = False,
+    *,
+    reads_text: bool = False,
+) -> Lens:
+    """Loads the named model, or the bundled one and says so; `reads_text`: it needs a tokenizer."""
     import logging
 
     if dtype not in DTYPES:
@@ -50,6 +57,11 @@ def lens_from(model: str | None, device: str, dtype: str, trust_remote_code: boo
         lens = Lens.bundled(**options)
     else:
         lens = Lens.from_pretrained(model, **options)
+    if reads_text and lens.tokenizer is None:
+        raise InvalidInput(
+            f"--model {model}: it has no tokenizer files (such as tokenizer.json), so it cannot"
+            " read a text: put them into its folder"
+        )
     try:
         lens.model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,30 +15,38 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.options import measure_options
+from mixlens.cli.options import described, measure_options, number_or_name
+from mixlens.cli.output import print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption, given_text
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Spec
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
     from mixlens.recording.inputs import Text
 
 
 def map_command(
-    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    text: TextArgument = None,
+    text_file: TextFileOption = None,
     measure: Annotated[str, typer.Option(help="See `mixlens measures`.")] = "value_zeroing",
     target: Annotated[
-        str | None, typer.Option(help="One target: a token such as '[MASK]', or its position.")
+        str | None,
+        typer.Option(
+            help="One target: a token such as '[MASK]' (dogs#2 is the second of two), or its"
+            " position."
+        ),
     ] = None,
     layer: Annotated[
         int | None,
         typer.Option(
-            help="One layer; negative counts from the last. Default: all, the last ranked."
+            help="One layer, from 0; negative counts from the last. Default: all, the last ranked."
         ),
     ] = None,
     head: Annotated[
-        int | None, typer.Option(help="One head, where the measure is defined per head.")
+        int | None, typer.Option(help="One head, if the measure is defined per head.")
     ] = None,
     rollout: Annotated[
         bool, typer.Option("--rollout", help="Cumulate over layers, as the measure's paper does.")
@@ -48,23 +55,14 @@ def map_command(
     site: Annotated[
         str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
     ] = None,
-    target_text: Annotated[
-        str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
-    ] = None,
+    target_text: TargetTextOption = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="name=value, an option of the measure."),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many sources to rank.")] = 5,
+    top: Annotated[int, typer.Option(help="How many sources to rank.", min=1)] = 5,
     save: Annotated[
         Path | None, typer.Option(help="Write the maps to this file; mixlens.load reads it.")
-    ] = None,
-    figure: FigureOption = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            help="The kind of picture: map, target, layers, heads, text, curves, alignment or flow."
-        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page that shows the maps.")
@@ -73,6 +71,19 @@ def map_command(
         list[str] | None,
         typer.Option(help="With --html: a measure that the page shows next to it; repeatable."),
     ] = None,
+    figure: FigureOption = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="The kind of picture: map, target, layers, heads, text, curves, alignment or flow."
+        ),
+    ] = None,
+    alignment: Annotated[
+        bool,
+        typer.Option(
+            "--alignment", help="Print word links (Pharaoh format) from cross-attention maps."
+        ),
+    ] = False,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -80,56 +91,53 @@ def map_command(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Show how much of each source token is in each target token, by one measure."""
-    from mixlens.measures import list_measures
+    from mixlens.alignments import align_words
+    from mixlens.storage import writable
 
     options = measure_options(measure, option or [])
+    spec = described(measure)
+    _check_choices(measure, spec, rollout=rollout, layer=layer, head=head)
+    given = given_text(text, text_file, target_text)
     if kind is not None and figure is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     check_figure(figure)
-    for flag, file in (("--save", save), ("--html", html)):
-        if file is not None and (not file.parent.is_dir() or file.is_dir()):
-            reason = "that is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-            raise InvalidInput(f"{flag} {file}: {reason}")
-    lens = lens_from(model, device, dtype, trust_remote_code)
-    given = text if target_text is None else (text, target_text)
-    chosen = None if layer is None or rollout else [layer]
-    spec = list_measures().get(measure)
-    explains = spec is not None and spec.explains_output
-    if explains and target is not None:
-        options.setdefault(
-            "position", _position(lens, given, target)
-        )  # they explain what the model says there
-    maps = lens.measure(
-        measure, given, site=site, per_head=head is not None, layers=chosen, **options
-    )
-    if head is not None:
-        maps = maps.head(head)
+    for file in (save, html):
+        if file is not None:
+            writable(file)
+    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
+    if spec.explains_output and target is not None:
+        # they explain what the model says there
+        options.setdefault("position", _position(lens, given, target))
+    options["site"] = "cross" if alignment and site is None else site
+    options["layers"] = None if layer is None or rollout else [layer]
+    maps: MixingMaps = lens.measure(measure, given, per_head=head is not None, **options)
+    maps = maps if head is None else maps.head(head)
     maps = maps.rollout() if rollout else maps
-    if layer is not None and rollout:
-        maps = maps.at(layers=[layer])
+    maps = maps.at(layers=[layer]) if layer is not None and rollout else maps
     if save is not None:
         (maps.words() if words else maps).save(save)
-    every = maps
+        typer.echo(f"saved to {save}", err=True)
+    if alignment:
+        print(align_words(maps).pharaoh())
+        return
     if html is not None:
         others = [lens.measure(name, given, site=site) for name in beside or []]
-        first = None if target is None or explains else maps.row(_target(target)).target
-        maps.to_html(html, *others, target=first)
-    if target is not None and not explains:
-        maps = maps.at(targets=[_target(target)])  # before words: a position is a token's
+        first = None if target is None or spec.explains_output else number_or_name(target)
+        maps.to_html(html, *others, target=None if first is None else maps.row(first).target)
+        typer.echo(f"page: {html}", err=True)
+    every, one = maps, target is not None and not spec.explains_output
+    if target is not None and one:
+        # before words: a position is a token's
+        maps = maps.at(targets=[number_or_name(target)])
     maps = maps.words() if words else maps
     if figure is not None:
         if kind == "heads":
-            every = lens.measure(measure, given, site=site, per_head=True, layers=chosen, **options)
-        only = maps.target_positions[0] if target is not None and not explains else None
-        _draw(figure, every, kind, only, words)
+            every = lens.measure(measure, given, per_head=True, **options)
+        _draw(figure, every, kind, maps.target_positions[0] if one else None, words)
     if as_json:
-        print(json.dumps(_as_dict(maps), indent=2, ensure_ascii=False))
-        return
-    _show(maps, top, elsewhere=any((save, figure, html)))
-    if save is not None:
-        typer.echo(f"saved to {save}", err=True)
-    if html is not None:
-        typer.echo(f"page: {html}", err=True)
+        print_json(_as_dict(maps))
+    else:
+        _show(maps, spec, top, elsewhere=any((save, figure, html)))
 
 
 def _draw(path: Path, maps: MixingMaps, kind: str | None, target: int | None, words: bool) -> None:
@@ -138,20 +146,33 @@ def _draw(path: Path, maps: MixingMaps, kind: str | None, target: int | None, wo
     write_figure(path, lambda: maps.plot(kind, target=target))
 
 
-def _target(target: str) -> int | str:
-    return int(target) if target.lstrip("-").isdigit() else target
+def _check_choices(
+    measure: str, spec: Spec, *, rollout: bool, layer: int | None, head: int | None
+) -> None:
+    """What can be seen to be wrong before a model is loaded."""
+    if head is not None and not spec.per_head:
+        raise InvalidInput(f"{measure} is defined for whole layers only, not per head: drop --head")
+    if rollout and spec.explains_output:
+        raise InvalidInput(
+            f"{measure} explains an output and has no layers to join: drop --rollout"
+        )
+    if rollout and spec.facts.signed:
+        raise InvalidInput(
+            f"scores of {measure} have both signs, and a product of such layers means nothing:"
+            " drop --rollout, or choose a measure without signs"
+        )
 
 
 def _position(lens: Lens, given: Text, target: str) -> int:
-    """Where the target stands in the text that the model predicts words for."""
+    """Where the target is in the text that the model predicts words for."""
     from mixlens.row import position_of
 
     recording = lens.record(given)
     row = recording.tokens[recording.structure.stacks[-1].name][0]
-    return position_of(_target(target), row, range(len(row)))
+    return position_of(number_or_name(target), row, range(len(row)))
 
 
-def _as_dict(maps: MixingMaps) -> dict[str, object]:
+def _as_dict(maps: MixingMaps) -> dict[str, Any]:
     return {
         "provenance": maps.provenance,
         "layers": list(maps.layers),
@@ -164,31 +185,41 @@ def _as_dict(maps: MixingMaps) -> dict[str, object]:
     }
 
 
-def _show(maps: MixingMaps, top: int, elsewhere: bool) -> None:
+def _show(maps: MixingMaps, spec: Spec, top: int, elsewhere: bool) -> None:
     from rich.console import Console
 
-    from mixlens.render import terminal
-    from mixlens.render.labels import printable
+    from mixlens.render.terminal import WIDEST
 
     console = Console(highlight=False)
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
     if len(maps.target_positions) == 1:
-        console.print(
-            f"What is inside {printable(maps.tokens[0])}: {steps}, layers across, each"
-            " shaded by its largest score",
-            markup=False,
-        )
-        console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
-        console.print(f"\nlargest in layer {maps.layers[-1]}")
-        console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
-        return
-    if len(maps.source_tokens) > terminal.WIDEST:
-        if elsewhere:
-            return
+        _show_row(console, maps, spec, steps, top)
+    elif len(maps.source_tokens) <= WIDEST:
+        _show_matrix(console, maps, steps)
+    elif not elsewhere:
         raise InvalidInput(
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
             " --target, or use --figure, --json or --save"
         )
+
+
+def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    label = printable(maps.tokens[0])
+    opening = f"What speaks for {label}" if spec.explains_output else f"What is inside {label}"
+    across = "layers across, each" if len(maps.layers) > 1 else "a bar"
+    console.print(f"{opening}: {steps}, {across} shaded by its largest score", markup=False)
+    console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
+    console.print(f"\nlargest in layer {maps.layers[-1]}")
+    console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
+
+
+def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
     console.print(
         f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row",
         markup=False,

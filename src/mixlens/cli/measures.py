@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Annotated
 
 import typer
 
 from mixlens.cli.loading import JsonOption
-from mixlens.suggestions import no_such
+from mixlens.cli.options import described
+from mixlens.cli.output import print_json
 
 
 def measures_command(
@@ -17,21 +17,11 @@ def measures_command(
     as_json: JsonOption = False,
 ) -> None:
     """List the measures with their citations and when to use which."""
-    from mixlens.errors import InvalidInput
     from mixlens.measures import list_measures
 
-    specs = list_measures()
-    if name is not None and name not in specs:
-        raise InvalidInput(no_such("measure", name, specs))
-    chosen = specs if name is None else {name: specs[name]}
+    chosen = list_measures() if name is None else {name: described(name)}
     if as_json:
-        print(
-            json.dumps(
-                {key: dataclasses.asdict(spec) for key, spec in chosen.items()},
-                indent=2,
-                default=str,
-            )
-        )
+        print_json({key: dataclasses.asdict(spec) for key, spec in chosen.items()})
         return
     from rich.console import Console
 

@@ -5,36 +5,46 @@ function declares.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
 from mixlens.suggestions import no_such
 
+if TYPE_CHECKING:
+    from mixlens.contracts import Spec
 
-def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
-    """The options of one measure from `name=value` words."""
-    if not given:
-        return {}
+
+def described(name: str) -> Spec:
+    """What the named measure is; an error with the nearest names if there is none."""
     from mixlens.measures import list_measures
 
     specs = list_measures()
     if name not in specs:
         raise InvalidInput(no_such("measure", name, specs))
-    known = {option.name: option for option in specs[name].options}
+    return specs[name]
+
+
+def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
+    """The options of one measure from `name=value` words."""
+    known = {option.name: option for option in described(name).options}
     found = {}
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
             raise InvalidInput(f"--option {word}: write name=value")
         if key not in known:
-            raise InvalidInput(
-                f"{name} has no option {key!r}; it has: {', '.join(known) or 'none'}"
-            )
+            raise InvalidInput(no_such(f"option of {name}", key, known, "it has"))
         found[key] = read_value(key, value, known[key].kind)
     return found
 
 
+def number_or_name(given: str) -> int | str:
+    """A position, or a token."""
+    return int(given) if given.removeprefix("-").isdecimal() else given
+
+
 def read_value(name: str, value: str, kind: str) -> Any:
+    """A value as the type that the option declares."""
     kinds = [part.strip() for part in kind.split("|")]
     if value.lower() == "none" and "None" in kinds:
         return None

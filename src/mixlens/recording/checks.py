@@ -63,8 +63,9 @@ def check_numbers(tensors: Mapping[str, Any]) -> None:
                 raise InvalidInput(f"{name} has NaN or infinity in it")
 
 
-def check_shapes(tensors: Mapping[str, Any]) -> None:
+def check_shapes(model: nn.Module, tensors: Mapping[str, Any]) -> None:
     """One batch and one length: masks, types and positions fit their tokens."""
+    books = _codebooks(model)
     batches = {}
     for prefix, _ in _STACKS:
         names = [prefix + name for name in ("input_ids", "inputs_embeds")]
@@ -77,15 +78,24 @@ def check_shapes(tensors: Mapping[str, Any]) -> None:
         batches[main] = batch
         for name in ("attention_mask", "token_type_ids", "position_ids"):
             value = tensors.get(prefix + name)
-            if isinstance(value, Tensor) and not _fits(name, value, batch, width):
+            if isinstance(value, Tensor) and not (
+                _fits(name, value, batch, width) or _fits(name, value, batch // books, width)
+            ):
                 raise InvalidInput(
                     f"{prefix}{name} has the shape {tuple(value.shape)}, {main} has"
                     f" {tuple(tensors[main].shape)}: there must be one number for each token"
                 )
     if len(batches) == 2:
         (main, rows), (other, others) = batches.items()
-        if others % rows:  # models of sound keep several rows of codes for each text
+        if others not in (rows, rows * books):
             raise InvalidInput(f"{main} has {rows} texts, {other} has {others}")
+
+
+def _codebooks(model: nn.Module) -> int:
+    """Models of music keep several rows of codes for each text."""
+    config: Any = model.config
+    holders: tuple[Any, ...] = (config, getattr(config, "decoder", None))
+    return next((holder.num_codebooks for holder in holders if hasattr(holder, "num_codebooks")), 1)
 
 
 def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
@@ -169,11 +179,13 @@ def _position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
     """How many tokens fit: the rows of the position table minus those that RoBERTa reserves."""
-    names = (f"max_{'target' if prefix else 'source'}_positions", "max_position_embeddings")
+    names = ["max_position_embeddings"]
+    if config_is_pair(model):
+        names.insert(0, f"max_{'target' if prefix else 'source'}_positions")
     for holder in (config, getattr(config, "text_config", None)):
         for name in names:
             limit = getattr(holder, name, None)
-            if isinstance(limit, int):
+            if isinstance(limit, int) and limit > 0:
                 reserved = [
                     table.padding_idx
                     for table in _position_tables(model)

@@ -288,7 +288,7 @@ def _ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     """Checked, real tokens first, on the model's device and in its precision."""
     check_names(model, tensors)
     check_numbers(tensors)
-    check_shapes(tensors)
+    check_shapes(model, tensors)
     tensors = real_tokens_first(tensors)
     check_range(model, tensors)
     parameter = next(model.parameters())

@@ -1,0 +1,96 @@
+"""Nothing that a terminal cannot show stops a command, and no traceback reaches a person."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mixlens.cli import map as map_module
+from mixlens.errors import InvalidInput
+from tests.cli.running import run
+
+TEXT = "The café dogs [MASK] old."
+MAP = ("map", TEXT, "--measure", "attention", "--target", "[MASK]")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_narrow_encodings_get_plain_shades(encoding: str) -> None:
+    found = run(*MAP, encoding=encoding)
+    assert found.status == 0, found.err
+    assert "##" in found.out
+    assert "?" not in found.out
+    assert "##" not in run(*MAP).out
+
+
+def test_json_loses_nothing_in_a_narrow_encoding() -> None:
+    narrow, wide = (run(*MAP, "--json", encoding=name).out for name in ("ascii", "utf-8"))
+    assert json.loads(narrow) == json.loads(wide)
+    assert narrow.isascii()
+
+
+def test_help_and_usage_errors_in_ascii() -> None:
+    assert run("--help", encoding="ascii").status == 0
+    assert run("mapp", encoding="ascii").status == 2
+
+
+def test_a_process_in_ascii_with_bytes_that_are_no_text() -> None:
+    """The real thing, once: arguments as bytes, and output in ASCII."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mixlens", "map", b"caf\xe9 dogs", "--measure", "attention"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"},
+    )
+    assert done.returncode == 1
+    assert b"not valid Unicode: character 3" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("first line\nsecond line")
+
+    monkeypatch.setattr(map_module, "lens_from", explode)
+    found = run(*MAP)
+    assert found.status == 1
+    assert found.err.startswith("unexpected error: ZeroDivisionError: first line\n")
+    assert "Please report it" in found.err
+    assert "--debug" in found.err
+    assert "Traceback" not in found.err
+    for arguments in ((*MAP, "--debug"), ("--debug", *MAP)):
+        with pytest.raises(ZeroDivisionError):
+            run(*arguments)
+    with pytest.raises(InvalidInput):
+        run("map", "--debug", "x", "--measure", "nonsense")
+
+
+def test_errors_of_the_system_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    found = run("reproduce", "kobayashi2020/fig3", "--out", str(tmp_path / "file"), "--sample", "2")
+    assert found.status == 1
+    assert "Traceback" not in found.err
+    assert str(tmp_path / "file") in found.err
+
+
+def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
+    expected = run(*MAP, "--json").out
+    file = tmp_path / "text"
+    file.write_bytes(TEXT.encode() + b"\n")
+    rest = (*MAP[2:], "--json")
+    assert run("map", "-", *rest, stdin=TEXT.encode() + b"\r\n").out == expected
+    assert run("map", "--text-file", str(file), *rest).out == expected
+    file.write_bytes(b"caf\xe9")
+    for arguments, words in (
+        (("map", "-"), "standard input is not UTF-8 text (byte 3)"),
+        (("map", "--text-file", str(file)), "is not UTF-8 text (byte 3)"),
+        (("map", "--text-file", str(tmp_path / "no")), "No such file"),
+    ):
+        found = run(*arguments, stdin=b"caf\xe9")
+        assert (found.status, words in found.err) == (1, True), found.err
+    for arguments in (("map",), ("map", TEXT, "--text-file", str(file))):
+        found = run(*arguments)
+        assert (found.status, "TEXT" in found.err) == (2, True), found.err
