@@ -43,5 +43,5 @@ def run(
             status = stopped.code if isinstance(stopped.code, int) else int(bool(stopped.code))
     for stream in streams:
         stream.flush()
-    out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)  # type: ignore[attr-defined]
+    out, err = (stream.buffer.getvalue().decode(encoding) for stream in streams)
     return Ran(status, out, err)

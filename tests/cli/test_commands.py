@@ -78,7 +78,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
         (["map", SHORT, "--layer", "99"], "has 6 layers"),
         (["map", SHORT, "--target", "giraffe", "--measure", "attention"], "giraffe"),
         (["map", TEXT, "-o", "distance"], "write name=value"),
-        (["map", TEXT, "-o", "colour=red"], "has no option 'colour'"),
+        (["map", TEXT, "-o", "colour=red"], "no option 'colour'; value_zeroing has: distance"),
         (["map", TEXT, "-o", "distance=far"], "there is no distance 'far'"),
         (["map", TEXT, "--measure", "alti", "--head", "0"], "whole layers only"),
         (["map", TEXT, "--save", "/no/such/folder/x"], "there is no folder"),

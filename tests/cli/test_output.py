@@ -91,6 +91,6 @@ def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
     ):
         found = run(*arguments, stdin=b"caf\xe9")
         assert (found.status, words in found.err) == (1, True), found.err
-    for arguments in (("map",), ("map", TEXT, "--text-file", str(file))):
-        found = run(*arguments)
+    for wrong in (["map"], ["map", TEXT, "--text-file", str(file)]):
+        found = run(*wrong)
         assert (found.status, "TEXT" in found.err) == (2, True), found.err

@@ -33,7 +33,7 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise InvalidInput(f"--option {word}: write name=value")
         if key not in known:
-            raise InvalidInput(no_such(f"option of {name}", key, known, "it has"))
+            raise InvalidInput(no_such("option", key, known, f"{name} has"))
         found[key] = read_value(key, value, known[key].kind)
     return found
 
