@@ -16,7 +16,8 @@ from safetensors.numpy import save_file
 from mixlens import storage
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.maps import Extra, MixingMaps, load
+from mixlens.maps import MixingMaps, load
+from mixlens.row import Extra
 from mixlens.tokens import TokenRow
 
 pytestmark = pytest.mark.smoke
