@@ -104,6 +104,7 @@ ORDER = [
     {"evaluations"},
     {"runs"},
     {"finetuning", "trust", "experiments"},
+    {"web"},
     {"cli"},
     {"__main__"},
 ]

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from mixlens import __version__
-from mixlens.cli import benchmark, compare, demo, doctor, finetune, map, measures, reproduce
+from mixlens.cli import (
+    benchmark,
+    compare,
+    demo,
+    doctor,
+    finetune,
+    map,
+    measures,
+    reproduce,
+    serve,
+)
 from mixlens.cli.output import write_anywhere
 from mixlens.errors import MixlensError
 
@@ -52,6 +62,7 @@ for name, command in (
     ("demo", demo.demo),
     ("finetune", finetune.finetune),
     ("reproduce", reproduce.reproduce_command),
+    ("serve", serve.serve),
 ):
     app.command(name)(command)
 

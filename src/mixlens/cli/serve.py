@@ -1,0 +1,72 @@
+"""`mixlens serve`: the viewer in a browser, with live models behind it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from mixlens.cli.loading import DeviceOption, DtypeOption, RemoteCodeOption, lens_from
+from mixlens.errors import InvalidInput, MissingExtra
+
+
+def serve(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", "-m", help="Hub name or folder, once or several times. Default: bundled."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. Only this machine by default.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="A name by which clients reach this server, besides localhost."),
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 1024,
+    waiting: Annotated[int, typer.Option(help="How many jobs may wait for their turn.")] = 16,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Show the viewer in a browser, with a text box and live models."""
+    if tokens < 2 or waiting < 1:
+        raise InvalidInput("--tokens must be at least 2 and --waiting at least 1")
+    try:
+        import uvicorn
+
+        from mixlens.provenance import model_name
+        from mixlens.web.api import Limits
+        from mixlens.web.guard import LOOPBACK
+        from mixlens.web.server import create_app
+    except ModuleNotFoundError as error:
+        if error.name in ("fastapi", "pydantic", "starlette", "uvicorn"):
+            raise MissingExtra(str(error.name), "web") from error
+        raise
+    limits = Limits(tokens=tokens, waiting=waiting)
+    names: list[str | None] = list(model) if model else [None]
+    loaded = [lens_from(name, device, dtype, trust_remote_code) for name in names]
+    lenses = {model_name(lens.model): lens for lens in loaded}
+    if host not in LOOPBACK:
+        print(
+            f"listening on {host}: whoever reaches this address can run these models",
+            file=sys.stderr,
+        )
+    app = create_app(lenses, limits, (*LOOPBACK, host, *(allow_host or ())))
+    shown = f"[{host}]" if ":" in host else host
+    if port:
+        print(f"open http://{shown}:{port}/", file=sys.stderr)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        log_level="warning" if port else "info",
+        limit_concurrency=limits.connections,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=16 * 1024,
+    )
