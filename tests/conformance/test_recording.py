@@ -58,7 +58,7 @@ def test_parts_add_up_to_the_native_model(name: str, dtype: torch.dtype) -> None
         for site in layer.sites():
             assert max(site.errors.values()) <= bar, site.errors
             parts = site.parts()
-            weighted = torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors)
+            weighted = torch.einsum("bhts,bhsd->btd", site.weights, parts.vectors.of())
             rebuilt = weighted * parts.scale[..., None] + parts.own + parts.constant
             assert _far(rebuilt, parts.total) <= bar
             from_sources = (

@@ -1,4 +1,10 @@
-"""How far two tensors are from each other, and how far rounding can bring them."""
+"""How far two tensors are from each other, token by token, and how far rounding can bring them.
+
+Each row is measured by its own size: a language model's first token may be ten thousand times as
+large as the others, and measured by the largest number of all it would hide what is wrong with
+them. A row that is much smaller than what was summed up in it (or, if that is not known, than the
+usual row) is rounding, and is measured by the size at which rounding passes the bar.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# Largest difference, relative to the largest number, that rounding can explain in each precision.
+# Largest difference, relative to a row's size, that rounding can explain in each precision.
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
@@ -33,34 +39,79 @@ def same_bar(like: Tensor) -> float:
     return 1e-9 if like.dtype == torch.float64 else 2e-5
 
 
-def difference(found: Tensor, expected: Tensor) -> float:
-    """Largest difference relative to the largest expected number."""
+def row_sizes(tensor: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows"]:
+    """The largest number of each row."""
+    return tensor.detach().abs().amax(-1)
+
+
+def difference(
+    found: Tensor,
+    expected: Tensor,
+    summands: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> float:
+    """Largest difference of any row (along the last axis), relative to that row's size.
+
+    `summands`: for each row the size of what was summed up in it; `dtype`: the precision in which
+    that was done, if it was not that of `expected`.
+    """
     if found.shape != expected.shape:
         return float("inf")
+    if found.numel() == 0:
+        return 0.0
+    share = _floor(expected.dtype if dtype is None else dtype)
     found, expected = found.detach(), expected.detach().to(found.dtype)
-    return float((found - expected).abs().max() / expected.abs().max().clamp_min(1e-6))
+    sizes = row_sizes(expected)
+    if summands is None:
+        summands = sizes[sizes > 0].median() if bool((sizes > 0).any()) else sizes
+    sizes = torch.maximum(sizes, share * summands.to(sizes))
+    return _largest((found - expected).abs().amax(-1), sizes)
+
+
+def _floor(dtype: torch.dtype) -> float:
+    """Rows smaller than this share of their summands may be rounding, at the bar of the dtype."""
+    return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
+
+
+def _largest(gaps: Tensor, sizes: Tensor) -> float:
+    ratios = gaps / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
+    return float(ratios.max())
+
+
+def attention_error(
+    weights: Float[Tensor, "batch head target source"],
+    values: Float[Tensor, "batch head source d_head"],
+    output: Float[Tensor, "batch target head d_head"],
+    dtype: torch.dtype | None = None,
+) -> float:
+    """How far an attention output is from the product of its weights and values."""
+    written = (weights.abs() @ row_sizes(values)[..., None])[..., 0]
+    return difference((weights @ values).transpose(1, 2), output, written.transpose(1, 2), dtype)
 
 
 def product_difference(
     product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None
 ) -> float:
     """How far `product` is from `left @ right + shift`, without making it: both are applied to two
-    vectors of random signs.
+    random directions, and each row is measured by its own size.
 
-    Freivalds' check: a row that is off shows in a vector unless the signs cancel it, at the cost of
-    one column instead of all. The vectors stand on the left of transposed factors: columns would
-    take several times as long.
+    Freivalds' check, at the cost of one column instead of all. Directions are Gaussian: random
+    signs miss an error (e, -e) in two channels whenever their signs agree. They multiply transposed
+    factors from the left, because columns would take several times as long.
     """
-    signs = _random_signs(product.shape[-1], product.dtype, product.device)
-    remade = signs @ right.mT @ left.mT
+    directions = _directions(product.shape[-1], product.dtype, product.device)
+    remade = directions @ right.mT @ left.mT
+    lengths = torch.linalg.vector_norm(right, dim=-1, keepdim=True)
+    summands = (left.abs() @ lengths)[..., 0]
     if shift is not None:
-        remade = remade + (signs @ shift)[:, None]
-    return difference(remade, signs @ product.mT)
+        remade = remade + (directions @ shift)[:, None]
+        summands = summands + torch.linalg.vector_norm(shift)
+    sizes = torch.linalg.vector_norm(product, dim=-1)
+    sizes = torch.maximum(sizes, _floor(product.dtype) * summands)
+    return _largest((remade - directions @ product.mT).abs().amax(-2), sizes)
 
 
 @functools.lru_cache(maxsize=64)
-def _random_signs(
-    width: int, dtype: torch.dtype, device: torch.device
-) -> Float[Tensor, "two width"]:
+def _directions(width: int, dtype: torch.dtype, device: torch.device) -> Float[Tensor, "two width"]:
     generator = torch.Generator().manual_seed(width)
-    return (torch.randint(0, 2, (2, width), generator=generator) * 2 - 1).to(device, dtype)
+    return torch.randn(2, width, generator=generator, dtype=torch.float64).to(device, dtype)

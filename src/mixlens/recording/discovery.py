@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.differences import difference, row_sizes
 from mixlens.recording.events import Core, Event, LayerTrace
 from mixlens.recording.norms import LinearisedNorm, linearised
 from mixlens.recording.projection import affine_map
@@ -38,6 +39,11 @@ def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
         for sites, feed_forward in explainer.explanations(0, trace.hidden):
             return LayerStructure(path, tuple(sites), feed_forward, axes)
     raise UnsupportedModel(f"layer `{path}`: {explainer.obstacle}")
+
+
+def _is_identity(matrix: Tensor) -> bool:
+    square = matrix.shape[0] == matrix.shape[1]
+    return square and torch.equal(matrix, torch.eye(len(matrix)).to(matrix))
 
 
 @dataclass
@@ -70,19 +76,36 @@ class _Explainer:
     def same(self, a: Tensor | None, b: Tensor | None) -> bool:
         if a is None or b is None or a.shape != b.shape:
             return False
-        return bool((a - b).abs().max() <= self.tolerance * a.abs().max().clamp_min(1e-6))
+        return difference(b, a) <= self.tolerance
+
+    def negligible(self, branch: Tensor, stream: Tensor) -> bool:
+        """Is the branch rounding next to the stream, at every token?"""
+        return bool((row_sizes(branch) <= self.tolerance * row_sizes(stream)).all())
+
+    def exact(self, total: Tensor, parts: list[Tensor]) -> bool:
+        """Is the total the sum of the parts, number by number?
+
+        One large channel of one token must not hide the others. A sum rounds in proportion to its
+        summands.
+        """
+        summands = torch.stack([part.abs() for part in parts]).sum(0)
+        error = (torch.stack(parts).sum(0) - total).abs()
+        slack = 1e-3 * row_sizes(total)[:, None]
+        return bool((error <= self.tolerance * (summands + slack)).all())
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
-        """Coefficients of total = sum of c_k part_k, or None where no such sum is exact or a part
+        """Coefficients of total = sum of c_k part_k, or None if no such sum is exact or a part
         plays no role.
         """
-        matrix = torch.stack([part.reshape(-1).double() for part in parts], 1)
-        target = total.reshape(-1).double()
-        solution = torch.linalg.lstsq(matrix, target[:, None]).solution[:, 0]
+        target, *rows = (x.reshape(-1, x.shape[-1]).double() for x in (total, *parts))
+        size = row_sizes(torch.stack([target, *rows])).amax(0)[:, None]
+        size = torch.where(size > 0, size, 1.0)  # every token counts the same
+        matrix = torch.stack([(row / size).reshape(-1) for row in rows], 1)
+        solution = torch.linalg.lstsq(matrix, (target / size).reshape(-1, 1)).solution[:, 0]
         snapped = torch.where((solution - 1).abs() < 1e-4, torch.ones_like(solution), solution)
         for coefficients in (snapped, solution):
-            error = (matrix @ coefficients - target).abs().max()
-            if error <= self.tolerance * target.abs().max().clamp_min(1e-6):
+            scaled = [c * row for c, row in zip(coefficients, rows, strict=True)]
+            if self.exact(target, scaled):
                 found = [float(c) for c in coefficients]
                 return found if min(abs(c) for c in found) > _NEGLIGIBLE else None
         return None
@@ -92,12 +115,10 @@ class _Explainer:
         t, r, b = (x.reshape(-1, self.d_model).double() for x in (total, residual, branch))
         if len(t) < 3:
             return None
-        scale = ((t - r) * b).sum(0) / b.square().sum(0).clamp_min(1e-30)
-        error = (r + scale * b - t).abs().max()
-        if (
-            error > self.tolerance * t.abs().max().clamp_min(1e-6)
-            or scale.abs().max() < _NEGLIGIBLE
-        ):
+        size = row_sizes(torch.stack([t, r, b])).amax(0)[:, None]
+        weighted = b / torch.where(size > 0, size, 1.0).square()
+        scale = ((t - r) * weighted).sum(0) / (b * weighted).sum(0).clamp_min(1e-30)
+        if not self.exact(t, [r, scale * b]) or scale.abs().max() < _NEGLIGIBLE:
             return None
         return scale.to(total.dtype)
 
@@ -195,10 +216,10 @@ class _Explainer:
                 continue
             if event.output is None or event.output.shape != self.hidden.shape:
                 continue
-            if self.same(event.inputs[0].reshape(product.shape), product) and not self.same(
-                event.inputs[0], event.output
-            ):
-                if affine_map(event.module, heads * d_head, self.hidden) is not None:
+            if self.same(event.inputs[0].reshape(product.shape), product):
+                affine = affine_map(event.module, heads * d_head, self.hidden)
+                # dropout hands on what it takes, and so does every map of nothing
+                if affine is not None and not _is_identity(affine[0]):
                     return event
         raise UnsupportedModel(
             f"layer `{self.path}`: no linear module takes the product of attention weights and"
@@ -265,6 +286,10 @@ class _Explainer:
             and event.output.shape == self.hidden.shape
             if self.norm(event) is not None
         ]
+        if self.negligible(branch, stream):  # idle attention: the sum is the stream itself
+            for total, event, position in later:
+                if self.same(total, stream):
+                    return _Sum(total, None, 1.0, 1.0, event, position)
         for total, event, position in later:
             if self.same(total, branch) or self.same(total, stream):
                 continue
@@ -297,7 +322,7 @@ class _Explainer:
             if event.inputs and self.same(event.inputs[0], event.output):
                 continue
             scales = self.fitted(self.output, [stream, branch, event.output])
-            if scales is not None:
+            if scales is not None and self.unmoved(event, site.output_projection):
                 feed_forward = FeedForwardStructure(output=event.path, branch_scale=scales[2])
                 found = replace(
                     site,
@@ -310,13 +335,20 @@ class _Explainer:
                 return
         self.obstacle = f"no residual sum follows the attention output `{site.output_projection}`"
 
+    def unmoved(self, event: Event, projection: str) -> bool:
+        """Does a module return the same if the attention output is another?"""
+        returned = next(e.output for e in self.trace.events if e.path == projection)
+        assert returned is not None
+        after = self.trace.output_if(event.path, {projection: returned.flip(-1)})
+        return self.same(event.output, after)
+
     def feed_forwards(self, stream: Tensor) -> Iterator[FeedForwardStructure | None]:
         """Ways to explain the layer's output from the stream after its last attention site."""
-        if self.same(stream, self.output):
-            yield None
-            return
         last = self.trace.cores[-1]
         after = [event for event in self.trace.events if event.start > last.tick]
+        if self.same(stream, self.output):
+            yield self.idle_feed_forward(stream, after)
+            return
         sums: list[tuple[str | None, Tensor]] = [(None, self.output)]
         for event in reversed(after):
             if (
@@ -363,3 +395,15 @@ class _Explainer:
                         input_norm=input_norm,
                         output_norm=norm_path,
                     )
+
+    def idle_feed_forward(self, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:
+        """A feed-forward part that adds nothing to these tokens, which it may to others; None if
+        the layer has none.
+        """
+        for event in sorted(after, key=lambda event: (event.path.count("."), -event.end)):
+            if event.output is None or event.output.shape != stream.shape:
+                continue
+            weighs = any(parameter.dim() > 1 for parameter in event.module.parameters())
+            if weighs and self.negligible(event.output, stream):
+                return FeedForwardStructure(output=event.path)
+        return None

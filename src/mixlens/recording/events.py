@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
+from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.capture import AttentionCall
-from mixlens.recording.rerun import cast, run_layer
+from mixlens.recording.rerun import cast, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns
 
@@ -59,6 +59,14 @@ class LayerTrace(Run):
     module: nn.Module
     hidden: Tensor
     depends_on_input: tuple[bool, ...]  # of each core: do its values change with the layer's input?
+    rerun: Callable[..., Tensor]  # `rerun(replaced={path: tensor})`: with other outputs of modules
+
+    def output_if(self, path: str, replaced: Mapping[str, Tensor]) -> Tensor | None:
+        """What a submodule returns while others return what is given."""
+        seen = observed_run(
+            self.module, self.hidden, lambda on_call: self.rerun(on_call, replaced=replaced)
+        )
+        return next((event.output for event in seen.events if event.path == path), None)
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -134,40 +142,45 @@ def observed_run(
     return Run(output, tuple(events), tuple(cores))
 
 
-def trace_layer(call: LayerCall, backend: str) -> LayerTrace:
-    """Runs a recorded layer again, in float32 or better, and writes down what happens in it."""
-    module, args, kwargs = call.module, call.args, call.kwargs
+def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
+    """Runs a recorded layer on two copies of its first row, the second with another input, in
+    float32 or better, and writes down what happens in it.
+    """
+    module, (args, kwargs) = call.module, expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Numbers tell structures apart only when they have digits; one layer at a time fits any
         # memory.
         module = copy.deepcopy(module).float()
         args, kwargs = cast(args, torch.float32), cast(kwargs, torch.float32)
-    call = LayerCall(call.path, module, args, dict(kwargs))
-    batch = int(call.hidden_in.shape[0])
-    seen = observed_run(
-        module,
-        call.hidden_in,
-        lambda on_call: run_layer(module, backend, args, kwargs, batch=batch, on_call=on_call),
-    )
-    moved = _values_after_change(call, backend, batch)
-    depends = tuple(
-        index >= len(moved) or not torch.equal(core.call.values, moved[index])
-        for index, core in enumerate(seen.cores)
-    )
-    return LayerTrace(seen.output, seen.events, seen.cores, module, call.hidden_in, depends)
+    hidden = hidden_argument(args, kwargs)
+    hidden = torch.stack([hidden[0], hidden[1].flip(-1)])
+
+    def run(
+        on_call: Callable[[AttentionCall], None] | None = None,
+        replaced: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        return run_layer(
+            module,
+            backend,
+            args,
+            kwargs,
+            batch=2,
+            hidden=hidden,
+            on_call=on_call,
+            replace_output=replaced,
+        )
+
+    seen = observed_run(module, hidden, run)
+    depends = tuple(_follows_input(core.call) for core in seen.cores)
+    return LayerTrace(seen.output, seen.events, seen.cores, module, hidden, depends, run)
 
 
-def _values_after_change(call: LayerCall, backend: str, batch: int) -> list[Tensor]:
-    """Values of every attention call when the layer's input is another one."""
-    found: list[Tensor] = []
-    other = call.hidden_in.flip(-1)
-    args, kwargs = with_hidden_argument(call.args, call.kwargs, other)
-    run_layer(
-        call.module,
-        backend,
-        args,
-        kwargs,
-        batch=batch,
-        on_call=lambda attention: found.append(attention.values),
-    )
-    return found
+def _follows_input(call: AttentionCall) -> bool:
+    """Do the values of the second copy, whose input is another, differ from those of the first?
+
+    Values that are the same at every place come from no other sequence either: they are those of a
+    value projection of zeros.
+    """
+    values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
+    idle = square and bool((values == values[:1, :, :1]).all())
+    return idle or not torch.equal(values[0], values[1])

@@ -15,7 +15,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls, layer_paths
 from mixlens.recording.capture import BACKENDS, plain_experts
-from mixlens.recording.differences import difference, rounding
+from mixlens.recording.differences import attention_error, difference, rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
 from mixlens.recording.remembered import Remembered
@@ -207,7 +207,7 @@ def native_error(
         mask = inputs.get("attention_mask")
         if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
             a, b = a[mask.bool()], b[mask.bool()]
-        error = float((a - b).abs().max() / b.abs().max().clamp_min(1e-6))
+        error = difference(a, b, dtype=ours.dtype)
         if not error <= worst:
             worst, where = error, theirs.path
     return worst, where
@@ -231,10 +231,8 @@ def _layer_structure(call: LayerCall, more: LayerCall, backend: str, rows: int) 
                 f" {tuple(attention.weights.shape)} for hidden states {tuple(hidden.shape)}), as"
                 " window, block and sparse attention do. These are not supported."
             )
-        product = (
-            weights @ values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
-        ).transpose(1, 2)
-        error = difference(product, attention.output)
+        repeated = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+        error = attention_error(weights, repeated, attention.output)
         if not error <= rounding(hidden):
             raise UnsupportedModel(
                 f"layer `{call.path}`: its output is not the product of one attention matrix and"
@@ -242,7 +240,7 @@ def _layer_structure(call: LayerCall, more: LayerCall, backend: str, rows: int) 
                 " approximations of attention. Nothing is reported rather than a wrong number."
             )
     axes = (batch_axes(call.args, more.args, rows), batch_axes(call.kwargs, more.kwargs, rows))
-    return structure_of(call.path, trace_layer(call, backend), axes)
+    return structure_of(call.path, trace_layer(call, axes, backend), axes)
 
 
 def _assembled(backend: str, layers: list[LayerStructure]) -> ModelStructure:

@@ -17,7 +17,13 @@ from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
 from mixlens.recording.capture import AttentionCall
-from mixlens.recording.differences import difference, product_difference, rounding
+from mixlens.recording.differences import (
+    attention_error,
+    difference,
+    product_difference,
+    rounding,
+    row_sizes,
+)
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
@@ -215,10 +221,9 @@ def rebuilt_site(
         product_error = product_difference(output.transpose(1, 2), weights, values)
         projection_error = product_difference(seen, output.flatten(2), matrix, bias)
     else:
-        product = (weights @ values).transpose(1, 2)
-        projected = product.flatten(2) @ matrix + bias
-        product_error = difference(product, output)
-        projection_error = difference(projected, seen)
+        projected = (weights @ values).transpose(1, 2).flatten(2) @ matrix + bias
+        product_error = attention_error(weights, values, output, dtype)
+        projection_error = difference(projected, seen, dtype=dtype)
 
     def norm(path: str) -> LinearisedNorm:
         form = norm_of(module.get_submodule(path), stream)
@@ -233,7 +238,7 @@ def rebuilt_site(
     errors = {
         "attention product": product_error,
         "output projection": projection_error,
-        "block output": _block_error(block.total, structure, layer, internals),
+        "block output": _block_error(block, structure, layer, internals),
     }
     for part, error in errors.items():
         if not error <= rounding(stream, dtype):
@@ -258,17 +263,20 @@ def rebuilt_site(
 
 
 def _block_error(
-    rebuilt: Tensor, structure: SiteStructure, layer: LayerStructure, internals: Internals
+    block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
 ) -> float:
     """How far y is from the tensor in which the running layer had it."""
+    rebuilt, dtype = block.total, internals.layer_output.dtype
     output = internals.layer_output.to(rebuilt)
+    summands = torch.maximum(row_sizes(block.own), row_sizes(block.total))
     if structure.witness is None:
-        return difference(rebuilt, output)
+        return difference(rebuilt, output, summands, dtype)
     seen = internals.seen[structure.witness].to(rebuilt).reshape(rebuilt.shape)
     if not structure.parallel:
-        return difference(rebuilt, seen)
+        return difference(rebuilt, seen, summands, dtype)
     assert layer.feed_forward is not None
-    return difference(rebuilt + layer.feed_forward.scaled(seen), output)
+    added = layer.feed_forward.scaled(seen)
+    return difference(rebuilt + added, output, torch.maximum(summands, row_sizes(added)), dtype)
 
 
 def _require_plain_shapes(

@@ -79,7 +79,8 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
             found = [error for site in layer.sites() for error in site.errors.values()]
             again = layer.rerun(0, copies=1)[0]
             length = recording.lengths[stack.name][0]
-            rerun = difference(again[:length], layer.output[0, :length])
+            expected = layer.output[0, :length]
+            rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
             if not rerun <= layer.rounding:
                 raise UnsupportedModel(
                     f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it"

@@ -1,0 +1,65 @@
+"""Comparisons that one large number cannot fool, and products checked without symmetry."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor
+
+from mixlens import Lens
+from mixlens.recording.differences import difference, product_difference
+from tests.measures import models
+
+
+def _rows(seed: int = 0) -> Tensor:
+    return torch.randn(1, 6, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def test_a_massive_token_does_not_hide_the_others() -> None:
+    expected = _rows()
+    expected[0, 0, 3] = 1e6
+    found = expected.clone()
+    found[0, 4, 2] += 0.5
+    assert difference(found, expected) > 0.1
+    assert difference(expected, expected) == 0
+
+
+def test_rounding_of_a_row_that_cancels_is_no_difference() -> None:
+    expected = _rows()
+    expected[0, 2] = 0
+    found = expected.clone()
+    found[0, 2] = 1e-8
+    assert difference(found, expected) < 1e-4
+    assert difference(found, torch.zeros_like(expected)) > 1
+
+
+def test_mirrored_errors_and_mirrored_channels_in_products() -> None:
+    generator = torch.Generator().manual_seed(1)
+    left, half = (torch.randn(s, generator=generator).double() for s in ((5, 4), (4, 3)))
+    right = torch.cat([half, -half], -1)  # the channels of a compiled program
+    product = left @ right
+    assert product_difference(product, left, right) < 1e-12
+    for channel in range(5):  # random signs miss one that agrees with its neighbour
+        wrong = product.clone()
+        wrong[3, channel] += 0.1
+        wrong[3, channel + 1] -= 0.1
+        assert product_difference(wrong, left, right) > 1e-4
+
+
+def test_a_product_row_is_measured_by_its_own_size() -> None:
+    left, right = _rows()[0].double(), _rows(1)[0].T.double()
+    left[0] *= 1e6
+    product = left @ right
+    product[4] *= 1.1
+    assert product_difference(product, left, right) > 1e-3
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_a_massive_activation_does_not_change_what_is_discovered(size: float) -> None:
+    model = models.randomised(hf.LlamaModel(hf.LlamaConfig(**models._CAUSAL))).float()
+    ids = torch.randint(0, 50, (1, 9), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.embed_tokens.weight[ids[0, 0], 3] = size
+    recording = Lens(model).record({"input_ids": ids})
+    assert {layer.structure.style for layer in recording.layers()} == {"pre"}
