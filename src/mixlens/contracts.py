@@ -177,6 +177,7 @@ class Request:
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
     layers_named: bool = False  # did someone ask for these layers, or are they all there are?
+    alone: bool = False  # does the recording hold these targets only?
 
     @classmethod
     def resolved(
@@ -227,7 +228,7 @@ class Request:
         """The requested targets of a tensor [batch, ...] along its target axis; all of them if none
         were named.
         """
-        if self.targets is None:
+        if self.targets is None or self.alone:
             return tensor
         import torch  # not above: listing the measures needs no torch
 
@@ -238,6 +239,14 @@ class Request:
         sizes = list(tensor.shape)
         sizes[dim] = index.shape[1]
         return tensor.gather(dim, index.reshape(shape).expand(sizes))
+
+    def target_places(self, batch: int, count: int, device: torch.device) -> Tensor:
+        """[batch, target]: where every requested target is in the tensors of a recording."""
+        import torch
+
+        if self.alone:
+            return torch.arange(count, device=device).expand(batch, count)
+        return self.target_positions(batch, count, device)
 
     def target_positions(self, batch: int, count: int, device: torch.device) -> Tensor:
         """[batch, target]: the position of every requested target."""

@@ -77,13 +77,14 @@ def _layer_scores(
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
+    places = request.target_places(batch, count, weights.device)
     real = _real(recording, request, positions, sources)
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalized else outputs)
 
-    rest = fastest_rest(tail, weights, real, positions, per_head=request.per_head)
+    rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
     unedited = torch.stack(
         [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
     )

@@ -118,16 +118,19 @@ def layer_calls(
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
     a layer is given; `watch` hooks submodules of a layer and stores what it sees in the dict of the
-    running call.
+    running call. What `on_layer` runs of the model by itself is not seen.
     """
     done: list[LayerCall] = []
     open_calls: list[LayerCall] = []
-    seen_by: list[dict[Any, Tensor]] = []
+    seen_by: list[dict[Any, Tensor]] = [{}]  # the first is for what runs outside of any call
     count = 0
+    busy = False
 
     def entered(path: str) -> Callable[..., Any]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             nonlocal count
+            if busy:
+                return None
             call = LayerCall(path, module, args, _without_cache(kwargs))
             open_calls.append(call)
             seen_by.append({})
@@ -138,11 +141,16 @@ def layer_calls(
         return hook
 
     def left(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        nonlocal busy
+        if busy:
+            return
         call = open_calls.pop()
         call.output = output
         seen = seen_by.pop()
         if on_layer is not None:
+            busy = True
             on_layer(call, seen)
+            busy = False
         done.append(call)
 
     def on_call(call: AttentionCall) -> None:

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,7 @@ class AttentionCall:
     values: Tensor  # [batch, kv head, source, d_head], before grouped heads are repeated
     output: Tensor  # [batch, target, head, d_head]
     backend: str
+    product: Tensor | None = None  # A V from weights that were formed again, next to `output`
 
 
 @dataclass
@@ -197,6 +199,72 @@ def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
 def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
     """Mixtures of experts computed by plain products, attention left as it is."""
     return _switched(module, attention=False)
+
+
+# --------------------------------------------------------------------------------------------- rows
+
+NativeCall = Callable[[nn.Module, Tensor, Tensor, Tensor, Any, Tensor, Mapping[str, Any]], None]
+"""Gets a module's query, key, value, mask, output and the other arguments of its attention."""
+
+_native_listener: contextvars.ContextVar[NativeCall | None] = contextvars.ContextVar(
+    "mixlens_native_listener", default=None
+)
+_handed_out = 0
+
+
+def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., Any]:
+    """The model's own attention function, which then reports what it did."""
+    names = list(inspect.signature(function).parameters)[5:]
+
+    def attention(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Any,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        result = function(module, query, key, value, mask, *args, **options)
+        named = dict(zip(names, args, strict=False)) | options
+        hear(module, query, key, value, mask, result[0], named)
+        return result
+
+    return attention
+
+
+@contextlib.contextmanager
+def native_attention(hear: NativeCall) -> Iterator[None]:
+    """While open, every attention function that transformers hands out reports each of its calls.
+
+    The model keeps the implementation that it was loaded with (sdpa, flash), and its configs.
+    """
+    from transformers import AttentionInterface
+
+    global _handed_out, _original
+    token = _native_listener.set(hear)
+    with _registration_lock:
+        _handed_out += 1
+        if _handed_out == 1:
+            _original = AttentionInterface.get_interface
+            AttentionInterface.get_interface = _hand_out
+    try:
+        yield
+    finally:
+        _native_listener.reset(token)
+        with _registration_lock:
+            _handed_out -= 1
+            if _handed_out == 0:
+                AttentionInterface.get_interface = _original
+
+
+_original: Callable[..., Any]
+
+
+def _hand_out(interface: Any, name: str, default: Any) -> Any:
+    function = _original(interface, name, default)
+    hear = _native_listener.get()
+    return function if hear is None else _reporting(function, hear)
 
 
 # -------------------------------------------------------------------------------------------- trace

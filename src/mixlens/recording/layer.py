@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.recording.calls import LayerCall
 from mixlens.recording.capture import AttentionCall, ValueEdit
 from mixlens.recording.differences import rounding
@@ -57,10 +57,18 @@ class Layer:
         call: LayerCall,
         internals: Sequence[Internals] | None,
         wide_modules: WideModules,
+        whole: Callable[[], Layer] | None = None,
     ) -> None:
+        """`whole` is given if `call` holds a few targets only: the same layer on a short input."""
         self.model, self.backend, self.stack, self.index = model, backend, stack, index
+        self._whole = whole
         self._call, self._internals, self._wide_modules = call, internals, wide_modules
         self._sites: tuple[Site, ...] | None = None
+
+    @property
+    def whole(self) -> Layer:
+        """This layer with all of its targets, or the same one on a short input: to prove things."""
+        return self if self._whole is None else self._whole()
 
     @property
     def structure(self) -> LayerStructure:
@@ -146,7 +154,8 @@ class Layer:
             module = self._call.module
             rebuilt.append(rebuilt_site(structure, self.structure, module, stream, parts, where))
             stream = rebuilt[-1].block_output
-        if self.keeps_internals and self._call.hidden_in.dtype == stream.dtype:
+        same = self._call.hidden_in.dtype == stream.dtype
+        if self.keeps_internals and (same or self._whole is not None):
             self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
         return rebuilt
 
@@ -168,6 +177,7 @@ class Layer:
         """
         kept: Mapping[Witness, Tensor] = self._internals[0].seen if self._internals else {}
         if witness not in kept:
+            self._require_whole()
             with watching(self._call.module, frozenset({witness})) as kept:
                 self._run_natively()
         return _wide(kept[witness]).reshape(self.input.shape)
@@ -216,12 +226,19 @@ class Layer:
 
     def observed(self, row: int = 0) -> Run:
         """One run on a row of the batch, every submodule written down."""
+        self._require_whole()
         args, kwargs = self.arguments(row)
         return observed_run(
             self.module,
             self.input[row : row + 1],
             lambda on_call: self.run(args, kwargs, on_call=on_call),
         )
+
+    def _require_whole(self) -> None:
+        if self._whole is not None:
+            raise RowsUnavailable(
+                f"layer {self.index} of {self.stack.name} has to be run again on the whole sequence"
+            )
 
     def rerun(
         self,
@@ -240,6 +257,7 @@ class Layer:
         `hidden` replaces the layer's input, `values` the value vectors of a site (attention weights
         stay), `attention_output` what its output projection returns.
         """
+        self._require_whole()
         edits = [edit for edit in (hidden, values, attention_output) if edit is not None]
         copies = int(edits[0].shape[0]) if edits else copies or 1
         position = self.position(kind)

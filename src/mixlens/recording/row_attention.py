@@ -10,24 +10,15 @@ targets. A model whose attention is more than this equation fails there, and is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mixlens.recording.capture import AttentionCall
+
 _SOURCES = 16_384  # keys and values are widened so many at a time
-
-
-@dataclass(frozen=True)
-class RowCall:
-    """What one attention call gave for the wanted targets."""
-
-    weights: Float[Tensor, "batch head target source"]  # in float32 or better
-    values: Float[Tensor, "batch kv_head source d_head"]  # as the model has them
-    output: Float[Tensor, "batch target head d_head"]  # of the native function
-    product: Float[Tensor, "batch target head d_head"]  # the same from `weights`
 
 
 def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Tensor:
@@ -51,7 +42,7 @@ def row_call(
     output: Float[Tensor, "batch all_targets head d_value"],
     targets: Int[Tensor, "batch target"],
     options: Mapping[str, Any],
-) -> RowCall:
+) -> AttentionCall:
     """The rows of one attention call that has just been run."""
     rows = taken(query, targets, 2)
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
@@ -67,7 +58,8 @@ def row_call(
     if isinstance(hidden, Tensor):
         scores = scores + hidden
     weights = _softmax(scores, options.get("s_aux"))
-    return RowCall(weights, value, taken(output, targets, 1), _product(weights, value))
+    rows_of_output = taken(output, targets, 1)
+    return AttentionCall(weights, value, rows_of_output, "rows", _product(weights, value))
 
 
 def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
@@ -114,7 +106,7 @@ def _hidden(
         places = torch.arange(sources, device=scores.device)
         before = (places <= targets[..., None])[:, None]
         window = options.get("sliding_window")
-        if window is not None and isinstance(mask, Tensor | None):
+        if window is not None:
             before = before & (places > targets[..., None] - window)[:, None]
         seen = before if seen is None else seen & before
     return None if seen is None else torch.zeros_like(scores[:, :1]).masked_fill(~seen, lowest)

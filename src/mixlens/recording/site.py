@@ -126,7 +126,7 @@ class Site:
 
     structure: SiteStructure
     weights: Float[Tensor, "batch head target source"]
-    values: Float[Tensor, "batch head source d_head"]
+    values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
     output_weight: Float[Tensor, "head d_head d_model"]
     output_bias: Float[Tensor, " d_model"]
     residual: Float[Tensor, "batch target d_model"]
@@ -147,10 +147,30 @@ class Site:
         groups = torch.arange(self.structure.kv_heads)
         return groups.repeat_interleave(self.structure.heads // self.structure.kv_heads)
 
+    def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
+        """The value vectors that one query head reads, in float32 or better."""
+        shared = self.structure.heads // self.values.shape[1]
+        return self.values[:, head // shared].to(self.output_weight)
+
+    def source_values(
+        self, text: int, columns: Int[Tensor, " column"], heads: slice
+    ) -> Float[Tensor, "column head d_head"]:
+        """The value vectors of a few sources of one text, for the query heads that read them."""
+        shared = self.structure.heads // self.values.shape[1]
+        read = range(self.structure.heads)[heads]
+        groups = slice(read[0] // shared, read[-1] // shared + 1)
+        values = self.values[text, groups][:, columns].to(self.output_weight)
+        first = read[0] - groups.start * shared
+        repeated = values.repeat_interleave(shared, 0)[first : first + len(read)]
+        return repeated.transpose(0, 1)
+
     @property
     def vectors(self) -> Vectors:
         """f: the value vectors after the output projection of their head, without its bias."""
-        return Vectors(self.values, self.output_weight)
+        return self._through(self.output_weight)
+
+    def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
+        return Vectors(self.values, weight.to(self.values))
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
         """`vectors`, multiplied out."""
@@ -170,13 +190,13 @@ class Site:
         for linear in block.maps:  # d_head rows for each head, not one for each source
             weight = linear(weight)
         if through is not None:
-            onwards = Vectors(self.values, through.linear(weight))
+            onwards = self._through(through.linear(weight))
             return Parts(onwards, block.scale, through.linear(block.own), None, block.total)
         summed = self.projected - self.output_bias
         for linear in block.maps:
             summed = linear(summed)
         constant = block.total - block.own - summed * block.scale[..., None]
-        return Parts(Vectors(self.values, weight), block.scale, block.own, constant, block.total)
+        return Parts(self._through(weight), block.scale, block.own, constant, block.total)
 
     def decomposition(
         self, targets: Targets, *, normed: bool = True, through: LinearisedNorm | None = None
@@ -206,9 +226,11 @@ def rebuilt_site(
 ) -> Site:
     """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up."""
     attention, dtype = internals.attention, internals.attention.output.dtype
-    weights, values = attention.weights.to(stream), attention.values.to(stream)
+    weights, rows = attention.weights.to(stream), attention.product is not None
+    values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
-    values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+    if not rows:
+        values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     path = structure.output_projection
     affine = affine_map(module.get_submodule(path), structure.heads * structure.d_head, stream)
     if affine is None:
@@ -216,7 +238,12 @@ def rebuilt_site(
     matrix, bias = affine
     seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
     output = attention.output.to(stream)
-    if dtype == stream.dtype:  # what was seen has all its digits: products need not be made again
+    if attention.product is not None:
+        product = attention.product.to(stream)
+        projected = seen if dtype == stream.dtype else product.flatten(2) @ matrix + bias
+        product_error = difference(product, output)
+        projection_error = difference(product.flatten(2) @ matrix + bias, seen)
+    elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         projected = seen
         product_error = product_difference(output.transpose(1, 2), weights, values)
         projection_error = product_difference(seen, output.flatten(2), matrix, bias)

@@ -26,14 +26,22 @@ def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[W
         yield seen
 
 
-def watch(layer: nn.Module, witness: Witness, into: Callable[[], dict[Witness, Tensor]]) -> Any:
-    """A hook that keeps one witness; returns its handle."""
+def watch(
+    layer: nn.Module,
+    witness: Witness,
+    into: Callable[[], dict[Witness, Tensor]],
+    keep: Callable[[Tensor], Tensor] = Tensor.clone,
+) -> Any:
+    """A hook that keeps a copy of one witness, or what else `keep` makes of it; returns its
+    handle.
+    """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        into()[witness] = list(float_tensors((*args, *kwargs.values())))[witness.position].clone()
+        tensor = list(float_tensors((*args, *kwargs.values())))[witness.position]
+        into()[witness] = keep(tensor)
 
     def left(module: nn.Module, args: Any, output: Any) -> None:
-        into()[witness] = first_tensor(output).clone()
+        into()[witness] = keep(first_tensor(output))
 
     module = layer.get_submodule(witness.path)
     if witness.side == "in":

@@ -61,7 +61,7 @@ class Perceptron:
 
 def perceptron(layer: Layer) -> Perceptron | None:
     """The feed-forward part of a layer, or None where it has no such form."""
-    paths = _known.of(layer.model, signature(layer), lambda: _found(layer))
+    paths = _known.of(layer.model, signature(layer), lambda: _found(layer.whole))
     if paths is None:
         return None
     like, module = layer.input, layer.module

@@ -55,12 +55,16 @@ class Tail:
     def __init__(self, layer: Layer, kind: str, *, rows: int = 4096) -> None:
         self.layer, self.kind = layer, kind
         self.rows = rows  # the most that go through the layer at once
-        self.module = layer.module
         self.sites: list[Site] = layer.sites()
         self.position = layer.position(kind)
         self.site = self.sites[self.position]
         self.shortcuts: tuple[_Shortcut, ...] = ()
         self.mode = self._chosen_mode()
+
+    @property
+    def module(self) -> nn.Module:
+        """The layer in float32 or better."""
+        return self.layer.module
 
     def __call__(
         self,
@@ -140,13 +144,20 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "copies"
-        key = (self.kind, self.module.training, signature(self.layer))
+        key = (self.kind, self.layer.submodule("").training, signature(self.layer))
         model = self.layer.model
-        self.shortcuts = _plans.of(model, key, lambda: self._proved(_shortcuts(self.layer)))
+        self.shortcuts = _plans.of(model, key, self._proved_shortcuts)
         if self.shortcuts:
             return "shortcut"
         _fall_back(self.layer, "no submodule around its attention can be answered for")
         return "copies"
+
+    def _proved_shortcuts(self) -> tuple[_Shortcut, ...]:
+        """Of the whole layer: a layer of which only rows were recorded cannot be run again."""
+        whole = self.layer.whole
+        if whole is not self.layer:
+            return Tail(whole, self.kind, rows=self.rows).shortcuts
+        return self._proved(_shortcuts(self.layer))
 
     def _proved(self, found: Sequence[_Shortcut | None]) -> tuple[_Shortcut, ...]:
         """The shortcuts where they give what a re-run of the whole layer gives for a changed
@@ -180,7 +191,7 @@ def _fall_back(layer: Layer, reason: str) -> None:
 
 def signature(layer: Layer) -> object:
     """Layers with the same modules and the same structure take the same shortcuts."""
-    parts = tuple((path, type(part)) for path, part in layer.module.named_modules())
+    parts = tuple((path, type(part)) for path, part in layer.submodule("").named_modules())
     sites = tuple(
         (
             s.kind,

@@ -92,17 +92,14 @@ def sources_of(
     taken = (
         weights[text, heads, targets][:, :, columns].permute(2, 1, 0).contiguous()
     )  # else each source is a product by itself
-    values = site.values[text, heads][:, columns].transpose(0, 1)
+    values = site.source_values(text, columns, heads)
     return Sources(text, columns, targets, heads, taken, values, linked[targets][:, columns].T)
 
 
 def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
     """A source that no target reads: the unedited outputs, rounded as the edited ones are."""
-    heads, d_head = site.values.shape[1], site.values.shape[3]
-    weights, values = (
-        site.values.new_zeros(1, count, heads),
-        site.values.new_zeros(1, heads, d_head),
-    )
+    heads, d_head, like = site.structure.heads, site.values.shape[3], site.projected
+    weights, values = like.new_zeros(1, count, heads), like.new_zeros(1, heads, d_head)
     everywhere = torch.ones_like(weights[..., 0], dtype=torch.bool)
     return Sources(text, None, slice(0, count), slice(0, heads), weights, values, everywhere)
 
@@ -131,7 +128,7 @@ class ByRows:
         else:  # head by head: wide weights of all heads would be the largest tensor of all
             self.whole = wide(site.output_bias).repeat(*positions.shape, 1)
             for head, matrix in enumerate(site.output_weight):
-                self.whole += wide(weights[:, head]) @ wide(site.values[:, head]) @ wide(matrix)
+                self.whole += wide(weights[:, head]) @ wide(site.head_values(head)) @ wide(matrix)
 
     def __call__(self, sources: Sources, /) -> Rows:
         site, cast = self.tail.site, self.cast

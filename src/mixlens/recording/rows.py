@@ -1,0 +1,188 @@
+"""Rows instead of maps: one forward pass with the model's own attention, taken apart for a few
+targets.
+
+The model runs as it was loaded (sdpa, flash). Each layer is handed on as it goes by, cut to the
+wanted targets: its input, its output, the witnesses of the checks, the values of all sources and
+the wanted rows of the attention weights (`row_attention`). Nothing of size n x n is formed. The
+rows pass the same checks as a whole recording: multiplied out they must give what the attention
+module returned for these targets, and the block must add up.
+
+Memory above the model's own forward pass: the rows, and a few tensors of one layer. What a visitor
+keeps is its own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from mixlens.errors import NonFiniteActivations, RowsUnavailable, UnsupportedModel
+from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
+from mixlens.recording.capture import AttentionCall, native_attention
+from mixlens.recording.layer import Layer, WideModules
+from mixlens.recording.model_structure import AttentionSite, ModelStructure, probe_inputs
+from mixlens.recording.recording import Recording, recorded
+from mixlens.recording.row_attention import row_call, taken
+from mixlens.recording.site import Internals
+from mixlens.recording.structure import LayerStructure
+from mixlens.recording.witnesses import watch
+
+Visit = Callable[[Layer], None]
+
+
+@dataclass(kw_only=True)
+class RowRecording(Recording):
+    """A forward pass of which only some targets of one stack are taken apart.
+
+    `stack_layers` holds the layers that are being visited: all of them or one at a time.
+    """
+
+    site: AttentionSite
+    targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
+
+    def with_layer(self, layer: Layer) -> RowRecording:
+        """The same recording with one layer at hand, under its number."""
+        return replace(self, stack_layers={self.site.stack.name: {layer.index: layer}})
+
+    def layers(self, site: str | None = None) -> Any:
+        """The layers at hand, by their numbers."""
+        return self.stack_layers[self.structure.stack_of(site).name]
+
+    @functools.cached_property
+    def short(self) -> Recording:
+        """The whole model on a dozen tokens: what is proved of a layer there holds for its rows."""
+        return recorded(
+            self.model,
+            self.structure,
+            probe_inputs(self.inputs),
+            lengths={},
+            tokens={},
+            memory_budget=self.memory_budget,
+        )
+
+    def visit(self, visitor: Visit) -> None:
+        """Runs the model; every layer of the stack is handed to `visitor` as it goes by."""
+        self.output = _run(self, visitor)
+
+
+def _run(recording: RowRecording, visitor: Visit) -> Any:
+    structure, stack = recording.structure, recording.site.stack
+    device = next(recording.model.parameters()).device
+    targets = torch.tensor(recording.targets, device=device)
+    by_path = {layer.path: layer for layer in stack.layers}
+    heard: list[AttentionCall] = []
+    wide_modules, count = WideModules(), 0
+
+    def on_call(
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Any,
+        output: Tensor,
+        options: Mapping[str, Any],
+    ) -> None:
+        if inside and output.dim() == 4 and output.shape[:2] == query.shape[::2]:
+            call = row_call(module, query, key, value, mask, output, targets, options)
+            heard.append(call)
+
+    inside: list[str] = []
+
+    def on_enter(number: int, call: LayerCall) -> None:
+        inside.append(call.path)
+        heard.clear()
+
+    def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+        nonlocal count
+        inside.pop()
+        layer_structure = stack.layers[count]
+        if layer_structure.path != call.path:
+            raise RowsUnavailable("the layers are called in a different order than on the probe")
+        row = _row_call(call, targets)
+        internals = _internals(row, list(heard), seen, layer_structure)
+        index = count
+        visitor(
+            Layer(
+                model=recording.model,
+                backend=structure.backend,
+                stack=stack,
+                index=index,
+                call=row,
+                internals=internals,
+                wide_modules=wide_modules,
+                whole=lambda: recording.short.stack_layers[stack.name][index],
+            )
+        )
+        count += 1
+        call.args, call.kwargs, call.output = (), {}, None
+        heard.clear()
+
+    def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
+        def rows(tensor: Tensor) -> Tensor:
+            return _target_rows(tensor, targets) if inside else tensor
+
+        return [watch(module, witness, into, rows) for witness in by_path[path].watched]
+
+    with torch.no_grad(), native_attention(on_call):
+        _, output = layer_calls(
+            recording.model,
+            recording.inputs,
+            set(by_path),
+            None,
+            on_layer=on_layer,
+            on_enter=on_enter,
+            watch=watches,
+        )
+    if count != len(stack.layers):
+        raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
+    return output
+
+
+def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
+    """A witness cut to the targets; some layers flatten batch and tokens."""
+    if tensor.dim() == 2:
+        tensor = tensor.reshape(len(targets), -1, tensor.shape[-1])
+    return taken(tensor, targets, 1)
+
+
+def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"]) -> LayerCall:
+    """The call as if the layer had been given the wanted targets alone."""
+    hidden, output = call.hidden_in, call.hidden_out
+    if hidden.dim() != 3 or output.dim() != 3:
+        raise RowsUnavailable(f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}")
+    rows = taken(output, targets, 1)
+    if not bool(rows.isfinite().all()):
+        raise NonFiniteActivations(
+            f"layer `{call.path}` returned NaN or infinity. Check the weights, or load the model in"
+            " a wider dtype (float32)."
+        )
+    args, kwargs = with_hidden_argument(call.args, call.kwargs, taken(hidden, targets, 1))
+    return LayerCall(call.path, call.module, args, kwargs, output=rows)
+
+
+def _internals(
+    call: LayerCall,
+    heard: Sequence[AttentionCall],
+    seen: Mapping[Any, Tensor],
+    structure: LayerStructure,
+) -> list[Internals]:
+    if len(heard) != len(structure.sites):
+        raise RowsUnavailable(
+            f"layer `{call.path}` made {len(heard)} attention calls that can be cut to rows, and"
+            f" has {len(structure.sites)}"
+        )
+    return Internals.of_layer(heard, dict(seen), call.hidden_out)
+
+
+def require_rows(structure: ModelStructure, site: AttentionSite) -> None:
+    """Raises `RowsUnavailable` with the reason if rows cannot be taken by themselves."""
+    if structure.backend != "interface":
+        raise RowsUnavailable("its attention does not go through transformers' attention interface")
+    if not site.stack.layers:
+        raise UnsupportedModel(f"{site.name} has no layers")
