@@ -69,6 +69,9 @@ class Spec:
     # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
     # model. "graph": nodes and edges.
     gives: str = "maps"
+    # Does a layer's score of a target need that layer, its sources and this target alone? Then a
+    # few targets are measured without forming maps.
+    row_by_row: bool = False
     # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
     one_row: str = "first"
     # The share of the identity that the paper's own rollout mixes in.
@@ -165,6 +168,27 @@ class Scores:
     facts: Facts | None = None  # if options change them
     # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
+
+    @classmethod
+    def joined(cls, layers: Sequence[Scores]) -> Scores:
+        """The scores of several layers that were measured one by one, in their order."""
+        import torch
+
+        first = layers[0]
+        facts = first.facts
+        if facts is not None:
+            known = [part.facts for part in layers if part.facts is not None]
+            facts = replace(facts, rows_sum_to_one=all(fact.rows_sum_to_one for fact in known))
+        scales = [part.scale for part in layers if part.scale is not None]
+        return replace(
+            first,
+            values=torch.cat([part.values for part in layers]),
+            extras={
+                name: torch.cat([part.extras[name] for part in layers]) for name in first.extras
+            },
+            facts=facts,
+            scale=torch.cat(scales) if scales else None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
-from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
+from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
 from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.calls import Inputs, batch_size
@@ -18,6 +19,7 @@ from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.padding import is_padded_sound, row_lengths, unpadded_row
 from mixlens.recording.recording import Recording, recorded
+from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
 from mixlens.several import batches, measure_several
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
+_log = logging.getLogger(__name__)
 
 
 class Lens:
@@ -93,18 +96,27 @@ class Lens:
     # ------------------------------------------------------------------------------------ recording
 
     def record(
-        self, given: Text | Sequence[Text] | Mapping[str, Any], *, memory_budget: int | None = None
+        self,
+        given: Text | Sequence[Text] | Mapping[str, Any],
+        *,
+        targets: int | str | Sequence[int | str] | None = None,
+        site: str | None = None,
+        memory_budget: int | None = None,
     ) -> Recording:
         """One verified forward pass of a text, a list of texts, or a dict of input tensors.
 
         `memory_budget` (bytes; default: a quarter of what is free) bounds what is kept beside the
-        layers' inputs and outputs.
+        layers' inputs and outputs. With `targets` (of one `site`) only these are taken apart, and
+        the model keeps its own attention: for a few targets of a long prompt. The pass then runs
+        when something is measured.
         """
         self._require_eval()
         with outside_inference_mode(), uncompiled(self.model):
             ready = prepared(self.model, self.tokenizer, given)
             try:
                 structure = self._structure(ready.tensors)
+                if targets is not None:
+                    return self._recorded_rows(structure, ready, site, targets, memory_budget)
                 return self._recorded(structure, ready, memory_budget)
             except UnsupportedModel as error:
                 damage = damaged_weights(self.model)
@@ -140,12 +152,35 @@ class Lens:
     def _structure(self, tensors: Inputs) -> ModelStructure:
         return model_structure(self.model, tensors)
 
-    def _recorded(
-        self, structure: ModelStructure, ready: Prepared, memory_budget: int | None
-    ) -> Recording:
+    def _budget(self, memory_budget: int | None) -> int:
         budget = self.memory_budget if memory_budget is None else memory_budget
         if budget is None:
             budget = free_memory(next(self.model.parameters()).device) // 4
+        return budget
+
+    def _recorded_rows(
+        self,
+        structure: ModelStructure,
+        ready: Prepared,
+        site: str | None,
+        targets: int | str | Sequence[int | str],
+        memory_budget: int | None,
+    ) -> Recording:
+        recording = row_recording(
+            self.model,
+            structure,
+            ready,
+            site=site,
+            targets=[targets] if isinstance(targets, (int, str)) else list(targets),
+            memory_budget=self._budget(memory_budget),
+        )
+        recording.tokenizer = self.tokenizer
+        return recording
+
+    def _recorded(
+        self, structure: ModelStructure, ready: Prepared, memory_budget: int | None
+    ) -> Recording:
+        budget = self._budget(memory_budget)
         recording = recorded(
             self.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget
         )
@@ -200,13 +235,12 @@ class Lens:
         self, name: str, given: Any, chosen: dict[str, Any], own: set[str], on_error: str
     ) -> MixingMaps | list[MixingMaps]:
         from mixlens.corpus import Example
-        from mixlens.measuring import measure
 
         if isinstance(given, str) or is_pair(given):
-            return measure(name, self.record(given), **chosen)
+            return self._measured_at_once(name, given, chosen)
         if isinstance(given, Mapping):
             if not is_padded_sound(given):
-                return measure(name, self.record(given), **chosen)
+                return self._measured_at_once(name, given, chosen)
             texts: list[Any] = [unpadded_row(given, i) for i in range(len(given["attention_mask"]))]
             groups: Iterator[list[int]] = iter([i] for i in range(len(texts)))
         else:
@@ -228,12 +262,29 @@ class Lens:
                 for key, value in chosen.items()
             }
             part = [texts[place] for place in places]
-            maps = measure(
-                name, self.record(part[0] if isinstance(part[0], Mapping) else part), **mine
+            maps = self._measured_at_once(
+                name, part[0] if isinstance(part[0], Mapping) else part, mine
             )
             return maps if isinstance(maps, list) else [maps]
 
         return measure_several(measured, groups, names, on_error)
+
+    def _measured_at_once(
+        self, name: str, given: Any, chosen: dict[str, Any]
+    ) -> MixingMaps | list[MixingMaps]:
+        """From one recording: of the wanted targets alone if the measure and the model allow it."""
+        from mixlens.measures import spec_of
+        from mixlens.measuring import measure
+
+        targets = chosen.get("targets")
+        if targets is not None and spec_of(name).row_by_row:
+            rest = {key: value for key, value in chosen.items() if key != "targets"}
+            try:
+                rows = self.record(given, targets=targets, site=chosen.get("site"))
+                return measure(name, rows, **rest)
+            except RowsUnavailable as error:  # the present path is always right
+                _log.debug("%s: whole maps are recorded for these targets: %s", name, error)
+        return measure(name, self.record(given), **chosen)
 
     def compare(
         self,

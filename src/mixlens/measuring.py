@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import AttentionKind, Request, Scores, Spec
 from mixlens.cutting import target_tokens, without_padding
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.maps import MixingMaps
 from mixlens.measures import refusal, scores_of, spec_of
 from mixlens.precision import matmul_precision
 from mixlens.provenance import provenance_of
+from mixlens.recording.rows import RowRecording
 from mixlens.row import Extra
 
 if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
 
@@ -39,17 +41,81 @@ def measure(
     `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
     setting.
     """
+    request = _checked_request(name, recording, site, layers, targets, per_head)
+    if isinstance(recording, RowRecording):
+        return measure_rows({name: options}, recording, request, precision=precision)[name]
+    with matmul_precision(precision):
+        scores = scores_of(name, recording, request, options)
+    return _maps(name, recording, request, scores, options)
+
+
+def measure_rows(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: RowRecording,
+    request: Request,
+    *,
+    precision: str | None = None,
+) -> dict[str, MixingMaps | list[MixingMaps]]:
+    """Several measures (with their options) of the targets of a `RowRecording`, from one forward
+    pass: each layer is measured as it goes by, and only scores are kept.
+    """
+    parts: dict[str, list[Scores]] = {name: [] for name in measures}
+
+    def visit(layer: Layer) -> None:
+        if layer.index not in request.layers:
+            return
+        here, own = recording.with_layer(layer), replace(request, layers=(layer.index,))
+        for name, options in measures.items():
+            parts[name].append(scores_of(name, here, own, options))
+
+    with matmul_precision(precision):
+        recording.visit(visit)
+    return {
+        name: _maps(name, recording, request, Scores.joined(parts[name]), options)
+        for name, options in measures.items()
+    }
+
+
+def _checked_request(
+    name: str,
+    recording: Recording,
+    site: str | None,
+    layers: Sequence[int] | None,
+    targets: Sequence[int | str] | None,
+    per_head: bool,
+) -> Request:
+    """What is asked for, or the reason why it cannot be given."""
     spec = spec_of(name)
     if per_head and not spec.per_head:
         raise InvalidInput(f"{name} is defined for whole layers only, not per head")
+    rows = recording if isinstance(recording, RowRecording) else None
+    site = rows.site.name if rows is not None and site is None else site
     reason = refusal(name, recording.structure, site)
     if reason is not None:
         raise UnsupportedModel(reason)
     request = Request.resolved(
         recording, site=site, layers=layers, targets=targets, per_head=per_head
     )
-    with matmul_precision(precision):
-        scores = scores_of(name, recording, request, options)
+    if rows is None:
+        return request
+    if not spec.row_by_row:
+        raise RowsUnavailable(f"{name} needs all targets of a text: record it without targets")
+    if request.site != rows.site.name or request.targets not in (None, rows.targets):
+        raise InvalidInput(
+            f"this recording holds {len(rows.targets[0])} targets of {rows.site.name}; record again"
+            " for others"
+        )
+    return replace(request, layers=tuple(sorted(request.layers)), targets=rows.targets, alone=True)
+
+
+def _maps(
+    name: str,
+    recording: Recording,
+    request: Request,
+    scores: Scores,
+    options: Mapping[str, Any],
+) -> MixingMaps | list[MixingMaps]:
+    spec = spec_of(name)
     rows = [
         maps_of_row(name, spec, recording, request, scores, row, options)
         for row in range(recording.batch)

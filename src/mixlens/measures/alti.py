@@ -47,6 +47,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + head d_model n^2 per layer",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
+    row_by_row=True,
 )
 
 _RELEASED_SHIFT = 1e-6

@@ -32,6 +32,7 @@ SPEC = Spec(
     facts=Facts(rows_sum_to_one=True),
     per_head=True,
     rollout_residual=0.5,
+    row_by_row=True,
 )
 
 

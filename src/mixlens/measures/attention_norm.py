@@ -34,6 +34,7 @@ SPEC = Spec(
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(),
     per_head=True,
+    row_by_row=True,
 )
 
 

@@ -38,6 +38,7 @@ SPEC = Spec(
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
     sites=("self",),
+    row_by_row=True,
 )
 
 

@@ -44,6 +44,7 @@ SPEC = Spec(
     facts=Facts(residual_included=True),
     sites=("self",),
     rollout_normalized=False,
+    row_by_row=True,
 )
 
 

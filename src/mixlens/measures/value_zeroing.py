@@ -46,6 +46,7 @@ SPEC = Spec(
     cost="about 0.4 n forward passes for all targets, 2 to 3 for one",
     facts=Facts(),
     per_head=True,
+    row_by_row=True,
 )
 
 

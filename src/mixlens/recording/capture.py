@@ -247,7 +247,7 @@ def native_attention(hear: NativeCall) -> Iterator[None]:
         _handed_out += 1
         if _handed_out == 1:
             _original = AttentionInterface.get_interface
-            AttentionInterface.get_interface = _hand_out
+            AttentionInterface.get_interface = _hand_out  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -255,7 +255,7 @@ def native_attention(hear: NativeCall) -> Iterator[None]:
         with _registration_lock:
             _handed_out -= 1
             if _handed_out == 0:
-                AttentionInterface.get_interface = _original
+                AttentionInterface.get_interface = _original  # type: ignore[method-assign]
 
 
 _original: Callable[..., Any]

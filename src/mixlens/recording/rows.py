@@ -13,18 +13,20 @@ keeps is its own.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.errors import NonFiniteActivations, RowsUnavailable, UnsupportedModel
+from mixlens.errors import NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
-from mixlens.recording.capture import AttentionCall, native_attention
+from mixlens.recording.capture import AttentionCall, native_attention, plain_experts
+from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer, WideModules
 from mixlens.recording.model_structure import AttentionSite, ModelStructure, probe_inputs
 from mixlens.recording.recording import Recording, recorded
@@ -32,27 +34,28 @@ from mixlens.recording.row_attention import row_call, taken
 from mixlens.recording.site import Internals
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.witnesses import watch
+from mixlens.row import position_of
+from mixlens.tokens import TokenRow
 
 Visit = Callable[[Layer], None]
 
 
 @dataclass(kw_only=True)
 class RowRecording(Recording):
-    """A forward pass of which only some targets of one stack are taken apart.
-
-    `stack_layers` holds the layers that are being visited: all of them or one at a time.
-    """
+    """A forward pass of which only some targets of one stack are taken apart."""
 
     site: AttentionSite
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
+    width: int  # tokens of the stack, padding included
+    at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layers being visited
 
     def with_layer(self, layer: Layer) -> RowRecording:
         """The same recording with one layer at hand, under its number."""
-        return replace(self, stack_layers={self.site.stack.name: {layer.index: layer}})
+        return replace(self, at_hand={layer.index: layer})
 
     def layers(self, site: str | None = None) -> Any:
         """The layers at hand, by their numbers."""
-        return self.stack_layers[self.structure.stack_of(site).name]
+        return self.at_hand
 
     @functools.cached_property
     def short(self) -> Recording:
@@ -104,6 +107,8 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
         layer_structure = stack.layers[count]
         if layer_structure.path != call.path:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
+        if call.hidden_in.shape[:2] != (recording.batch, recording.width):
+            raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         row = _row_call(call, targets)
         internals = _internals(row, list(heard), seen, layer_structure)
         index = count
@@ -129,7 +134,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
 
         return [watch(module, witness, into, rows) for witness in by_path[path].watched]
 
-    with torch.no_grad(), native_attention(on_call):
+    with torch.no_grad(), native_attention(on_call), _runnable_experts(recording.model):
         _, output = layer_calls(
             recording.model,
             recording.inputs,
@@ -142,6 +147,12 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
     return output
+
+
+def _runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Grouped expert products do not run in float64."""
+    double = next(model.parameters()).dtype == torch.float64
+    return plain_experts(model) if double else contextlib.nullcontext()
 
 
 def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
@@ -180,9 +191,49 @@ def _internals(
     return Internals.of_layer(heard, dict(seen), call.hidden_out)
 
 
-def require_rows(structure: ModelStructure, site: AttentionSite) -> None:
-    """Raises `RowsUnavailable` with the reason if rows cannot be taken by themselves."""
+def row_recording(
+    model: nn.Module,
+    structure: ModelStructure,
+    ready: Prepared,
+    *,
+    site: str | None,
+    targets: Sequence[int | str],
+    memory_budget: int,
+) -> RowRecording:
+    """A recording of these targets (labels or positions); nothing runs before it is visited."""
+    chosen = structure.site(site)
+    if not len(targets):
+        raise RowsUnavailable("no target is named")
     if structure.backend != "interface":
         raise RowsUnavailable("its attention does not go through transformers' attention interface")
-    if not site.stack.layers:
-        raise UnsupportedModel(f"{site.name} has no layers")
+    tokens = _text_tokens(structure, ready)
+    rows = tokens[chosen.stack.name]
+    positions = tuple(
+        tuple(position_of(target, row, range(len(row))) for target in targets) for row in rows
+    )
+    decoder = rows == ready.decoder_rows
+    return RowRecording(
+        model=model,
+        structure=structure,
+        inputs=ready.tensors,
+        output=None,
+        lengths={name: [len(row) for row in known] for name, known in tokens.items()},
+        tokens=tokens,
+        memory_budget=memory_budget,
+        stack_layers={},
+        site=chosen,
+        targets=positions,
+        width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
+    )
+
+
+def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
+    """The tokens of every stack, as far as they are known before the model runs."""
+    tokens: dict[str, Sequence[TokenRow]] = {}
+    for stack in structure.stacks:
+        decoder = stack.has_cross or len(structure.stacks) == 1
+        known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
+        if known is None:
+            raise RowsUnavailable(f"the tokens of {stack.name} are known only after a run")
+        tokens[stack.name] = known
+    return tokens

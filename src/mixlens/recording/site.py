@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import RowsUnavailable, UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
 from mixlens.recording.capture import AttentionCall
@@ -269,7 +269,7 @@ def rebuilt_site(
     }
     for part, error in errors.items():
         if not error <= rounding(stream, dtype):
-            raise UnsupportedModel(
+            raise (RowsUnavailable if rows else UnsupportedModel)(
                 f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
                 f" (relative; {rounding(stream, dtype):.0e} would be rounding). No numbers are"
                 " given for this model; please report its architecture."

@@ -1,0 +1,112 @@
+"""A few targets, measured without maps: the same numbers as the maps have, on every kind of block
+and of attention, and nothing of size n x n.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import mixlens
+from mixlens import Lens, MixingMaps
+from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.measures import list_measures, refusal
+from mixlens.recording import row_attention
+from mixlens.recording.rows import RowRecording
+from tests.conformance.zoo import built, inputs
+from tests.kernels.decompositions import LargestTensor
+
+# post-norm, pre-norm, sandwich with soft-cap and window, parallel, window, sinks, experts, biases
+MODELS = ["bert", "gpt2", "gemma2", "gpt-neox", "mistral", "gpt-oss", "mixtral", "t5", "bart"]
+BY_ROWS = [name for name, spec in list_measures().items() if spec.row_by_row]
+
+
+def as_list(maps: MixingMaps | list[MixingMaps]) -> list[MixingMaps]:
+    return maps if isinstance(maps, list) else [maps]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_are_rows_of_the_maps(name: str) -> None:
+    model = built(name).double()
+    lens, given = Lens(model), inputs(name)
+    given = {key: v.double() if v.is_floating_point() else v for key, v in given.items()}
+    whole = lens.record(given)
+    for site in whole.sites:
+        rows = lens.record(given, targets=[-1, 0], site=site)
+        assert isinstance(rows, RowRecording)
+        for measure in BY_ROWS:
+            if refusal(measure, whole.structure, site) is not None:
+                continue
+            expected = as_list(mixlens.measure(measure, whole, site=site, targets=[-1, 0]))
+            try:
+                maps = as_list(mixlens.measure(measure, rows))
+            except RowsUnavailable:  # a second attention follows: whole sequences are needed
+                assert measure == "value_zeroing"
+                assert len(whole.layers(site)[0].structure.sites) > 1
+                continue
+            for one, other in zip(maps, expected, strict=True):
+                np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
+                assert one.tokens == other.tokens
+                assert one.facts == other.facts
+
+
+def test_a_named_target_takes_rows_and_any_other_model_its_maps() -> None:
+    """Bloom's attention does not go through the interface: the same call gives the same numbers."""
+    for name in ("llama", "bloom"):
+        lens, given = Lens(built(name)), inputs(name)
+        expected = as_list(mixlens.measure("alti", lens.record(given), targets=[3]))
+        for one, other in zip(
+            as_list(lens.measure("alti", given, targets=[3])), expected, strict=True
+        ):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
+
+
+def test_nothing_as_large_as_a_map_is_made() -> None:
+    model = built("llama")
+    model.config.max_position_embeddings = 1024  # rotary: no table is longer for it
+    tokens = 600  # heads x n x n would be 1,440,000 numbers; the widest layer has 28,800
+    given = {"input_ids": torch.arange(tokens)[None] % 90 + 3}
+    lens = Lens(model)
+    lens.measure("value_zeroing", {"input_ids": given["input_ids"][:, :20]}, targets=[-1])  # proofs
+    for measure in ("attention_norm", "alti", "value_zeroing"):
+        with LargestTensor() as largest:
+            lens.measure(measure, given, targets=[-1])
+        assert largest.numbers < tokens * tokens
+
+
+def test_left_padding_changes_no_row() -> None:
+    lens, given = Lens(built("qwen2")), inputs("qwen2")
+    alone = {key: value[:1, :6] for key, value in given.items()}
+    pad = torch.zeros(1, given["input_ids"].shape[1] - 6, dtype=torch.long)
+    batch = {
+        key: torch.cat([torch.cat([pad, alone[key]], 1), value[1:]]) for key, value in given.items()
+    }
+    expected = lens.measure("value_zeroing", alone, targets=[-1])
+    maps = lens.measure("value_zeroing", batch, targets=[-1])
+    assert isinstance(expected, MixingMaps)
+    assert isinstance(maps, list)
+    np.testing.assert_allclose(maps[0].scores, expected.scores, atol=1e-6, rtol=1e-5)
+
+
+def test_rows_that_do_not_multiply_out_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The native output decides: with a wrong scale the maps are taken, and are right."""
+    lens, given = Lens(built("gpt2")), inputs("gpt2")
+    expected = as_list(lens.measure("attention_norm", given, targets=[-1]))
+    right = row_attention._softmax
+    monkeypatch.setattr(row_attention, "_softmax", lambda s, sinks: right(s * 1.3, sinks))
+    with pytest.raises(RowsUnavailable, match="attention product"):
+        mixlens.measure("attention_norm", lens.record(given, targets=[-1]))
+    for one, other in zip(
+        as_list(lens.measure("attention_norm", given, targets=[-1])), expected, strict=True
+    ):
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
+
+
+def test_a_recording_of_rows_says_what_it_lacks() -> None:
+    lens, given = Lens(built("bert")), inputs("bert")
+    rows = lens.record(given, targets=[2])
+    with pytest.raises(InvalidInput, match="holds 1 targets"):
+        mixlens.measure("alti", rows, targets=[1])
+    with pytest.raises(RowsUnavailable, match="needs all targets"):
+        mixlens.measure("hidden_token_attribution", rows)
