@@ -37,6 +37,8 @@ class CannotLoad(InvalidInput, OSError):
 
 class CannotWrite(InvalidInput, OSError):
     """A file could not be written; what was there before is as it was."""
+
+
 class RowsUnavailable(UnsupportedModel):
     """A few targets cannot be measured by themselves here; the whole map can."""
 
