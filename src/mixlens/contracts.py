@@ -80,15 +80,13 @@ class Spec:
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
     # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n, d_model,
-    # heads, d_ff, layers, and the numbers in a block, a chunk and the memory budget.
+    # heads, d_ff, layers; of graph (what a forward pass keeps for its gradient); and of what a
+    # block, a chunk and the memory budget hold.
     memory: str = ""
     # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)
-    # Options for the least work that the contract can be checked with.
+    # Options with which the contract can be checked on any model, by the least work.
     least: Mapping[str, Any] = field(default_factory=dict)
-    # Evaluations that work as this measure does (erasing words, following gradients), so that it
-    # would judge itself there.
-    same_method_as: tuple[str, ...] = ()
     # How far rounding in float32 may move scores, relative to the largest of a text.
     rounding: float = 1e-5
     # How far bfloat16 may move scores on average, relative to their mean. None: nobody can say.

@@ -20,10 +20,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from mixlens.aggregation.target_row import layer_rows, target_row
-from mixlens.comparison import QUICK
 from mixlens.corpus.examples import Agreement, Aligned, Example, Span
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.measures import spec_of
+from mixlens.measures import list_measures, spec_of
 from mixlens.measuring import measure as measured
 
 if TYPE_CHECKING:
@@ -46,7 +45,8 @@ class Case:
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.lens, self.example = lens, example
-        self.options = {**QUICK, **_erasure(lens), **(options or {})}  # by measure
+        quick = {name: dict(spec.quick) for name, spec in list_measures().items() if spec.quick}
+        self.options = {**quick, **_erasure(lens), **(options or {})}  # by measure
         self._maps: dict[tuple[str, str], MixingMaps] = {}
         self._others: dict[Lens, Case] = {}
 

@@ -123,65 +123,6 @@ def evaluate(measure: str) -> Result:
 
 # ----------------------------------------------------------------------------------------- the page
 
-WHY = {
-    "alti": (
-        "counts what reaches the output of the attention block, and cannot see that the"
-        " feed-forward network erases it"
-    ),
-    "attention": (
-        "knows where a head looks, not what it brings; half of the identity ties a go-between with"
-        " the source"
-    ),
-    "attention_norm": (
-        "sees empty and cancelled values, but not what norms and the feed-forward network do; each"
-        " of two values that cancel is a source to it; without the residual stream, a go-between"
-        " has nothing of its own"
-    ),
-    "attention_norm_res": "as attention_norm, with the residual stream",
-    "attention_norm_res_ln": (
-        "sees what the layer norm takes away, but not the feed-forward network, nor that two"
-        " sources cancel"
-    ),
-    "blank_out": (
-        "right wherever one token decides; blind where another stands in for the one that is"
-        " removed"
-    ),
-    "deep_lift": (
-        "follows the difference from an empty text through every step of the model up to the output"
-    ),
-    "effective_attention": (
-        "drops the weights that a head's own values make void (empty values, null space); heads"
-        " that cancel each other, and all that comes after a head, are beyond it; it has no"
-        " residual stream"
-    ),
-    "globenc": (
-        "sees both norms, but not the feed-forward network between them, nor that two sources"
-        " cancel"
-    ),
-    "gradient_norm": (
-        "asks what a change would do, not what is there: in the place of the mark a word would"
-        " bring something, and a longer go-between would make less of what it took"
-    ),
-    "gradient_x_input": (
-        "in a pre-norm model the length of an embedding changes nothing, so that the gradient has"
-        " no part along it; behind any norm, what a go-between took and what it had weigh the same,"
-        " with opposite signs"
-    ),
-    "hidden_token_attribution": (
-        "as gradient_norm; and it counts what depends on positions alone, whatever word stands"
-        " there"
-    ),
-    "integrated_gradients": (
-        "in a pre-norm model the length of an embedding changes nothing, so that the path from zero"
-        " to it is flat; norms give what a go-between does not pass on a negative part"
-    ),
-    "random": "right by chance only",
-    "value_zeroing": (
-        "takes one value away at a time, through the whole layer: two values that cancel each other"
-        " look important; it has no residual stream"
-    ),
-}
-
 
 def table() -> str:
     """What every measure gets right and wrong, why, and what was planted, as Markdown."""
@@ -198,7 +139,8 @@ def table() -> str:
         ]
         known = result.per_example[~np.isnan(result.per_example)]
         lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
-    why = [_item(f"`{name}` {reason}.") for name, reason in WHY.items()]
+    specs = list_measures().items()
+    why = [_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
     planted = [_item(f"**{case.name}**: {case.planted}.") for case in held]
     return "\n".join([*lines, "", "## Why", "", *why, "", "## What was planted", "", *planted])
 

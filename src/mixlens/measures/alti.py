@@ -48,6 +48,14 @@ SPEC = Spec(
     cost="1 forward pass + head d_model n^2 per layer",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
     row_by_row=True,
+    blind_spots=(
+        "counts what reaches the output of the attention block, and cannot see that the"
+        " feed-forward network erases it"
+    ),
+    memory="3 * heads * n * d_model + block",
+    # Differences of large L1 norms are clipped at zero: if they nearly cancel, half precision
+    # decides on which side they fall.
+    half_precision=0.35,
 )
 
 _RELEASED_SHIFT = 1e-6

@@ -33,6 +33,11 @@ SPEC = Spec(
     per_head=True,
     rollout_residual=0.5,
     row_by_row=True,
+    blind_spots=(
+        "knows where a head looks, not what it brings; half of the identity ties a go-between"
+        " with the source"
+    ),
+    memory="n**2",
 )
 
 

@@ -35,6 +35,12 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     row_by_row=True,
+    blind_spots=(
+        "sees empty and cancelled values, but not what norms and the feed-forward network do;"
+        " each of two values that cancel is a source to it; without the residual stream, a"
+        " go-between has nothing of its own"
+    ),
+    memory="heads * n * d_model + block",
 )
 
 

@@ -37,6 +37,8 @@ SPEC = Spec(
     facts=Facts(residual_included=True),
     sites=("self",),
     row_by_row=True,
+    blind_spots="as attention_norm, with the residual stream",
+    memory="3 * heads * n * d_model + block",
 )
 
 

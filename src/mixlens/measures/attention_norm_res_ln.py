@@ -39,6 +39,11 @@ SPEC = Spec(
     facts=Facts(residual_included=True),
     sites=("self",),
     row_by_row=True,
+    blind_spots=(
+        "sees what the layer norm takes away, but not the feed-forward network, nor that two"
+        " sources cancel"
+    ),
+    memory="3 * heads * n * d_model + block",
 )
 
 

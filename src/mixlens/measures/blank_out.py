@@ -40,6 +40,13 @@ SPEC = Spec(
     sites=("self",),
     explains_output=True,
     gives="row",
+    blind_spots=(
+        "right wherever one token decides; blind where another stands in for the one that is"
+        " removed"
+    ),
+    memory="graph + chunk",
+    least={"replacement": "zero"},
+    half_precision=None,
 )
 
 REPLACEMENTS = ("mask", "unk", "pad", "zero")

@@ -48,6 +48,12 @@ SPEC = Spec(
     sites=("self",),
     explains_output=True,
     gives="rows",
+    blind_spots=(
+        "follows the difference from an empty text through every step of the model up to the output"
+    ),
+    memory="2 * graph",
+    rounding=1e-4,
+    half_precision=None,
 )
 
 # What rounding may do to the sum: relative to f(x) - f(baseline), and to the sum of all

@@ -48,6 +48,12 @@ SPEC = Spec(
     cost="1 forward pass + d_head n^2 per head (causal: + d_head^3 n)",
     facts=Facts(signed=True),
     per_head=True,
+    blind_spots=(
+        "drops the weights that a head's own values make void (empty values, null space);"
+        " heads that cancel each other, and all that comes after a head, are beyond it; it"
+        " has no residual stream"
+    ),
+    memory="3 * heads * n**2 + 4 * n * d_model + layers * n**2",
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")

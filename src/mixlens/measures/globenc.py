@@ -45,6 +45,11 @@ SPEC = Spec(
     sites=("self",),
     rollout_normalized=False,
     row_by_row=True,
+    blind_spots=(
+        "sees both norms, but not the feed-forward network between them, nor that two sources"
+        " cancel"
+    ),
+    memory="3 * heads * n * d_model + block",
 )
 
 

@@ -41,6 +41,13 @@ SPEC = Spec(
     sites=("self",),
     explains_output=True,
     gives="rows",
+    blind_spots=(
+        "asks what a change would do, not what is there: in the place of the mark a word"
+        " would bring something, and a longer go-between would make less of what it took"
+    ),
+    memory="graph",
+    rounding=3e-5,
+    half_precision=None,
 )
 
 

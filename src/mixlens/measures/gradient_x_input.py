@@ -36,6 +36,14 @@ SPEC = Spec(
     sites=("self",),
     explains_output=True,
     gives="rows",
+    blind_spots=(
+        "in a pre-norm model the length of an embedding changes nothing, so that the gradient"
+        " has no part along it; behind any norm, what a go-between took and what it had weigh"
+        " the same, with opposite signs"
+    ),
+    memory="graph",
+    rounding=3e-5,
+    half_precision=None,
 )
 
 

@@ -40,6 +40,15 @@ SPEC = Spec(
     sites=("self",),
     explains_output=True,
     gives="rows",
+    blind_spots=(
+        "in a pre-norm model the length of an embedding changes nothing, so that the path"
+        " from zero to it is flat; norms give what a go-between does not pass on a negative"
+        " part"
+    ),
+    memory="graph + chunk",
+    least={"steps": 4},
+    rounding=3e-5,
+    half_precision=None,
 )
 
 

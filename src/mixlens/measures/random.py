@@ -27,6 +27,8 @@ SPEC = Spec(
     cost="1 forward pass",
     facts=Facts(),
     baseline=True,
+    blind_spots="right by chance only",
+    memory="n**2",
 )
 
 

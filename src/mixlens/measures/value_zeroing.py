@@ -47,6 +47,11 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     row_by_row=True,
+    blind_spots=(
+        "takes one value away at a time, through the whole layer: two values that cancel each"
+        " other look important; it has no residual stream"
+    ),
+    memory="2 * d_model * d_ff + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
 )
 
 

@@ -1,0 +1,268 @@
+"""The contract of a measure, as code: `check_measure("my_measure")` holds any measure to it.
+
+What a measure says of itself is true of its scores, and what should not matter does not: the order
+of a batch, padding, asking for a part, asking twice. The model is left as it was. Our own tests
+hold every measure to the same contract on every architecture.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor, nn
+
+import mixlens
+from mixlens.contracts import AttentionKind, Spec
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.lens import Lens
+from mixlens.maps import MixingMaps
+from mixlens.measures import spec_of
+from mixlens.measuring import measure
+from mixlens.recording.recording import Recording
+
+Inputs = dict[str, Tensor]
+Rows = dict[str, list[MixingMaps]]  # site -> one map for each text
+
+
+def check_measure(
+    name: str, models: Mapping[str, Callable[[], nn.Module]] | None = None, **options: Any
+) -> dict[str, str]:
+    """Holds a measure to its contract on small random models, or on those that `models` makes.
+
+    Raises AssertionError, which names the broken promise. Returns for each model "checked", or why
+    the measure is not given there; one that is given nowhere fails.
+    """
+    check_description(name)
+    verdicts = {}
+    for model_name, make in (MODELS if models is None else models).items():
+        try:
+            _check_on(name, make(), options)
+            verdicts[model_name] = "checked"
+        except (UnsupportedModel, InvalidInput) as error:
+            require_reason(error)
+            verdicts[model_name] = str(error)
+        except AssertionError as error:
+            raise AssertionError(f"{name} on {model_name}: {error}") from error
+    assert "checked" in verdicts.values(), f"{name} is given on no model: {verdicts}"
+    return verdicts
+
+
+def check_description(name: str) -> None:
+    """A measure says what it is, and every option has a default."""
+    spec = spec_of(name)
+    for part in ("summary", "citation", "use_when", "cost"):
+        assert getattr(spec, part).strip(), f"SPEC.{part} says nothing"
+    for option in spec.options:
+        given = option.default is not inspect.Parameter.empty
+        assert given, f"the option {option.name} has no default"
+
+
+def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
+    lens, given, before = Lens(model), _inputs(model), _state(model)
+    recording = lens.record(given)
+    whole = measured(name, recording, options)
+    for site, rows in whole.items():
+        check_maps(spec_of(name), recording, site, rows)
+    require_same(name, whole, measured(name, recording, options), "asked twice", 0.0)
+    flipped = lens.record({key: value.flip(0) for key, value in given.items()})
+    backwards = {site: rows[::-1] for site, rows in measured(name, flipped, options).items()}
+    require_same(name, whole, backwards, "in a batch of a different order")
+    for side in ("left", "right"):
+        alone, padded = _padded(given, side)
+        one, both = (measured(name, lens.record(part), options) for part in (alone, padded))
+        require_same(name, one, both, f"with padding on the {side}")
+    _check_parts(name, recording, whole, options)
+    assert _state(model) == before, "the model is not left as it was"
+
+
+def measured(
+    name: str, recording: Recording, options: Mapping[str, Any] | None = None, **chosen: Any
+) -> Rows:
+    """One measure on every site where it is given. If it is given on none, the first refusal is
+    raised.
+    """
+    spec = spec_of(name)
+    given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
+    found, refused = {}, []
+    # One row is about the whole model: the first site stands for all.
+    for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
+        try:
+            maps = measure(name, recording, site=site, **given)
+            found[site] = maps if isinstance(maps, list) else [maps]
+        except (UnsupportedModel, InvalidInput) as error:
+            require_reason(error)
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
+def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
+    """Options that name one output, so that a tie between two likely words cannot move scores."""
+    logits = getattr(recording.output, "logits", None)
+    if not spec.explains_output or logits is None:
+        return {}
+    return {"label": 1} if logits.dim() == 2 else {"position": 1, "word": 7}
+
+
+def require_reason(error: Exception) -> None:
+    """A refusal says why."""
+    assert len(str(error)) > 20, f"{error!r} does not say why"
+
+
+def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMaps]) -> None:
+    """Shapes, labels and facts of the maps of every text, and their way to a file and back."""
+    assert len(rows) == recording.batch, f"{len(rows)} maps for {recording.batch} texts"
+    chosen = recording.structure.site(site)
+    for row, maps in enumerate(rows):
+        targets = recording.target_tokens(site, row)
+        assert maps.source_tokens == recording.source_tokens(site, row).labels, "wrong sources"
+        assert np.isfinite(maps.scores).all(), "scores are not finite"
+        if spec.gives == "maps":
+            expected = (len(recording.layers(site)), len(targets), len(maps.source_tokens))
+            assert maps.scores.shape == expected, f"shape {maps.scores.shape}, not {expected}"
+            assert maps.tokens == targets.labels, "wrong targets"
+            if chosen.kind == AttentionKind.SELF and chosen.stack.layers[0].sites[0].causal:
+                assert not np.triu(maps.scores, 1).any(), "a causal target takes from later tokens"
+        if maps.facts.rows_sum_to_one:
+            assert np.allclose(maps.scores.sum(-1), 1, atol=1e-4), "rows do not sum to one"
+        if not maps.facts.signed:
+            least = -1e-6 * np.abs(maps.scores).max()
+            assert (maps.scores >= least).all(), "scores are negative, and SPEC.facts denies it"
+    with tempfile.TemporaryDirectory() as folder:
+        rows[0].save(Path(folder) / "maps")
+        assert mixlens.load(Path(folder) / "maps") == rows[0], "maps are not saved as they are"
+
+
+def require_same(
+    name: str, one: Rows, other: Rows, when: str, tolerance: float | None = None
+) -> None:
+    """The texts that both have get the same scores, up to the measure's own rounding."""
+    assert one.keys() == other.keys(), f"given on different sites {when}"
+    bar = spec_of(name).rounding if tolerance is None else tolerance
+    for site in one:
+        for maps, again in zip(one[site], other[site], strict=False):
+            difference = largest_difference(maps, again)
+            assert difference <= bar, f"scores move by {difference:.1e} {when} ({site})"
+
+
+def largest_difference(one: MixingMaps, other: MixingMaps) -> float:
+    """Relative to the largest score of the first."""
+    assert one.scores.shape == other.scores.shape, "shapes differ"
+    scale = max(float(np.abs(one.scores).max()), 1e-12)
+    return float(np.abs(one.scores - other.scores).max()) / scale
+
+
+def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[str, Any]) -> None:
+    """Some layers and targets are the same rows as those of all."""
+    spec = spec_of(name)
+    if spec.gives != "maps":
+        return
+    for site in whole:
+        some = measured(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
+        rows = whole[site][0].at(layers=[-1], targets=[1, -1])
+        difference = largest_difference(rows, some)
+        assert difference <= spec.rounding, f"targets= moves scores by {difference:.1e} ({site})"
+
+
+# ------------------------------------------------------------------------------- models and inputs
+
+
+_SIZES: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 24,
+}
+_BART: dict[str, Any] = {
+    "vocab_size": 50,
+    "d_model": 16,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 24,
+    "decoder_ffn_dim": 24,
+    "max_position_embeddings": 40,
+}
+
+
+def _random(model: nn.Module) -> nn.Module:
+    """Every weight, bias and norm random: zeros and ones would hide a forgotten one."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            wide = parameter.dim() > 1
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(noise * (0.25 if wide else 0.2) + (0.0 if wide else 0.5))
+    return model.eval()
+
+
+def _post_norm() -> nn.Module:
+    config = transformers.BertConfig(**_SIZES, max_position_embeddings=40)
+    return _random(transformers.BertForMaskedLM(config))
+
+
+def _pre_norm() -> nn.Module:
+    config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=2, n_head=4, n_positions=40)
+    return _random(transformers.GPT2LMHeadModel(config))
+
+
+def _grouped_heads() -> nn.Module:
+    config = transformers.LlamaConfig(**_SIZES, num_key_value_heads=2, pad_token_id=0)
+    return _random(transformers.LlamaForCausalLM(config))
+
+
+def _encoder_decoder() -> nn.Module:
+    return _random(transformers.BartForConditionalGeneration(transformers.BartConfig(**_BART)))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "post-norm (BERT)": _post_norm,
+    "pre-norm, causal (GPT-2)": _pre_norm,
+    "RMS norm, grouped heads (Llama)": _grouped_heads,
+    "encoder-decoder (BART)": _encoder_decoder,
+}
+
+
+def _inputs(model: nn.Module) -> Inputs:
+    """Two texts of eight tokens, none of them twice in a text."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.stack([torch.randperm(47, generator=generator)[:8] + 3 for _ in range(2)])
+    found = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if getattr(model.config, "is_encoder_decoder", False):
+        found["decoder_input_ids"] = ids.flip(1)[:, :5]
+    return found
+
+
+def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:
+    """The first text cut to six tokens, alone, and padded next to the second."""
+    sizes = {"input_ids": 6, "attention_mask": 6}
+    alone = {key: value[:1, : sizes.get(key)] for key, value in given.items()}
+    both = {}
+    for key, value in alone.items():
+        width = int(given[key].shape[1] - value.shape[1])
+        pad = (width, 0) if side == "left" else (0, width)
+        both[key] = torch.cat([nn.functional.pad(value, pad), given[key][1:]])
+    return alone, both
+
+
+def _state(model: nn.Module) -> tuple[Any, ...]:
+    """All that a measure could leave behind."""
+    parts = [
+        (set(vars(part)), len(part._forward_hooks), len(part._forward_pre_hooks))
+        for part in model.modules()
+    ]
+    weights = [
+        (weight.detach().clone().numpy().tobytes(), weight.requires_grad, weight.grad is None)
+        for weight in model.parameters()
+    ]
+    return parts, weights

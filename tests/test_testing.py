@@ -1,0 +1,73 @@
+"""The battery passes what is right, and names what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.measures import MEASURES, register
+from mixlens.recording.recording import Recording
+from mixlens.testing import check_measure
+
+ABOUT: dict[str, Any] = {
+    "summary": "attention again",
+    "citation": "nobody 2020",
+    "use_when": "never",
+    "cost": "1 forward pass",
+}
+
+
+@pytest.fixture(autouse=True)
+def only_here() -> Iterator[None]:
+    yield
+    MEASURES.unregister("toy")
+
+
+def attention(recording: Recording, request: Request) -> list[torch.Tensor]:
+    return [request.take(site.weights.mean(1), 1) for _, site in request.sites(recording)]
+
+
+def test_a_right_measure_passes_and_refusals_are_listed() -> None:
+    @register("toy", Spec(**ABOUT, facts=Facts(rows_sum_to_one=True), sites=("self",)))
+    def toy(recording: Recording, request: Request, *, power: int = 1) -> Scores:
+        return Scores(torch.stack(attention(recording, request)) ** power)
+
+    assert set(check_measure("toy").values()) == {"checked"}
+    with pytest.raises(AssertionError, match="rows do not sum to one"):
+        check_measure("toy", power=2)
+
+
+def test_a_wrong_measure_is_named() -> None:
+    @register("toy", Spec(**ABOUT, facts=Facts()))
+    def toy(recording: Recording, request: Request, *, wrong: str = "") -> Scores:
+        scores = torch.stack(attention(recording, request))
+        if wrong == "order":  # the first text of a batch is different
+            scores[:, 0] *= 2
+        if wrong == "chance":
+            scores *= torch.rand(1)
+        if wrong == "later":
+            scores = scores + 0.1
+        if wrong == "sign":
+            scores = -scores
+        if wrong == "parts" and request.targets is not None:
+            scores = scores.flip(2)
+        if wrong == "model":
+            for weight in recording.model.parameters():
+                weight.requires_grad_(False)
+        return Scores(scores)
+
+    promises = {
+        "order": "different order",
+        "chance": "asked twice",
+        "later": "later tokens",
+        "sign": "negative",
+        "parts": "targets=",
+        "model": "left as it was",
+    }
+    for wrong, message in promises.items():
+        with pytest.raises(AssertionError, match=message):
+            check_measure("toy", wrong=wrong)
