@@ -215,7 +215,7 @@ def sums_differ(case: Case, theirs: Tensor, ours: Tensor) -> tuple[None, str]:
     )
 
 
-ON_CAPTUM = "both run Captum's integration"
+QUADRATURE = "the same quadrature, by Captum there"
 EXPLAINED = {"word": NEXT.strip()}
 INTEGRATED = {**EXPLAINED, "steps": STEPS, "baseline": "pad"}
 ZEROING = "inseq: one pass of the model for each token"
@@ -273,7 +273,7 @@ def tasks() -> list[Task]:
             "integrated_gradients",
             INTEGRATED,
             flat,
-            scope=ON_CAPTUM,
+            scope=QUADRATURE,
             long=True,
             only=64,
         ),
@@ -306,7 +306,7 @@ def tasks() -> list[Task]:
             "integrated_gradients",
             INTEGRATED,
             flat,
-            scope=ON_CAPTUM,
+            scope=QUADRATURE,
             long=True,
             only=64,
         ),

@@ -101,7 +101,7 @@ ORDER = [
     {"render"},
     {"several"},
     {"lens"},
-    {"evaluations"},
+    {"evaluations", "testing"},
     {"runs"},
     {"finetuning", "trust", "experiments"},
     {"web"},

@@ -35,7 +35,17 @@ if TYPE_CHECKING:
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
 
-__all__ = ["MEASURES", "list_measures", "names", "refusal", "register", "scores_of", "spec_of"]
+__all__ = [
+    "MEASURES",
+    "known_spec",
+    "list_measures",
+    "names",
+    "refusal",
+    "register",
+    "scores_of",
+    "spec_of",
+    "unregister",
+]
 
 MEASURES: Registry[Measure] = Registry("measure", __name__)
 
@@ -71,6 +81,11 @@ def register(
         return function
 
     return add
+
+
+def unregister(name: str) -> None:
+    """Takes back what `register` added."""
+    MEASURES.unregister(name)
 
 
 def names() -> tuple[str, ...]:

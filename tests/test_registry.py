@@ -1,0 +1,135 @@
+"""A measure or evaluation of somebody else is found everywhere, as one of ours."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import mixlens
+from mixlens import InvalidInput, Lens, evaluations
+from mixlens.cli import app
+from mixlens.contracts import Facts, Measure, Request, Scores, Spec
+from mixlens.evaluations.contracts import EvaluationSpec
+from mixlens.measures import MEASURES, alti, list_measures, register
+from mixlens.recording.recording import Recording
+from mixlens.registry import Registry
+from mixlens.testing import MODELS, check_measure
+from mixlens.trust.plan import make_plan
+
+SPEC = Spec(
+    summary="attention to a power",
+    citation="nobody 2020",
+    use_when="never",
+    cost="1 forward pass",
+    facts=Facts(),
+    sites=("self",),
+)
+
+
+@pytest.fixture
+def toy() -> Iterator[str]:
+    @register("toy", SPEC)
+    def scores(recording: Recording, request: Request, *, power: int = 1) -> Scores:
+        parts = [site.weights.mean(1) ** power for _, site in request.sites(recording)]
+        return Scores(torch.stack([request.take(part, 1) for part in parts]))
+
+    yield "toy"
+    MEASURES.unregister("toy")
+
+
+def test_a_registered_measure_is_seen_everywhere(toy: str) -> None:
+    assert list_measures()[toy].options[0].name == "power"
+    lens = Lens.bundled()
+    assert lens.measure(toy, "The dogs bark.", power=2).provenance["options"] == {"power": 2}
+    assert lens.verify("The dogs bark.").measures[toy] is None
+    assert toy in lens.compare("The dogs bark.", only=[toy, "attention"]).scores
+    assert toy in make_plan("agreement", evaluations=["cue_alignment"]).measures
+    check_measure(toy, {"BERT": MODELS["post-norm (BERT)"]})
+    run = CliRunner().invoke
+    assert toy in json.loads(run(app, ["measures", "--json"]).stdout)
+    shown = run(app, ["map", "The dogs bark.", "--measure", toy, "-o", "power=3", "--json"])
+    assert json.loads(shown.stdout)["provenance"]["options"] == {"power": 3}
+
+
+def test_names_of_ours_are_not_taken(toy: str) -> None:
+    with pytest.raises(InvalidInput, match="already"):
+        register("alti", SPEC)(alti.scores)
+    MEASURES.unregister(toy)
+    with pytest.raises(InvalidInput, match="no measure 'toy'"):
+        mixlens.measure(toy, Lens.bundled().record("The dogs bark."))
+
+
+def test_a_registered_evaluation_is_planned() -> None:
+    class Constant:
+        SPEC = EvaluationSpec(summary="one", citation="-", direction="higher", kinds=("agreement",))
+
+        @staticmethod
+        def observe(case: Any, measure: str) -> float:
+            return 1.0
+
+    evaluations.register("constant", Constant())
+    try:
+        assert "constant" in make_plan("agreement", ["attention"], ["constant"]).of_measures
+        assert evaluations.conclude("constant", [1.0, 1.0]).value == 1.0
+    finally:
+        evaluations.EVALUATIONS.unregister("constant")
+
+
+PLUG_IN = """
+import torch
+from mixlens.contracts import Facts, Scores, Spec
+
+SPEC = Spec(summary="ones", citation="-", use_when="never", cost="none", facts=Facts())
+
+
+def scores(recording, request):
+    parts = [site.weights.mean(1) * 0 + 1 for _, site in request.sites(recording)]
+    return Scores(torch.stack(parts))
+"""
+
+
+def test_an_installed_package_brings_its_measures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip leaves it: a module, and a folder that says what it offers."""
+    (tmp_path / "plug_in_of_ones.py").write_text(PLUG_IN)
+    about = tmp_path / "plug_in_of_ones-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-in-of-ones\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[mixlens.measures]\nones = plug_in_of_ones\n"
+        "broken = no_such_module\nalti = plug_in_of_ones\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    found: Registry[Measure] = Registry("measure", "mixlens.measures")
+    with pytest.warns(UserWarning, match="a name that mixlens has itself"):
+        assert {"ones", "broken", "alti"} <= set(found.names())
+    assert "plug_in_of_ones" not in sys.modules  # listing imports nothing
+    assert found.entry("ones").SPEC.summary == "ones"
+    assert found.entry("alti") is alti
+    with pytest.warns(UserWarning, match="no_such_module"):
+        assert "broken" not in found.entries()
+    monkeypatch.setattr("mixlens.measures.MEASURES", found)
+    maps = Lens.bundled().measure("ones", "The dogs bark.")
+    assert (maps.scores == 1).all()
+
+
+def _without_request(recording: Recording) -> Scores: ...
+def _without_scores(recording: Recording, request: Request) -> float: ...
+
+
+def test_types_see_a_wrong_signature() -> None:
+    """mypy says so: an ignore that is not needed any more is an error of its own."""
+    ours: Measure = alti
+    assert ours.SPEC is alti.SPEC
+    register("a", SPEC)(_without_request)  # type: ignore[type-var]
+    register("b", SPEC)(_without_scores)  # type: ignore[type-var]
+    for name in ("a", "b"):
+        MEASURES.unregister(name)
