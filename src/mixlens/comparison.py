@@ -114,6 +114,7 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, for JSON."""
         return {
             "target": self.target,
             "target_token": self.target_token,

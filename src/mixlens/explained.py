@@ -63,6 +63,7 @@ class Explained:
 
 
 def logits_of(output: Any) -> Tensor:
+    """The logits of a model's output; refuses a model without a head."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
         raise InvalidInput(
@@ -276,6 +277,7 @@ def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
 
 
 def label_name(recording: Recording, number: int) -> str:
+    """The name of a class, or its number if it has none."""
     names = getattr(recording.model.config, "id2label", None) or {}
     return str(names.get(number, number))
 

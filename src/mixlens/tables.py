@@ -38,6 +38,7 @@ def labelled(
 
 
 def long_table(maps: MixingMaps) -> pd.DataFrame:
+    """One line for each score, with its labels."""
     index = np.indices(maps.scores.shape).reshape(maps.scores.ndim, -1)
     columns: dict[str, Any] = {"layer": np.array(maps.layers, dtype=int)[index[0]]}
     if maps.per_head:

@@ -43,10 +43,12 @@ class SourceAndPrefix:
 
     @property
     def from_source(self) -> Float[np.ndarray, "layer target source"]:
+        """Scores of the source tokens alone."""
         return self.scores[..., : len(self.source)]
 
     @property
     def from_prefix(self) -> Float[np.ndarray, "layer target prefix"]:
+        """Scores of the target prefix alone."""
         return self.scores[..., len(self.source) :]
 
     @property

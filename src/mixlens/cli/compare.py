@@ -137,6 +137,7 @@ def show(found: Comparison, cue: str | None, console: Console | None = None) -> 
 
 
 def cue_position(found: Comparison, cue: str) -> int:
+    """The place of a cue that is named by its word or its number."""
     number = _number(cue)
     plain = [source.lstrip("Ġ▁").lower() for source in found.sources]
     if isinstance(number, int):

@@ -21,6 +21,7 @@ _IRREGULAR = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
+    """Is this a row of BLiMP: two sentences, one of them wrong?"""
     return isinstance(row.get("sentence_good"), str) and isinstance(row.get("sentence_bad"), str)
 
 

@@ -100,6 +100,7 @@ def number_of(target: str, foil: str) -> str:
 
 
 def looks_plural(noun: str) -> bool:
+    """Is a noun plural by its form, or by the list of irregular ones?"""
     lowered = noun.lower()
     return lowered in IRREGULAR_PLURALS or (
         lowered.endswith("s") and not lowered.endswith(("ss", "us", "is", "'s"))

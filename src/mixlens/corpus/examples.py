@@ -46,6 +46,7 @@ class Agreement(Example):
 
     @property
     def target(self) -> str:
+        """The words at the place that is asked about."""
         return self.text[slice(*self.place)]
 
 

@@ -35,6 +35,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def agreement(name: str, row: tuple[str, str]) -> Agreement:
+    """One sentence with its line of gold: place, right form, wrong form, attractors."""
     words = [word for word in row[0].split() if word != "<eos>"]
     gold = row[1].split("\t")
     if len(gold) != 4 or not gold[0].isdecimal() or not gold[3].strip().isdecimal():

@@ -20,6 +20,7 @@ _HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
 
 
 def read(path: Path) -> Iterator[Example]:
+    """One text a line; if there are headings as in WikiText, they are left out."""
     lines = lines_of(path)
     if any(_HEADING.fullmatch(line) for _, line in lines):
         for name, line in lines:

@@ -45,6 +45,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
 
 
 def header_of(cells: Cells) -> list[str]:
+    """The names of the columns, in lower case."""
     return [cell.strip().lower() for cell in cells]
 
 

@@ -25,6 +25,7 @@ _SPAN = re.compile(r"(\d+):(\d+)")
 
 
 def recognises(fields: Mapping[str, Any]) -> bool:
+    """Has this row a text, a target and a foil?"""
     return {"text", "target", "foil"} <= fields.keys()
 
 

@@ -15,6 +15,7 @@ from mixlens.errors import InvalidInput
 
 
 def recognises(row: Mapping[str, Any]) -> bool:
+    """Is this a pair of word lists with the target's place?"""
     return {"sentence_good", "sentence_bad", "target_index"} <= row.keys()
 
 

@@ -80,6 +80,7 @@ class Case:
 
     @cached_property
     def recording(self) -> Recording:
+        """The text, recorded once."""
         found = self.lens.record(self.given)
         if len(found.structure.stacks) > 1 and not isinstance(self.example, Aligned):
             raise InvalidInput(

@@ -119,6 +119,7 @@ def _words(case: Case, row: np.ndarray, counting: np.ndarray) -> tuple[list[str]
 
 
 def conclude(observations: Sequence[float]) -> Result:
+    """The mean over texts, with their spread."""
     return mean_and_spread(SPEC, observations)
 
 

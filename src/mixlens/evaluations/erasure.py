@@ -147,6 +147,7 @@ def plain_row(
 
 
 def conclude(observations: Sequence[float]) -> Result:
+    """The mean over texts, with their spread."""
     return mean_and_spread(SPEC, observations)
 
 

@@ -63,6 +63,7 @@ def observe(
 
 
 def conclude(observations: Sequence[float]) -> Result:
+    """The mean over texts, with their spread."""
     return mean_and_spread(SPEC, observations)
 
 

@@ -36,6 +36,7 @@ class WordInputs:
 
 
 def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
+    """The inputs of a pair, and which tokens make up each of its words."""
     if lens.tokenizer is None:
         raise MissingTokenizer("words need a tokenizer: use Lens(model, tokenizer)")
     if not getattr(lens.model.config, "is_encoder_decoder", False):

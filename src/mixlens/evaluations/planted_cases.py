@@ -55,6 +55,7 @@ class Planted:
 
     @cached_property
     def recording(self) -> Recording:
+        """The hand-built model, recorded on its tokens."""
         ids = torch.tensor([self.ids])
         return Lens(build_model(self.architecture, self.plan)).record(
             {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

@@ -95,6 +95,8 @@ def strengthening() -> Tensor:
 
 @dataclass(frozen=True)
 class Layer:
+    """The heads and the feed-forward part of one planned layer."""
+
     heads: Sequence[Head]
     perceptron: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
 

@@ -34,6 +34,7 @@ def result_of(
     outcome: Outcome,
     own: Mapping[str, float] | None,
 ) -> dict[str, Any]:
+    """What is kept of an experiment, as plain values."""
     return {
         "settings": dict(settings),
         "title": spec.title,
@@ -58,6 +59,7 @@ def result_of(
 
 
 def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The kept result of the same settings; refuses any other folder."""
     path = folder / "result.json"
     if not path.is_file():
         raise InvalidInput(
@@ -79,6 +81,7 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 def write_finished(
     folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome
 ) -> None:
+    """Writes a result to its folder at once: all of it or nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:

@@ -22,6 +22,7 @@ class Memory:
         self._left = budget
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
+        """The answer to a question about a text, computed once in a run."""
         key = (_named(question), case.lens, case.example, repr(case.options))
         if key in self._answers:
             return self._answers[key]

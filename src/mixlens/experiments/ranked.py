@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFrame:
+    """Measures and their values, the best first."""
     rows = [
         {
             "measure": name,
@@ -31,6 +32,7 @@ def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFr
 def ranked_bars(
     results: Mapping[str, Result], title: str, y_label: str = "Spearman's rho"
 ) -> Figure:
+    """The same as bars."""
     values = {
         name: found.value
         for name, found in sorted(results.items(), key=lambda item: -item[1].value)

@@ -98,6 +98,7 @@ class Scores:
     chosen: tuple[int, ...]
 
     def accuracy(self, items: Sequence[Item]) -> float:
+        """The share of right answers."""
         return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
             items
         )
@@ -149,6 +150,7 @@ class Training:
 
     @property
     def finished(self) -> bool:
+        """Are all epochs done, or has patience run out?"""
         if len(self.history) >= self.settings.epochs:
             return True
         return (
@@ -317,4 +319,5 @@ def _reproducible(device: torch.device, seed: int, epoch: int) -> Iterator[None]
 
 
 def log(message: str) -> None:
+    """A line for the person who waits, on the error stream."""
     print(message, file=sys.stderr, flush=True)

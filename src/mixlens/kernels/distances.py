@@ -21,6 +21,7 @@ def standardised(rows: Rows) -> Rows:
 
 
 def unit(rows: Rows) -> Rows:
+    """Rows divided by their length; a row of zeros stays."""
     lengths: Tensor = rows.norm(dim=-1, keepdim=True)
     return rows / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
 

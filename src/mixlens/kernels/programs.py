@@ -8,6 +8,7 @@ from mixlens.errors import MissingExtra
 
 
 def scipy_optimize() -> ModuleType:
+    """SciPy's optimisers, or the error that names the extra."""
     try:
         import scipy.optimize
     except ImportError as error:

@@ -135,6 +135,7 @@ class Projector:
     def __call__(
         self, weights: Float[Tensor, "batch head target source"]
     ) -> Float[Tensor, "batch head target source"]:
+        """Effective attention: what is left of the weights after the projection."""
         if bool(self.whole.all()):
             return self._real(weights)
         basis = self.basis.to(weights.dtype)

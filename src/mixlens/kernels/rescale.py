@@ -199,6 +199,7 @@ def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
 def norm(
     x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool
 ) -> Tensor:
+    """A layer or RMS norm by its equation."""
     dims = tuple(range(-len(shape), 0))
     if centred:
         x = x - x.mean(dims, keepdim=True)
@@ -218,6 +219,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
+    """Attention by its equation, with the arguments of torch's own."""
     if enable_gqa:
         repeats = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)

@@ -32,6 +32,7 @@ class Visibility:
     def of(
         self, positions: Int[Tensor, "batch target"], sources: int
     ) -> Bool[Tensor, "batch target source"]:
+        """Which sources the targets at these positions see."""
         columns = torch.arange(sources, device=positions.device)
         seen = (columns < self.lengths[:, None])[:, None].expand(-1, positions.shape[1], -1)
         if self.causal:

@@ -36,10 +36,12 @@ class LayerCall:
 
     @property
     def hidden_in(self) -> Tensor:
+        """The hidden states that entered."""
         return hidden_argument(self.args, self.kwargs)
 
     @property
     def hidden_out(self) -> Tensor:
+        """The hidden states that came out."""
         return first_tensor(self.output)
 
 
@@ -57,6 +59,7 @@ def first_tensor(output: Any) -> Tensor:
 
 
 def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
+    """The hidden states among a layer's arguments: the first floating-point tensor."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor) and value.is_floating_point():
             return value
@@ -76,6 +79,7 @@ def with_hidden_argument(
 
 
 def batch_size(inputs: Inputs) -> int:
+    """How many rows the inputs have."""
     return next(int(value.shape[0]) for value in inputs.values() if isinstance(value, Tensor))
 
 
@@ -97,6 +101,7 @@ def _without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def hooks_removed(handles: list[Any]) -> Iterator[None]:
+    """Takes the hooks off at the end, also after an exception."""
     try:
         yield
     finally:

@@ -56,9 +56,11 @@ class Listener:
     calls: int = 0
 
     def values(self, values: Tensor) -> Tensor:
+        """The values to use: edited if the listener edits."""
         return values if self.edit_values is None else self.edit_values(self.calls, values)
 
     def heard(self, call: AttentionCall) -> None:
+        """Counts a call and passes it on."""
         self.calls += 1
         if self.on_call is not None:
             self.on_call(call)
@@ -74,6 +76,7 @@ _in_interface: contextvars.ContextVar[bool] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[Listener]:
+    """Attention calls in this context go to `listener`."""
     token = _listener.set(listener)
     try:
         yield listener

@@ -70,6 +70,7 @@ class LayerTrace(Run):
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Every floating-point tensor in values, tuples and lists included."""
     for value in values:
         if isinstance(value, Tensor):
             if value.is_floating_point():

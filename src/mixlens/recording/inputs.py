@@ -108,6 +108,7 @@ def _check_text(text: Any) -> None:
 
 
 def is_pair(text: Any) -> bool:
+    """Is this a tuple of two texts?"""
     return (
         isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text)
     )

@@ -35,6 +35,7 @@ class StackStructure:
 
     @property
     def has_cross(self) -> bool:
+        """Do its layers read a different stack?"""
         return any(site.kind is AttentionKind.CROSS for site in self.layers[0].sites)
 
 
@@ -49,6 +50,8 @@ class AttentionSite:
 
 @dataclass(frozen=True)
 class ModelStructure:
+    """The stacks of a model, and the order in which their layers are called."""
+
     backend: str
     stacks: tuple[StackStructure, ...]
     calls: tuple[
@@ -67,6 +70,7 @@ class ModelStructure:
         return self.sites[name]
 
     def stack_of(self, site: str | None) -> StackStructure:
+        """The stack whose tokens are the targets of a site."""
         return self.site(site).stack
 
 

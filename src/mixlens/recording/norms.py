@@ -42,6 +42,7 @@ class LinearisedNorm:
         return torch.rsqrt(vectors.square().mean(-1) + self.epsilon)
 
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The norm of vectors, with their own sigma."""
         return self.with_inverse(vectors, self.inverse_sigma(vectors))
 
     def with_inverse(
@@ -51,6 +52,7 @@ class LinearisedNorm:
         return self.linear(vectors) * inverse[..., None] + self.shift
 
     def to(self, like: Tensor) -> LinearisedNorm:
+        """In the dtype and on the device of a tensor."""
         return LinearisedNorm(
             self.gain.to(like), self.shift.to(like), self.centred, self.scaled, self.epsilon
         )

@@ -51,6 +51,7 @@ class Recording:
 
     @property
     def batch(self) -> int:
+        """How many texts were recorded."""
         return batch_size(self.inputs)
 
     @property
@@ -61,6 +62,7 @@ class Recording:
         return tuple(self.structure.sites)
 
     def target_tokens(self, site: str | None, row: int) -> TokenRow:
+        """The tokens that are the targets of a site, for one text."""
         return self.tokens[self.structure.stack_of(site).name][row]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:

@@ -41,6 +41,7 @@ class Internals:
     def of_layer(
         cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor
     ) -> list[Internals]:
+        """One for each attention call of a layer."""
         return [cls(call, seen, output) for call in calls]
 
     @property

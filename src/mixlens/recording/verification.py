@@ -63,6 +63,7 @@ class Report:
     ]  # name -> None where it applies, else the reason why it does not
 
     def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
         return asdict(self)
 
 

@@ -77,6 +77,7 @@ def ranked(found: Sequence[tuple[str, int, float]]) -> Table:
 
 
 def number(value: float) -> str:
+    """A number with three decimals, or with an exponent if it is very small or large."""
     value = float(value)
     if value == 0 or not np.isfinite(value):
         return "0" if value == 0 else str(value)

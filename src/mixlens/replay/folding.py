@@ -58,6 +58,7 @@ class FoldedLayer:
     matrices: tuple[Float[Tensor, "token d d"], ...]
 
     def __call__(self, primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+        """The tangents of the output, by one product for each argument."""
         parts = self.parts(primals, tangents)
         total = torch.bmm(parts[0].transpose(0, 1), self.matrices[0])
         for part, matrix in zip(parts[1:], self.matrices[1:], strict=True):

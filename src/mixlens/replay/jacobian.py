@@ -45,12 +45,15 @@ class Step(Protocol):
     """
 
     @property
-    def point(self) -> Tensor: ...
+    def point(self) -> Tensor:
+        """The hidden states at which the step is linearised."""
 
     @property
-    def states(self) -> Tensor | None: ...
+    def states(self) -> Tensor | None:
+        """The states of the stack that is read, if the step reads one."""
 
-    def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor: ...
+    def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor:
+        """The step itself."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,19 @@ class Seeds:
 
     @classmethod
     def exact(cls, tokens: int, width: int, like: Tensor) -> Seeds:
+        """Every unit vector of every token: nothing is estimated."""
         return cls(tokens, width, None, like)
 
     @classmethod
     def gaussian(cls, tokens: int, width: int, probes: int, seed: int, like: Tensor) -> Seeds:
+        """Random vectors, `probes` for each token."""
         generator = torch.Generator().manual_seed(seed)
         noise = torch.randn(tokens, probes, width, generator=generator, dtype=torch.float64)
         return cls(tokens, width, noise.to(like), like)
 
     @property
     def per_token(self) -> int:
+        """How many vectors each token has."""
         return self.width if self.noise is None else int(self.noise.shape[1])
 
     def chunks(self, size: int, length: int) -> Iterator[tuple[Int[Tensor, " tangent"], Tangents]]:

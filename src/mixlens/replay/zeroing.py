@@ -131,6 +131,7 @@ class ByRows:
                 self.whole += wide(weights[:, head]) @ wide(site.head_values(head)) @ wide(matrix)
 
     def __call__(self, sources: Sources, /) -> Rows:
+        """The rows of every linked pair."""
         site, cast = self.tail.site, self.cast
         vectors = torch.einsum(
             "khe,hed->khd", cast(sources.values), cast(site.output_weight[sources.heads])
@@ -196,6 +197,7 @@ class ByProducts:
         self.branch = torch.nn.functional.linear(self.hidden, mlp.second[0].T, mlp.second[1])
 
     def __call__(self, sources: Sources, /) -> Rows:
+        """The rows of every linked pair."""
         outputs = self.outputs(sources)
         return outputs.flatten(0, 1) if bool(sources.linked.all()) else outputs[sources.linked]
 

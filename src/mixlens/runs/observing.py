@@ -90,6 +90,7 @@ class TimedCase(Case):
         self._failed: dict[tuple[str, str], Exception] = {}
 
     def maps(self, measure: str, **options: Any) -> MixingMaps:
+        """A measure's maps, timed, and computed once for this text."""
         options, start = self._unusual(measure, options), time.perf_counter()
         key = (measure, repr(sorted(options.items())))
         if key in self._failed:

@@ -31,6 +31,8 @@ class RowError:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Findings:
+    """What all evaluations found, before any ranking."""
+
     columns: tuple[Column, ...]
     of_model: Mapping[str, Result]
     seconds: Mapping[str, float]  # measure -> mean seconds for one text

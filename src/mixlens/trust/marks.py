@@ -32,6 +32,7 @@ class Marks:
 
     @property
     def not_different_from_best(self) -> bool:
+        """It is not the first, but the difference could be chance."""
         return not self.is_first and self.p_best >= SIGNIFICANT
 
     @property

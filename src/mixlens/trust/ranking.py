@@ -40,6 +40,7 @@ class Ranking:
 
     @property
     def order(self) -> tuple[str, ...]:
+        """The measures, best first."""
         return tuple(self.standings)
 
     @cached_property

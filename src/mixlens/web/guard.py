@@ -44,6 +44,7 @@ class Guard:
         self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: tokens, time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request itself if it is refused, and passes all others on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -34,6 +34,7 @@ DIRECTIONS = {
 
 
 def signs(marks: Marks) -> str:
+    """The signs of all marks that hold."""
     found = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
@@ -44,6 +45,7 @@ def signs(marks: Marks) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
+    """A number with fixed digits, or a dash."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
@@ -54,11 +56,13 @@ def spread(interval: tuple[float, float], digits: int = 3) -> str:
 
 
 def between(interval: tuple[float, float], digits: int = 3) -> str:
+    """An interval in brackets, or nothing."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def seconds(value: float | None) -> str:
+    """Seconds with as many digits as they deserve, or a dash."""
     return (
         "–"
         if value is None or math.isnan(value)
@@ -69,6 +73,7 @@ def seconds(value: float | None) -> str:
 
 
 def headline(ranking: Ranking) -> str:
+    """Model, data, texts and measures in one line."""
     settings = ranking.settings
     return (
         f"{settings['model']} on {settings['data']}: {ranking.texts} texts, {len(ranking.order)}"
@@ -89,6 +94,7 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
 
 
 def some(names: list[str], most: int = 5) -> str:
+    """The first few names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
