@@ -26,6 +26,7 @@ from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
+from mixlens.replay.changes import distances_by_changes
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed
 
@@ -90,6 +91,20 @@ def _layer_scores(
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalized else outputs)
 
+    if not normalized and (weights.device.type == "cuda" or request.alone):
+        apart = distances_by_changes(
+            tail, weights, real, places, distance=distance, per_head=request.per_head
+        )
+        if apart is not None:
+            return changed(
+                apart,
+                tail.site,
+                weights,
+                real,
+                lambda text, target, distances: distances,
+                per_head=request.per_head,
+                rows=rows,
+            )
     rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
     unedited = torch.stack(
         [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
@@ -117,5 +132,6 @@ def _row_bytes(layer: Layer) -> int:
     the widest product.
     """
     d_model = int(layer.input.shape[-1])
-    widest = max((max(p.shape) for p in layer.module.parameters() if p.dim() > 1), default=d_model)
+    module = layer.submodule("")
+    widest = max((max(p.shape) for p in module.parameters() if p.dim() > 1), default=d_model)
     return layer.input.element_size() * (6 * d_model + 4 * widest)

@@ -50,8 +50,13 @@ class Perceptron:
     norm: LinearisedNorm  # whose output z is
     first: tuple[tuple[Float[Tensor, "d_model d_ff"], Float[Tensor, " d_ff"]], ...]
     second: tuple[Float[Tensor, "d_ff d_model"], Float[Tensor, " d_model"]]
-    activation: Callable[[Tensor], Tensor]
+    activation_name: str
     after: str | None
+
+    @property
+    def activation(self) -> Callable[[Tensor], Tensor]:
+        """What the hidden layer passes."""
+        return ACTIVATIONS[self.activation_name]
 
     def hidden(self, products: list[Tensor]) -> Tensor:
         """What goes into the second product."""
@@ -59,23 +64,25 @@ class Perceptron:
         return made if len(products) == 1 else made.mul_(products[1])
 
 
-def perceptron(layer: Layer) -> Perceptron | None:
-    """The feed-forward part of a layer, or None where it has no such form."""
+def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | None:
+    """The feed-forward part of a layer, or None if it has no such form.
+
+    Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
+    """
     paths = _known.of(layer.model, signature(layer), lambda: _found(layer.whole))
     if paths is None:
         return None
-    like, module = layer.input, layer.module
-    norm = norm_of(module.get_submodule(paths.norm), like)
-    first = [
-        affine_map(module.get_submodule(path), int(like.shape[-1]), like) for path in paths.first
-    ]
+    wide = layer.input
+    like = wide if dtype is None else wide.to(dtype)
+    norm = norm_of(layer.submodule(paths.norm), wide)
+    first = [affine_map(layer.submodule(path), int(like.shape[-1]), like) for path in paths.first]
     if norm is None or not norm.scaled or any(part is None for part in first):
         return None
     firsts = tuple(part for part in first if part is not None)
-    second = affine_map(module.get_submodule(paths.second), int(firsts[0][0].shape[1]), like)
+    second = affine_map(layer.submodule(paths.second), int(firsts[0][0].shape[1]), like)
     if second is None:
         return None
-    return Perceptron(paths.norm, norm, firsts, second, ACTIVATIONS[paths.activation], paths.after)
+    return Perceptron(paths.norm, norm, firsts, second, paths.activation, paths.after)
 
 
 _known: Remembered[_Paths | None] = Remembered()

@@ -299,6 +299,13 @@ class ByProducts:
         )
 
 
+def folding_pays(site: Site, real: Bool[Tensor, "batch target source"], *, per_head: bool) -> bool:
+    """Are there so many pairs that the first product costs less before they are formed?"""
+    d_model, heads, pairs = int(site.projected.shape[-1]), site.structure.heads, int(real.sum())
+    at_once, pairs = (1, pairs * heads) if per_head else (heads, pairs)
+    return pairs * (d_model - at_once) >= 1.2 * d_model * (d_model + real.shape[0] * real.shape[2])
+
+
 def fastest_rest(
     tail: Tail,
     weights: Tensor,
@@ -314,12 +321,8 @@ def fastest_rest(
     )
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
-        d_model, heads = int(tail.site.projected.shape[-1]), int(weights.shape[1])
-        at_once, pairs = (1, int(real.sum()) * heads) if per_head else (heads, int(real.sum()))
-        pays = pairs * (d_model - at_once) >= 1.2 * d_model * (
-            d_model + real.shape[0] * real.shape[2]
-        )
-        by_products = ByProducts(tail, mlp, positions, folded=pays)
+        folded = folding_pays(tail.site, real, per_head=per_head)
+        by_products = ByProducts(tail, mlp, positions, folded=folded)
         if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
             return by_products
         _log.debug("`%s`: products do not agree with the layer's code", tail.layer.structure.path)

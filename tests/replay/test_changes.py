@@ -1,0 +1,85 @@
+"""The form of Value Zeroing that a GPU runs, by plain torch: the same distances as the layer's own
+code gives, folded or not, for few targets and for all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from mixlens import Lens
+from mixlens.kernels.distances import prepared_for, separation
+from mixlens.replay.changes import ByChanges
+from mixlens.replay.perceptron import perceptron
+from mixlens.replay.tail import Tail
+from mixlens.replay.zeroing import ByRows, nothing_zeroed, sources_of
+from tests.conformance.zoo import built, inputs
+
+
+@pytest.mark.parametrize("folded", [False, True])
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "granite"])  # granite scales its sums
+def test_distances_are_those_of_the_layers_code(name: str, distance: str, folded: bool) -> None:
+    recording = Lens(built(name).double()).record(inputs(name))
+    layer = recording.layers()[1]
+    tail = Tail(layer, "self")
+    mlp = perceptron(layer, torch.float64)
+    assert mlp is not None
+    weights = tail.site.weights
+    batch, heads, targets, _ = weights.shape
+    places = torch.arange(targets).expand(batch, targets)
+    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
+    rows, linked = ByRows(tail, weights, places), (weights[1] != 0).any(0)
+    for columns in (torch.arange(3), torch.tensor([1, 5])):
+        some = sources_of(tail.site, weights, linked, 1, columns, slice(0, heads))
+        target = some.linked.nonzero()[:, 1] + some.targets.start
+        unedited = rows(nothing_zeroed(tail.site, 1, targets))[target]
+        prepare = prepared_for(distance)
+        expected = separation(distance, prepare(rows(some)), prepare(unedited))
+        torch.testing.assert_close(changes(some), expected, atol=1e-6, rtol=1e-5)
+
+
+PROGRAM = """
+import torch
+import torch.nn.functional as F
+from mixlens.kernels.fused_zeroing import ACTIVATIONS, OutputNorm, distances, hidden_change
+from mixlens.replay.perceptron import ACTIVATIONS as PLAIN
+torch.manual_seed(0)
+sources, targets, width = 2, 3, 40
+for name in ACTIVATIONS:
+    for gated in (False, True):
+        products = [torch.randn(sources, targets, width) for _ in range(1 + gated)]
+        sums = [torch.randn(targets, width) for _ in products]
+        base, inverse = torch.randn(targets, width), torch.rand(sources, targets)
+        constants = [torch.randn(width) for _ in products]
+        entering = [
+            (s - p) * inverse[..., None] + c for s, p, c in zip(sums, products, constants)
+        ]
+        expected = PLAIN[name](entering[0]) * (entering[1] if gated else 1) - base
+        found = hidden_change(products, sums, base, activation=name, sign=-1.0, inverse=inverse,
+                              constants=constants)
+        assert (found - expected).abs().max() <= 1e-5 * expected.abs().max(), name
+change, stream = torch.randn(sources, targets, width) / 50, torch.randn(sources, targets, width)
+branch, unedited = torch.randn(targets, width), torch.randn(targets, width)
+scale = torch.rand(width)
+norm = OutputNorm(gain=torch.rand(width), shift=torch.rand(width), epsilon=1e-5, centred=True)
+for used in (None, norm):
+    z = 0.7 * stream + scale * (branch + change)
+    z = z if used is None else F.layer_norm(z, (width,), norm.gain, norm.shift, 1e-5)
+    expected = 1 - F.cosine_similarity(z, unedited.expand_as(z), dim=-1)
+    found = distances(change, stream, branch, unedited, distance="cosine", residual_scale=0.7,
+                      branch_scale=scale, norm=used)
+    assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
+"""
+
+
+def test_fused_steps_are_the_plain_ones() -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("NOT RUN: Triton is not installed (it comes with torch for CUDA)")
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, env=environment)
