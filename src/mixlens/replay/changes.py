@@ -96,6 +96,7 @@ class ByChanges:
         return _Constant(sums, normed, first, hidden, branch, self._finished(stream, branch))
 
     def __call__(self, sources: Sources, /) -> Float[Tensor, " row"]:
+        """How far each linked target moves if the source's value is zero."""
         at = (sources.text, sources.targets)
         moved = self._moved(sources)
         normed, inverse = self._normed(moved)
