@@ -15,6 +15,7 @@ from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, 
 from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.calls import Inputs, batch_size
+from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
 from mixlens.recording.model_structure import ModelStructure, model_structure
 from mixlens.recording.padding import is_padded_sound, row_lengths, unpadded_row
@@ -136,10 +137,10 @@ class Lens:
         return report(recording, refusals)
 
     def _default_input(self) -> Any:
-        takes_text = getattr(self.model, "main_input_name", "input_ids") == "input_ids"
+        takes_text = main_inputs(self.model)[0] == "input_ids"
         if self.tokenizer is None or not takes_text or hasattr(self.model.config, "vision_config"):
             return stand_in_inputs(self.model)
-        translated = getattr(self.model.config, "is_encoder_decoder", False)
+        translated = takes_decoder_ids(self.model)
         return (_DEFAULT_TEXT, _DEFAULT_TARGET) if translated else _DEFAULT_TEXT
 
     def _require_eval(self) -> None:

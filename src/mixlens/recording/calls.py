@@ -85,12 +85,28 @@ def batch_size(inputs: Inputs) -> int:
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
     """The model's output, without a cache: a recorded cache would grow with every re-run."""
-    accepted = inspect.signature(model.forward).parameters
-    extra: dict[str, Any] = {}
-    if "use_cache" in accepted or any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
-        if hasattr(getattr(model, "config", None), "use_cache") or "use_cache" in accepted:
-            extra["use_cache"] = False
-    return model(**inputs, **extra)
+    named = (
+        {"use_cache": False} if "use_cache" in inspect.signature(model.forward).parameters else {}
+    )
+    with _cache_unused(model):
+        return model(**{**inputs, **named})
+
+
+@contextlib.contextmanager
+def _cache_unused(model: nn.Module) -> Iterator[None]:
+    """Turns the cache off in every config: a model may not take the option, or not pass it on."""
+    configs = {
+        id(config): config
+        for config in (getattr(part, "config", None) for part in model.modules())
+        if getattr(config, "use_cache", None) is True
+    }
+    try:
+        for config in configs.values():
+            config.use_cache = False
+        yield
+    finally:
+        for config in configs.values():
+            config.use_cache = True
 
 
 def _without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,11 +34,17 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
             raise WrongKeys(
                 f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
             )
-    main = getattr(model, "main_input_name", "input_ids")
-    if main not in tensors and not {"inputs_embeds", "encoder_outputs"} & set(tensors):
+    main = [name for name in main_inputs(model) if name in accepted]
+    if main and not {*main, "inputs_embeds", "encoder_outputs"} & set(tensors):
         raise WrongKeys(
-            f"{type(model).__name__} needs {main!r}; got: {', '.join(tensors) or 'nothing'}"
+            f"{type(model).__name__} needs {main[0]!r}; got: {', '.join(tensors) or 'nothing'}"
         )
+
+
+def main_inputs(model: nn.Module) -> list[str]:
+    """Names of the inputs that a model is about: one in nearly every model."""
+    main = getattr(model, "main_input_name", "input_ids")
+    return [main] if isinstance(main, str) else list(main)
 
 
 def check_numbers(tensors: Mapping[str, Any]) -> None:
@@ -115,8 +121,8 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
     """No more tokens than positions, and every id inside its table."""
     for prefix, part in _STACKS:
         ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
-        if not isinstance(ids, Tensor):
-            continue
+        if not isinstance(ids, Tensor) or ids.dim() != (3 if ids.is_floating_point() else 2):
+            continue  # several codebooks for each token have a table each
         config: Any = model.config
         inner = getattr(config, part, None) if config_is_pair(model) else None
         known = inner is not None and hasattr(inner, "max_position_embeddings")
@@ -148,6 +154,15 @@ def _inside(name: str, what: str, ids: Tensor, rows: int | None, table: str) -> 
 def config_is_pair(model: nn.Module) -> bool:
     """Is it an encoder and a decoder?"""
     return bool(getattr(model.config, "is_encoder_decoder", False))
+
+
+def takes_decoder_ids(model: nn.Module) -> bool:
+    """Is it an encoder-decoder of tokens? Detectors and forecasters call themselves encoder-decoders
+    and take no ids for the decoder.
+    """
+    return config_is_pair(model) and (
+        "decoder_input_ids" in inspect.signature(model.forward).parameters
+    )
 
 
 def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
@@ -182,10 +197,10 @@ def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
     names = ["max_position_embeddings"]
     if config_is_pair(model):
         names.insert(0, f"max_{'target' if prefix else 'source'}_positions")
-    for holder in (config, getattr(config, "text_config", None)):
+    for holder in (getattr(config, "text_config", None), config):
         for name in names:
             limit = getattr(holder, name, None)
-            if isinstance(limit, int) and limit > 0:
+            if isinstance(limit, int) and limit > 0:  # XLNet says -1: none
                 reserved = [
                     table.padding_idx
                     for table in _position_tables(model)

@@ -26,7 +26,7 @@ from mixlens.recording.checks import (
     check_numbers,
     check_range,
     check_shapes,
-    config_is_pair,
+    takes_decoder_ids,
 )
 from mixlens.recording.padding import real_tokens_first, row_lengths
 from mixlens.tokens import TokenRow
@@ -118,7 +118,7 @@ def is_pair(text: Any) -> bool:
 
 
 def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prepared:
-    translated = config_is_pair(model)
+    translated = takes_decoder_ids(model)
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
     pairs = [None if isinstance(text, str) else text[1] for text in texts]
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
@@ -242,10 +242,7 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
             "past_key_values: a recording needs the whole sequence, not its continuation"
         )
     labels = tensors.pop("labels", None)
-    if config_is_pair(model) and not {
-        "decoder_input_ids",
-        "decoder_inputs_embeds",
-    } & set(tensors):
+    if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
         rows = (
             next(value for value in tensors.values() if isinstance(value, Tensor)).shape[0]
             if tensors
@@ -277,7 +274,7 @@ def _tensor(name: str, value: Any) -> Any:
 
 def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[TokenRow] | None:
     ids = tensors.get(prefix + "input_ids")
-    if ids is None:
+    if ids is None or ids.dim() != 2:  # several codebooks for each token have no one label
         return None
     lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
     return [

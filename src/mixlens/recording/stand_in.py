@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.checks import vocabulary_size
+from mixlens.recording.checks import main_inputs, takes_decoder_ids, vocabulary_size
 
 _TOKENS = 12
 
@@ -20,7 +20,7 @@ def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     config = model.config
     accepted = inspect.signature(model.forward).parameters
-    main = getattr(model, "main_input_name", "input_ids")
+    main = main_inputs(model)[0]
     towers = hasattr(config, "vision_config") and hasattr(config, "text_config")
     made: dict[str, Tensor] = {}
     if main == "input_ids" or (towers and "input_ids" in accepted):
@@ -40,7 +40,7 @@ def stand_in_inputs(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
         made["input_features"] = torch.randn(
             1, int(getattr(config, "num_mel_bins", 80)), frames, generator=generator
         )
-    if getattr(config, "is_encoder_decoder", False):
+    if takes_decoder_ids(model):
         made["decoder_input_ids"] = _ids(model, generator, decoder=True)
     return made
 
