@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mixlens.errors import InvalidInput
 from mixlens.row import position_of
-from mixlens.tokens import resolved
 
 if TYPE_CHECKING:
     import torch
@@ -195,7 +194,7 @@ class Request:
 
     site: str
     kind: AttentionKind
-    layers: tuple[int, ...]
+    layers: tuple[int, ...]  # among the layers of the site, from 0
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
     layers_named: bool = False  # did someone ask for these layers, or are they all there are?
@@ -218,13 +217,7 @@ class Request:
             raise InvalidInput(
                 "an empty list of layers or targets asks for nothing: leave it out to have all"
             )
-        count = len(stack.layers)
-        try:
-            chosen = tuple(range(count)) if layers is None else tuple(resolved(list(layers), count))
-        except IndexError as error:
-            raise InvalidInput(
-                f"layers {list(layers or [])}: {stack.name} has {count} layers, 0 to {count - 1}"
-            ) from error
+        chosen = _positions(recording, chosen_site.name, layers)
         rows = None
         if targets is not None:
             rows = tuple(
@@ -239,6 +232,11 @@ class Request:
             per_head=per_head,
             layers_named=layers is not None,
         )
+
+    def numbers(self, recording: Recording) -> tuple[int, ...]:
+        """The requested layers by the numbers that they have in the model."""
+        known = recording.structure.site(self.site).numbers
+        return tuple(known[position] for position in self.layers)
 
     def sites(self, recording: Recording) -> Iterator[tuple[Layer, Site]]:
         """The requested layers, each with the requested attention site, one at a time."""
@@ -277,3 +275,21 @@ class Request:
         if self.targets is None:
             return torch.arange(count, device=device).expand(batch, count)
         return torch.tensor(self.targets, device=device)
+
+
+def _positions(recording: Recording, site: str, layers: Sequence[int] | None) -> tuple[int, ...]:
+    """Layer numbers as positions among those of a site; negative ones count from the end."""
+    numbers = recording.structure.site(site).numbers
+    count = len(numbers)
+    if layers is None:
+        return tuple(range(count))
+    for layer in layers:
+        if layer not in numbers and not -count <= layer < 0:
+            known = (
+                f"{count} layers, 0 to {count - 1}"
+                if numbers == tuple(range(count))
+                else f"attention that is measured in layers {', '.join(map(str, numbers))}"
+            )
+            stack = recording.structure.stack_of(site).name
+            raise InvalidInput(f"layers {list(layers)}: {stack} has {known}")
+    return tuple(layer % count if layer < 0 else numbers.index(layer) for layer in layers)

@@ -14,12 +14,13 @@ import torch
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
 from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recording.calls import Inputs, batch_size
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
-from mixlens.recording.model_structure import ModelStructure, model_structure
+from mixlens.recording.model_discovery import model_structure
+from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.padding import is_padded_sound, row_lengths, unpadded_row
-from mixlens.recording.recording import Recording, recorded
+from mixlens.recording.probe import may_be_whole
+from mixlens.recording.recording import Recording, StructureDiffers, recorded
 from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
@@ -115,10 +116,10 @@ class Lens:
         with outside_inference_mode(), uncompiled(self.model):
             ready = prepared(self.model, self.tokenizer, given)
             try:
-                structure = self._structure(ready.tensors)
                 if targets is not None:
+                    structure = model_structure(self.model, ready.tensors)
                     return self._recorded_rows(structure, ready, site, targets, memory_budget)
-                return self._recorded(structure, ready, memory_budget)
+                return self._recorded_as_probed(ready, memory_budget)
             except UnsupportedModel as error:
                 damage = damaged_weights(self.model)
                 raise (error if damage is None else NonFiniteActivations(damage)) from None
@@ -150,8 +151,16 @@ class Lens:
                 " model.eval() first"
             )
 
-    def _structure(self, tensors: Inputs) -> ModelStructure:
-        return model_structure(self.model, tensors)
+    def _recorded_as_probed(self, ready: Prepared, memory_budget: int | None) -> Recording:
+        """With the structure of a short probe, or of the whole input if that shows more."""
+        structure = model_structure(self.model, ready.tensors)
+        try:
+            return self._recorded(structure, ready, memory_budget)
+        except StructureDiffers:
+            if structure.whole or not may_be_whole(ready.tensors):
+                raise
+        structure = model_structure(self.model, ready.tensors, whole=True)
+        return self._recorded(structure, ready, memory_budget)
 
     def _budget(self, memory_budget: int | None) -> int:
         budget = self.memory_budget if memory_budget is None else memory_budget
@@ -377,21 +386,19 @@ def _token_rows(recording: Recording, ready: Prepared) -> dict[str, list[TokenRo
     """
     found = {}
     for stack in recording.structure.stacks:
-        width = recording.stack_layers[stack.name][0].width
+        batch, width = recording.stack_layers[stack.name][0].native_input.shape[:2]
         rows = None
         for prefix, candidates in (("decoder_", ready.decoder_rows), ("", ready.rows)):
             wide = ready.tensors.get(prefix + "input_ids")
-            if candidates is not None and wide is not None and wide.shape[1] == width:
+            if candidates is not None and wide is not None and wide.shape == (batch, width):
                 if prefix == "" or stack.has_cross or len(recording.structure.stacks) == 1:
                     rows = list(candidates)
                     break
         if rows is None:
             lengths = row_lengths(ready.tensors)
             mask = ready.tensors.get("attention_mask")
-            fits = lengths is not None and mask is not None and mask.shape[1] == width
-            counts = (
-                lengths if fits and lengths is not None else [width] * batch_size(ready.tensors)
-            )
+            fits = lengths is not None and mask is not None and mask.shape == (batch, width)
+            counts = lengths if fits and lengths is not None else [width] * batch
             rows = [TokenRow.numbered(count) for count in counts]
         found[stack.name] = rows
     return found

@@ -118,9 +118,9 @@ def _maps(
     spec = spec_of(name)
     rows = [
         maps_of_row(name, spec, recording, request, scores, row, options)
-        for row in range(recording.batch)
+        for row in range(recording.rows(request.site))
     ]
-    return rows[0] if recording.batch == 1 else rows
+    return rows[0] if len(rows) == 1 else rows
 
 
 def maps_of_row(
@@ -141,7 +141,7 @@ def maps_of_row(
         dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
         extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
-    layers = request.layers if scores.layers is None else scores.layers
+    layers = request.numbers(recording) if scores.layers is None else scores.layers
     facts = spec.facts if scores.facts is None else scores.facts
     own = request.kind == AttentionKind.SELF
     return MixingMaps(

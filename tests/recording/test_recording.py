@@ -14,7 +14,7 @@ import transformers as hf
 from torch import Tensor
 
 from mixlens import InvalidInput, Lens
-from mixlens.recording import model_structure, rerun
+from mixlens.recording import model_discovery, rerun
 from mixlens.recording.calls import LayerCall
 from tests.conformance.zoo import (
     HEADS,
@@ -63,7 +63,7 @@ def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPat
     for layer in lens.record(inputs("beit")).layers():
         layer.sites()
     found = []
-    monkeypatch.setattr(model_structure, "discovered", lambda *args: found.append(args))
+    monkeypatch.setattr(model_discovery, "discovered", lambda *args: found.append(args))
     lens.record(inputs("beit"))
     assert not found, "unchanged weights need no second discovery"
 

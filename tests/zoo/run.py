@@ -27,6 +27,7 @@ import transformers
 
 import mixlens
 from mixlens.errors import MixlensError
+from mixlens.measures import names, spec_of
 from tests.zoo import journal
 from tests.zoo.checks import examined, verified
 from tests.zoo.models import Entry, entries
@@ -77,6 +78,15 @@ def in_child(entry: Entry, examine: Examination, limit: int) -> journal.Finding:
     return {"type": entry.type, "class": entry.key, "verdict": "exception", "reason": reason}
 
 
+def preload() -> None:
+    """Imports once what every child needs, running no model: threads do not survive a fork."""
+    mixlens.Lens  # noqa: B018
+    for name in names():
+        spec_of(name)
+    for name in ("BertModel", "LlamaForCausalLM", "CLIPModel", "T5Model", "Wav2Vec2Model"):
+        getattr(transformers, name)
+
+
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
@@ -95,6 +105,7 @@ def main() -> None:
     known = journal.findings(chosen.journal)
     if not (chosen.summary or chosen.table):
         transformers.utils.logging.set_verbosity_error()
+        preload()
         for entry in entries():
             wanted = any(name in entry.key for name in chosen.names) or not chosen.names
             before = known.get(entry.key)

@@ -55,7 +55,7 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     made = effective_attention.scores(recording, request)
-    tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.batch)]
+    tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.rows(site))]
     for number, (_, found) in enumerate(request.sites(recording)):
         visibility = effective_attention.visibility_of(recording, request, found)
         columns = value_columns(found.values, found.output_weight, visibility.lengths)
@@ -81,7 +81,7 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
                 }
             )
     datasets = [_dataset(table, request.layers) for table in tables]
-    return datasets[0] if recording.batch == 1 else datasets
+    return datasets[0] if recording.rows(site) == 1 else datasets
 
 
 def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset:

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mixlens.contracts import Measure, Option, Refusal, Request, ScoreFunction, Scores, Spec
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
 
 if TYPE_CHECKING:
@@ -153,6 +153,11 @@ def scores_of(
         return measure.scores(recording, request, **options)
     from mixlens.explained import explained  # not above: listing the measures needs no torch
 
+    if recording.rows(request.site) != recording.batch:
+        raise UnsupportedModel(
+            f"{name} explains what the model says of each row of the input, and {request.site} has"
+            f" {recording.rows(request.site)} rows for {recording.batch}: choose a different site"
+        )
     naming = {option.name for option in OUTPUT_OPTIONS}
     if request.targets is not None and measure.SPEC.gives != "maps":
         raise InvalidInput(

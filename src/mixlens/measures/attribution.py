@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained, special_id
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value
@@ -37,7 +37,15 @@ def attributed(
         raise InvalidInput(
             f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
         )
-    layers = request.layers if request.layers_named else (0,)
+    positions = request.layers if request.layers_named else (0,)
+    stack = recording.layers(request.site)
+    numbers = [stack[position].structure.number for position in positions]
+    if not request.layers_named and numbers != [0]:
+        raise UnsupportedModel(
+            f"the first layer that is measured has the number {numbers[0]}, and tokens have mixed"
+            f" before it: name the layer whose input is meant, layers=[{numbers[0]}]"
+        )
+    layers = [stack[position].index for position in positions]
     model = ModelFrom(recording, request.site)
     found = []
     for layer in layers:
@@ -56,7 +64,7 @@ def attributed(
         )
     return Scores(
         torch.stack(found)[:, :, None],
-        layers=layers,
+        layers=numbers,
         target_labels=output.names,
         facts=Facts(signed=reduction == "sum"),
     )

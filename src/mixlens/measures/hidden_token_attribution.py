@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import tangents_at_once
 from mixlens.replay.intervention import LayerFunction, embedding_norm
 from mixlens.replay.jacobian import Seeds, SquaredNorms, Step, squared_norms
@@ -92,15 +92,24 @@ def scores(
         )
     norm = embedding_norm(recording, request.site) if wrt == "embedding_sum" else None
     layers = recording.layers(request.site)[: max(request.layers) + 1]
+    numbers = [layer.structure.number for layer in layers]
+    if numbers != list(range(len(layers))):
+        raise UnsupportedModel(
+            f"of {layers[0].stack.name} only the layers {', '.join(map(str, numbers))} are"
+            " measured, and this attribution goes through every layer from the first on"
+        )
     count = int(layers[0].input.shape[1])
-    width = max(len(recording.source_tokens(request.site, row)) for row in range(recording.batch))
+    width = max(
+        len(recording.source_tokens(request.site, row))
+        for row in range(recording.rows(request.site))
+    )
     width = count if request.kind == "self" else width
-    shape = (len(request.layers), recording.batch, count, width)
+    shape = (len(request.layers), recording.rows(request.site), count, width)
     values, errors = (
         torch.zeros(shape, dtype=layers[0].input.dtype, device=layers[0].input.device)
         for _ in range(2)
     )
-    for row in range(recording.batch):
+    for row in range(recording.rows(request.site)):
         found = _row_norms(recording, request, layers, row, norm, probes, seed)
         share, error = _contributions(found)
         targets, sources = share.shape[1:]

@@ -34,15 +34,19 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     layers = recording.layers(request.site)
-    sources = [recording.source_tokens(request.site, row) for row in range(recording.batch)]
-    targets = [recording.target_tokens(request.site, row) for row in range(recording.batch)]
+    sources = [
+        recording.source_tokens(request.site, row) for row in range(recording.rows(request.site))
+    ]
+    targets = [
+        recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
+    ]
     found = []
     for index in request.layers:
         like = layers[index].input
         causal = next(
             site.causal for site in layers[index].structure.sites if site.kind == request.kind
         )
-        noise = like.new_zeros(recording.batch, like.shape[1], max(map(len, sources)))
+        noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = (drawn.tril() if causal else drawn).to(noise)

@@ -122,7 +122,10 @@ def _real(recording: Recording, request: Request, positions: Tensor, sources: in
     own = torch.tensor(
         recording.lengths[recording.structure.stack_of(request.site).name], device=device
     )
-    others = [len(recording.source_tokens(request.site, row)) for row in range(recording.batch)]
+    others = [
+        len(recording.source_tokens(request.site, row))
+        for row in range(recording.rows(request.site))
+    ]
     columns = torch.arange(sources, device=device) < torch.tensor(others, device=device)[:, None]
     return (positions < own[:, None])[:, :, None] & columns[:, None, :]
 

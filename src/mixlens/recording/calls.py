@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.errors import UnsupportedModel
 from mixlens.recording.capture import AttentionCall, Listener, listening, overheard
 
 Inputs = Mapping[str, Any]
@@ -79,8 +78,10 @@ def with_hidden_argument(
 
 
 def batch_size(inputs: Inputs) -> int:
-    """How many rows the inputs have."""
-    return next(int(value.shape[0]) for value in inputs.values() if isinstance(value, Tensor))
+    """Rows of the input: of its token ids if it has any, because images may be packed."""
+    named = [name for name in inputs if name.endswith("input_ids")]
+    tensors = [inputs[name] for name in (*named, *inputs) if isinstance(inputs[name], Tensor)]
+    return next(int(value.shape[0]) for value in tensors if value.dim() > 0)
 
 
 def forward(model: nn.Module, inputs: Inputs) -> Any:
@@ -95,7 +96,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
     """Turns the cache off in every config: a model may not take the option, or not pass it on."""
-    configs = {
+    configs: dict[int, Any] = {
         id(config): config
         for config in (getattr(part, "config", None) for part in model.modules())
         if getattr(config, "use_cache", None) is True
@@ -153,6 +154,7 @@ def layer_calls(
             if busy:
                 return None
             call = LayerCall(path, module, args, _without_cache(kwargs))
+            listener.batch = int(call.hidden_in.shape[0])
             open_calls.append(call)
             seen_by.append({})
             count += 1
@@ -178,6 +180,7 @@ def layer_calls(
         if open_calls:
             open_calls[-1].attention.append(call)
 
+    listener = Listener(on_call=on_call)
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path, module in model.named_modules():
@@ -187,52 +190,76 @@ def layer_calls(
                 if watch is not None:
                     handles += watch(module, path, lambda: seen_by[-1])
         if backend is not None:
-            stack.enter_context(listening(Listener(on_call=on_call, batch=batch_size(inputs))))
+            stack.enter_context(listening(listener))
             stack.enter_context(overheard(model, backend))
         output = forward(model, inputs)
     return done, output
 
 
-def layer_paths(model: nn.Module, inputs: Inputs, backend: str) -> list[str]:
-    """Paths of the transformer layers, in the order in which the model calls them."""
+@dataclass(frozen=True)
+class Heard:
+    """Which layers ran, and in which of them attention was overheard."""
+
+    layers: tuple[str, ...]  # paths of layers with attention, in the order of their first calls
+    order: tuple[str, ...]  # paths of all items of lists, in the order of all calls
+    silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Each call of a layer with its number in its list, silent ones counted."""
+        counts: dict[str, int] = {}
+        for path in self.order:
+            parent = path.rpartition(".")[0]
+            counts[parent] = counts.get(parent, -1) + 1
+            if path in self.layers:
+                yield path, counts[parent]
+
+
+def heard_layers(model: nn.Module, inputs: Inputs, backend: str) -> Heard:
+    """Runs the model once and finds its layers."""
     seen: list[
         list[tuple[str, int]]
-    ] = []  # for each attention call: the ModuleList items around it, outermost first
+    ] = []  # for each attention call: the list items around it, outermost first
     around: list[tuple[str, int]] = []
-    calls = 0
-    items = {
-        f"{path}.{name}" if path else name: child
-        for path, parent in model.named_modules()
-        if isinstance(parent, nn.ModuleList)
-        for name, child in parent.named_children()
-    }
+    order: list[str] = []
+    items = _list_items(model)
 
     def entered(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
-            nonlocal calls
-            calls += 1
-            called.add(path)
-            around.append((path, calls))
+            order.append(path)
+            around.append((path, len(order)))
 
         return hook
 
     def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         around.pop()
 
-    called: set[str] = set()
     handles: list[Any] = []
-    listener = Listener(on_call=lambda call: seen.append(list(around)), batch=batch_size(inputs))
+    listener = Listener(on_call=lambda call: seen.append(list(around)))
     with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, backend):
         for path, module in items.items():
             handles.append(module.register_forward_pre_hook(entered(path)))
             handles.append(module.register_forward_hook(left))
         forward(model, inputs)
-    found = [
-        path for path, _ in dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)
-    ]
-    if found:
-        _require_attention_everywhere(model, found, {path: items[path] for path in called})
-    return found
+    chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)
+    layers = tuple(dict.fromkeys(path for path, _ in chosen))
+    called = {path: items[path] for path in order}
+    return Heard(layers, tuple(order), _silent(layers, called) if layers else ())
+
+
+def _list_items(model: nn.Module) -> dict[str, nn.Module]:
+    """Items of every `ModuleList`; of a `Sequential` too if no list is around or inside it."""
+    lists = {
+        path: parent
+        for path, parent in model.named_modules()
+        if isinstance(parent, (nn.ModuleList, nn.Sequential))
+    }
+    plain = [path for path, parent in lists.items() if isinstance(parent, nn.ModuleList)]
+    return {
+        f"{path}.{name}" if path else name: child
+        for path, parent in lists.items()
+        for name, child in parent.named_children()
+        if path in plain or not any(_within(path, other) or _within(other, path) for other in plain)
+    }
 
 
 def _layer_of(
@@ -249,24 +276,19 @@ def _layer_of(
     return chain[-1]
 
 
-def _require_attention_everywhere(
-    model: nn.Module, paths: list[str], called: Mapping[str, nn.Module]
-) -> None:
-    """Refuses a model some of whose layers ran without attention that could be overheard."""
-    parents = dict.fromkeys(path.rpartition(".")[0] for path in paths)
-    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in paths]
+def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """Layers that ran without attention that could be overheard: what mixes tokens there is
+    unknown.
+    """
+    parents = {path.rpartition(".")[0] for path in layers}
+    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in layers]
     silent += [
         path
         for path, module in called.items()
-        if not any(_within(path, other) or _within(other, path) for other in paths)
+        if not any(_within(path, other) or _within(other, path) for other in (*layers, *silent))
         and any("attention" in type(part).__name__.lower() for part in module.modules())
     ]
-    if silent:
-        raise UnsupportedModel(
-            f"{type(model).__name__}: {len(silent)} layers that ran (first: `{silent[0]}`) show no"
-            " softmax attention that could be overheard, so what mixes tokens there is unknown."
-            " Hybrid, sparse and attention-free layers are not supported."
-        )
+    return tuple(silent)
 
 
 def _within(path: str, outer: str) -> bool:

@@ -157,7 +157,7 @@ def config_is_pair(model: nn.Module) -> bool:
 
 
 def takes_decoder_ids(model: nn.Module) -> bool:
-    """Is it an encoder-decoder of tokens? Detectors and forecasters call themselves encoder-decoders
+    """Is it an encoder-decoder of tokens? Detectors and forecasters call themselves one as well,
     and take no ids for the decoder.
     """
     return config_is_pair(model) and (

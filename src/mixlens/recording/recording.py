@@ -25,11 +25,15 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
 from mixlens.recording.layer import Layer, WideModules
-from mixlens.recording.model_structure import ModelStructure
+from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.site import Internals
-from mixlens.recording.structure import LayerStructure
+from mixlens.recording.structure import Witness
 from mixlens.recording.witnesses import watch
 from mixlens.tokens import TokenRow
+
+
+class StructureDiffers(UnsupportedModel):
+    """The model is put together in a different way on this input than on the probe."""
 
 
 @dataclass(kw_only=True)
@@ -47,6 +51,7 @@ class Recording:
     tokens: Mapping[str, Sequence[TokenRow]]  # stack name -> the tokens of each row
     memory_budget: int
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
+    source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
     tokenizer: Any = None  # for words that name an output to explain
 
     @property
@@ -70,19 +75,28 @@ class Recording:
         chosen = self.structure.site(site)
         if chosen.kind is AttentionKind.SELF:
             return self.tokens[chosen.stack.name][row]
-        for other in self.structure.stacks:
-            if other is not chosen.stack:
+        sources = self.source_counts[chosen.stack.name, chosen.kind]
+        for other in reversed(self.structure.stacks):
+            if other is not chosen.stack and self._width(other) == sources:
                 return self.tokens[other.name][row]
-        # encoder states given as input: no encoder was recorded
-        mask = self.inputs.get("encoder_attention_mask")
-        states = self.inputs.get("encoder_hidden_states")
-        if mask is not None:
+        mask = self.inputs.get("encoder_attention_mask")  # encoder states given as input
+        if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
             return TokenRow.numbered(int(mask[row].sum()))
-        return TokenRow.numbered(0 if states is None else int(states.shape[1]))
+        return TokenRow.numbered(sources)
+
+    def _width(self, stack: StackStructure) -> int:
+        """Tokens of a stack's longest row."""
+        return self.stack_layers[stack.name][0].width
+
+    def rows(self, site: str | None = None) -> int:
+        """Rows of a site's stack: as many as the input has, or one for each image."""
+        return len(self.tokens[self.structure.stack_of(site).name])
 
     def layers(self, site: str | None = None) -> list[Layer]:
-        """The layers of the stack that holds a site."""
-        return list(self.stack_layers[self.structure.stack_of(site).name])
+        """The layers that have attention of a site's kind."""
+        chosen = self.structure.site(site)
+        layers = self.stack_layers[chosen.stack.name]
+        return [layers[position] for position in chosen.stack.positions(chosen.kind)]
 
 
 def recorded(
@@ -99,9 +113,11 @@ def recorded(
     kept = 0
     position = 0
     internals: list[list[Internals] | None] = []
-    by_path: dict[str, LayerStructure] = {
-        layer.path: layer for stack, i in order for layer in [stack.layers[i]]
-    }
+    sources: dict[tuple[str, AttentionKind], int] = {}
+    watched: dict[str, set[Witness]] = {}
+    for stack, index in order:  # a module may run several times, with cross-attention or without
+        layer_structure = stack.layers[index]
+        watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
 
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal kept, position
@@ -109,7 +125,7 @@ def recorded(
             position >= len(order)
             or order[position][0].layers[order[position][1]].path != call.path
         ):
-            raise UnsupportedModel(
+            raise StructureDiffers(
                 "the model calls its layers in another order on this input than on the probe"
             )
         if not all(
@@ -120,8 +136,17 @@ def recorded(
                 " NaN or infinity. Check the weights, or load the model in a wider dtype"
                 " (float32)."
             )
+        expected = order[position][0].layers[order[position][1]].sites
+        if len(expected) != len(call.attention):
+            raise StructureDiffers(
+                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
+                f" {len(expected)} times on the probe"
+            )
         position += 1
         parts = Internals.of_layer(call.attention, seen, call.hidden_out)
+        for part, site in zip(parts, expected, strict=True):
+            count = int(part.attention.weights.shape[-1])
+            sources.setdefault((order[position - 1][0].name, site.kind), count)
         size = sum(part.nbytes for part in parts)
         keep = kept + size <= memory_budget
         kept += size if keep else 0
@@ -132,14 +157,14 @@ def recorded(
     calls: list[LayerCall]
 
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
-        return [watch(module, witness, into) for witness in by_path[path].watched]
+        return [watch(module, witness, into) for witness in watched[path]]
 
     with torch.no_grad():
         calls, output = layer_calls(
-            model, inputs, set(by_path), structure.backend, on_layer=on_layer, watch=watches
+            model, inputs, set(watched), structure.backend, on_layer=on_layer, watch=watches
         )
     if len(calls) != len(order):
-        raise UnsupportedModel(
+        raise StructureDiffers(
             f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
         )
     wide_modules, stack_layers = WideModules(), dict[str, list[Layer]]()
@@ -163,4 +188,5 @@ def recorded(
         tokens=tokens,
         memory_budget=memory_budget,
         stack_layers=stack_layers,
+        source_counts=sources,
     )

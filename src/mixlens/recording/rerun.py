@@ -28,21 +28,21 @@ class BatchAxis:
     per_row: int
 
 
-def batch_axes(fewer: Any, more: Any, rows: int) -> Any:
-    """The batch axis of every tensor in a nested argument, from calls with `rows` and `rows + 1`
+def batch_axes(fewer: Any, more: Any, rows: int, more_rows: int) -> Any:
+    """The batch axis of every tensor in a nested argument, from calls with `rows` and `more_rows`
     rows; None where it has none.
     """
     if isinstance(fewer, Tensor) and isinstance(more, Tensor):
         if fewer.dim() != more.dim():
             return None
         for axis, (a, b) in enumerate(zip(fewer.shape, more.shape, strict=True)):
-            if a != b and a % rows == 0 and b == a // rows * (rows + 1):
+            if a != b and a % rows == 0 and b == a // rows * more_rows:
                 return BatchAxis(axis, a // rows)
         return None
     if isinstance(fewer, (tuple, list)) and isinstance(more, (tuple, list)):
-        return tuple(batch_axes(a, b, rows) for a, b in zip(fewer, more, strict=False))
+        return tuple(batch_axes(a, b, rows, more_rows) for a, b in zip(fewer, more, strict=False))
     if isinstance(fewer, Mapping) and isinstance(more, Mapping):
-        return {name: batch_axes(fewer[name], more.get(name), rows) for name in fewer}
+        return {name: batch_axes(fewer[name], more.get(name), rows, more_rows) for name in fewer}
     return None
 
 

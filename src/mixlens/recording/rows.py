@@ -23,12 +23,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
 from mixlens.recording.capture import AttentionCall, native_attention, plain_experts
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer, WideModules
-from mixlens.recording.model_structure import AttentionSite, ModelStructure, probe_inputs
+from mixlens.recording.model_structure import AttentionSite, ModelStructure
+from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.row_attention import row_call, taken
 from mixlens.recording.site import Internals
@@ -53,6 +55,13 @@ class RowRecording(Recording):
         """The same recording with one layer at hand, under its number."""
         return replace(self, at_hand={layer.index: layer})
 
+    def source_tokens(self, site: str | None, row: int) -> TokenRow:
+        """Of the same stack, or of the only other one."""
+        chosen = self.structure.site(site)
+        own = chosen.kind is AttentionKind.SELF
+        stack = next(s for s in self.structure.stacks if (s is chosen.stack) == own)
+        return self.tokens[stack.name][row]
+
     def layers(self, site: str | None = None) -> Any:
         """The layers at hand, by their numbers."""
         return self.at_hand
@@ -63,7 +72,7 @@ class RowRecording(Recording):
         return recorded(
             self.model,
             self.structure,
-            probe_inputs(self.inputs),
+            short_probe(self.inputs).fewer,
             lengths={},
             tokens={},
             memory_budget=self.memory_budget,
@@ -204,6 +213,10 @@ def row_recording(
     chosen = structure.site(site)
     if not len(targets):
         raise RowsUnavailable("no target is named")
+    if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
+        raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
+    if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
+        raise RowsUnavailable("which stack the cross-attention reads is known only after a run")
     if structure.backend != "interface":
         raise RowsUnavailable("its attention does not go through transformers' attention interface")
     tokens = _text_tokens(structure, ready)
@@ -221,6 +234,7 @@ def row_recording(
         tokens=tokens,
         memory_budget=memory_budget,
         stack_layers={},
+        source_counts={},
         site=chosen,
         targets=positions,
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),

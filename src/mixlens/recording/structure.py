@@ -110,6 +110,7 @@ class LayerStructure:
     sites: tuple[SiteStructure, ...]
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
+    number: int = 0  # in its stack, layers that are left out counted
 
     @property
     def style(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, rounding
-from mixlens.recording.model_structure import native_calls, native_error
+from mixlens.recording.model_discovery import native_calls, native_error
 from mixlens.recording.recording import Recording
 
 
@@ -61,6 +61,7 @@ class Report:
     measures: Mapping[
         str, str | None
     ]  # name -> None where it applies, else the reason why it does not
+    left_out: Mapping[str, str]  # layers that are not measured -> why
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -133,4 +134,5 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         tolerance=tolerance,
         sites=recording.sites,
         measures=dict(refusals),
+        left_out=dict(structure.left_out),
     )
