@@ -5,37 +5,22 @@ agree.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import (
-    AGGREGATES,
-    layer_rows,
-    rolled_out_absolute,
-    target_row,
-)
-from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput, MixlensError
-from mixlens.measures import list_measures, names
-from mixlens.measuring import measure
-from mixlens.provenance import model_name
 from mixlens.row import position_of
 from mixlens.tokens import TokenRow
 from mixlens.views import view
-from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from mixlens.maps import MixingMaps
-    from mixlens.recording.recording import Recording
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Scores of every measure for one target, each row summing to one (in absolute value), and
     their rank agreement.
@@ -44,9 +29,12 @@ class Comparison:
     target: int
     target_token: str
     sources: tuple[str, ...]
+    own_source: int | None  # the source that is the target itself; None in cross-attention
     aggregate: str
     scores: Mapping[str, np.ndarray]
     left_out: Mapping[str, str]  # measure -> why it is not there
+    explained: str | None = None  # the output that gradients and erasure explain
+    cue: int | None = None  # a source whose rank is of interest
     model: str = ""  # its name, or its class
     row: TokenRow | None = None  # the sources with their text
     by_layer: Mapping[str, np.ndarray] = field(default_factory=dict)  # measure -> [layer, source]
@@ -60,25 +48,39 @@ class Comparison:
         frame.insert(0, "source", list(self.sources))
         return frame
 
+    def __repr__(self) -> str:
+        about = f"{self.target_token!r} (token {self.target}), {self.aggregate} of the layers"
+        explained = f"; explains {self.explained}" if self.explained else ""
+        left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
+        return (
+            f"<Comparison of {len(self.scores)} measures for {about}, {len(self.sources)} sources"
+            f"{explained}{left_out}>"
+        )
+
+    @property
+    def others(self) -> np.ndarray:
+        """Positions of all sources but the target itself."""
+        places = np.arange(len(self.sources))
+        return places if self.own_source is None else np.delete(places, self.own_source)
+
     def agreement(self) -> pd.DataFrame:
         """Spearman's rank correlation of every two measures' sizes (signs left out), over all
         sources but the target itself.
         """
         frame = self.to_dataframe().drop(columns="source").abs()
-        agreement: pd.DataFrame = frame.drop(index=self.target, errors="ignore").corr(
-            method="spearman"
-        )
+        agreement: pd.DataFrame = frame.iloc[self.others].corr(method="spearman")
         return agreement
 
-    def rank_of(self, source: int) -> dict[str, int]:
+    def rank_of(self, source: int | str) -> dict[str, int]:
         """The place of one source in each measure's order (1 = largest), the target itself left
         out.
         """
-        found = {}
+        place = position_of(source, TokenRow(self.sources), range(len(self.sources)))
+        ranks = {}
         for name, values in self.scores.items():
-            others = np.abs(np.delete(values, [self.target] if self.target < len(values) else []))
-            found[name] = int((others > abs(values[source]) * (1 + 1e-9)).sum()) + 1
-        return found
+            others = np.abs(values[self.others])
+            ranks[name] = int((others > abs(values[place]) * (1 + 1e-9)).sum()) + 1
+        return ranks
 
     def plot(self, kind: str | None = None, *, most: int = 40) -> Figure:
         """A matplotlib figure: "sources" (what each measure says about the sources, of a long text
@@ -114,121 +116,18 @@ class Comparison:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
+        """Everything as JSON values."""
         return {
             "target": self.target,
             "target_token": self.target_token,
             "sources": list(self.sources),
+            "own_source": self.own_source,
             "aggregate": self.aggregate,
+            "explained": self.explained,
+            "cue": self.cue,
             "scores": {
                 name: [float(value) for value in values] for name, values in self.scores.items()
             },
             "agreement": self.agreement().round(6).where(lambda x: x == x, None).to_dict(),
             "left_out": dict(self.left_out),
         }
-
-
-def comparison(
-    recording: Recording,
-    target: int | str,
-    *,
-    site: str | None = None,
-    aggregate: str | int = "mean",
-    only: Sequence[str] | None = None,
-    words: bool = False,
-    explain: Mapping[str, Any] | None = None,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Comparison:
-    """Measures one recording by every measure that applies to it.
-
-    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
-    `label`; default: the model's own prediction at the target); `options` holds further options by
-    measure. Hidden token attribution is estimated with 32 probes unless they say else.
-
-    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or
-    a layer's number. Measures of the whole model (hidden token attribution and those that explain
-    an output) have a single natural row and use that.
-    """
-    if recording.batch != 1:
-        raise InvalidInput("compare one text at a time")
-    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
-        raise InvalidInput(
-            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
-        )
-    row = recording.target_tokens(site, 0)
-    place = position_of(target, row, range(len(row)))
-    layers = len(recording.layers(site))
-    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
-        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
-    specs = list_measures()
-    scores: dict[str, np.ndarray] = {}
-    left_out: dict[str, str] = {}
-    if words:
-        ranges, merged_row = merged_words(row)
-        chosen = next(
-            number for number, (start, stop) in enumerate(ranges) if start <= place < stop
-        )
-        label = merged_row.labels[chosen]
-    else:
-        chosen, label = place, row.labels[place]
-    by_layer: dict[str, np.ndarray] = {}
-    provenance: dict[str, dict[str, Any]] = {}
-    tokens = TokenRow(())
-    for name in only or names():
-        if name not in specs:
-            raise InvalidInput(f"there is no measure {name!r}; choose one of: {', '.join(specs)}")
-        try:
-            given = {**specs[name].quick, **(options or {}).get(name, {})}
-            if specs[name].explains_output:
-                given = {**_explained(recording, site, place), **(explain or {}), **given}
-            found = measure(name, recording, site=site, **given)
-            assert not isinstance(found, list)
-            scores[name], sources = _one_row(found, specs[name], chosen, aggregate, words)
-            provenance[name] = found.provenance
-            if specs[name].gives == "maps":
-                merged = found.words() if words else found
-                by_layer[name] = layer_rows(merged, specs[name], chosen)
-            tokens = sources if not specs[name].explains_output or not len(tokens) else tokens
-        except (MixlensError, ImportError) as error:
-            left_out[name] = str(error)
-    if not scores:
-        raise InvalidInput(
-            "no measure applies: "
-            + "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        )
-    model = model_name(recording.model)
-    return Comparison(
-        chosen,
-        label,
-        tokens.labels,
-        str(aggregate),
-        scores,
-        left_out,
-        model,
-        tokens,
-        by_layer,
-        provenance,
-    )
-
-
-def _explained(recording: Recording, site: str | None, place: int) -> dict[str, Any]:
-    """Output measures explain the prediction at the target's position, where the model predicts a
-    word at each position of the site.
-    """
-    logits = getattr(recording.output, "logits", None)
-    stack = recording.structure.stack_of(site)
-    predicts = (
-        logits is not None and logits.dim() == 3 and (stack is recording.structure.stacks[-1])
-    )
-    return {"position": place} if predicts else {}
-
-
-def _one_row(
-    maps: MixingMaps, spec: Spec, chosen: int, aggregate: str | int, words: bool
-) -> tuple[np.ndarray, TokenRow]:
-    """One number for each source, adding up to one in absolute value, and the sources."""
-    if words and aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
-        maps = rolled_out_absolute(maps)  # layers are joined token by token, then merged into words
-        aggregate = "last"
-    maps = maps.words() if words else maps
-    return target_row(maps, spec, chosen, aggregate), maps.source_row

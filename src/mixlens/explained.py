@@ -62,15 +62,22 @@ class Explained:
         return logits.gather(1, self.chosen[rows][:, None])[:, 0]
 
 
+def no_logits(output: Any) -> str | None:
+    """Why nothing that a model says can be explained, or None if it can."""
+    if isinstance(getattr(output, "logits", None), Tensor):
+        return None
+    return (
+        "this model gives no logits, so there is no prediction to explain: a checkpoint with a head"
+        " for words or classes is needed"
+    )
+
+
 def logits_of(output: Any) -> Tensor:
-    """The logits of a model's output; refuses a model without a head."""
-    logits = getattr(output, "logits", None)
-    if not isinstance(logits, Tensor):
-        raise InvalidInput(
-            "this model gives no logits, so there is no prediction to explain: load it with a head,"
-            " for example by AutoModelForSequenceClassification, AutoModelForMaskedLM or"
-            " AutoModelForCausalLM"
-        )
+    """The logits in a model's output."""
+    reason = no_logits(output)
+    if reason is not None:
+        raise InvalidInput(reason)
+    logits: Tensor = output.logits
     return logits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import warnings
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
-from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
+from mixlens.explained import no_logits
+from mixlens.loading import damaged_weights, loaded, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
@@ -26,6 +28,7 @@ from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
 from mixlens.several import batches, measure_several
 from mixlens.suggestions import no_such
+from mixlens.timing import first_tokens
 from mixlens.tokens import TokenRow
 from mixlens.wrappers import uncompiled, unwrapped
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
+    from mixlens.comparing import Budget, Progress
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
@@ -128,13 +132,15 @@ class Lens:
         """Takes the model apart on this input and compares every part with what the model computes;
         see `Report`.
         """
-        from mixlens.measures import names, refusal
+        from mixlens.measures import list_measures, refusal
 
         recording = self.record(self._default_input() if given is None else given)
         refusals = {}
-        for name in names():
+        for name, spec in list_measures().items():
             reasons = [refusal(name, recording.structure, site) for site in recording.sites]
             refusals[name] = None if None in reasons else reasons[0]
+            if spec.explains_output and refusals[name] is None:
+                refusals[name] = no_logits(recording.output)
         return report(recording, refusals)
 
     def _default_input(self) -> Any:
@@ -307,28 +313,51 @@ class Lens:
         words: bool = False,
         explain: Mapping[str, Any] | None = None,
         options: Mapping[str, Mapping[str, Any]] | None = None,
+        cue: int | str | None = None,
+        budget: float | None = None,
+        progress: Progress | None = None,
     ) -> Comparison:
         """Every measure that applies, side by side for one target, from one recording.
 
-        Default target: the mask, else the last token.
+        Default target: the mask, the first token of a classifier that sees the whole text, else the
+        last token. With a `budget` (seconds), measures that would take longer are left out.
+        See `mixlens.comparing.compare`.
         """
-        from mixlens.comparison import comparison
+        from mixlens.comparing import Budget, compare
 
-        recording = self.record(given)
-        if target is None:
-            labels = recording.target_tokens(site, 0).labels
-            mask = getattr(self.tokenizer, "mask_token", None)
-            target = labels.index(mask) if labels.count(mask) == 1 else len(labels) - 1
-        return comparison(
-            recording,
-            target,
-            site=site,
-            aggregate=aggregate,
-            only=only,
-            words=words,
-            explain=explain,
-            options=options,
+        with outside_inference_mode(), uncompiled(self.model):
+            recording = self.record(given)
+            return compare(
+                recording,
+                self._default_target(recording, site) if target is None else target,
+                site=site,
+                aggregate=aggregate,
+                only=only,
+                words=words,
+                explain=explain,
+                options=options,
+                cue=cue,
+                budget=self._time_budget(recording, budget, Budget),
+                progress=progress,
+            )
+
+    def _default_target(self, recording: Recording, site: str | None) -> int:
+        labels = recording.target_tokens(site, 0).labels
+        mask = getattr(self.tokenizer, "mask_token", None)
+        if labels.count(mask) == 1:
+            return labels.index(mask)
+        logits = getattr(recording.output, "logits", None)
+        attention = recording.structure.site(site).stack.layers[0].sites[0]
+        reads_first = logits is not None and logits.dim() == 2 and not attention.causal
+        return 0 if reads_first else len(labels) - 1
+
+    def _time_budget(self, recording: Recording, seconds: float | None, make: type[Budget]) -> Any:
+        if seconds is None or first_tokens(recording.inputs, 1) is None:
+            return None
+        shorter = functools.cache(
+            lambda count: self.record(first_tokens(recording.inputs, count) or {})
         )
+        return make(seconds=seconds, shorter=shorter)
 
     def predictions(
         self, text: Text, *, top: int = 5, position: int | None = None
@@ -356,18 +385,6 @@ _DEFAULT_TEXT = (
     "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
     " them since."
 )
-
-
-def damaged_weights(model: nn.Module) -> str | None:
-    """Which weights hold NaN or infinity, in words; None if all are sound."""
-    for name, value in [*model.named_parameters(), *model.named_buffers()]:
-        if value.is_floating_point() and not value.is_meta and not bool(value.isfinite().all()):
-            if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity
-                return (
-                    f"the weights `{name}` hold NaN or infinity, so the model's numbers mean"
-                    " nothing: load the checkpoint again, or find out what damaged it"
-                )
-    return None
 
 
 def free_memory(device: torch.device) -> int:

@@ -131,3 +131,15 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
         f"the tokenizer has {known:,} tokens and the model {rows:,}: is it the tokenizer of a"
         " different model? Its tokens would then be read as other words."
     )
+
+
+def damaged_weights(model: Any) -> str | None:
+    """Which weights hold NaN or infinity, in words; None if all are sound."""
+    for name, value in [*model.named_parameters(), *model.named_buffers()]:
+        if value.is_floating_point() and not value.is_meta and not bool(value.isfinite().all()):
+            if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity
+                return (
+                    f"the weights `{name}` hold NaN or infinity, so the model's numbers mean"
+                    " nothing: load the checkpoint again, or find out what damaged it"
+                )
+    return None

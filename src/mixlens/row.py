@@ -4,13 +4,15 @@ the scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.suggestions import no_such
 from mixlens.tokens import TokenRow, resolved
 
 _MARKS = "Ġ▁"
@@ -95,16 +97,22 @@ def head_index(head: int, count: int) -> int:
 
 
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
-    """The position of a target that is among those held, from its position or its label (with or
-    without a tokenizer's mark).
+    """The position of a token that is among those held, from its position or its label.
+
+    A label may be written as the vocabulary has it (Ġvery), as it is shown (·very), without its
+    mark (very), or in a different case; of several that are alike, `dogs#2` is the second.
     """
     if isinstance(target, str):
-        position = _labelled(target, row, held)
+        position = _labelled(target, row, list(dict.fromkeys(held)))
+    elif isinstance(target, bool) or not hasattr(target, "__index__"):
+        raise InvalidInput(f"a token is named by its position or its label, not by {target!r}")
     else:
         try:
-            (position,) = resolved([target], len(row))
+            (position,) = resolved([int(target)], len(row))
         except IndexError as error:
-            raise InvalidInput(f"target {target}: the text has {len(row)} tokens") from error
+            raise InvalidInput(
+                f"there is no token {target}: the text has {len(row)} tokens, 0 to {len(row) - 1}"
+            ) from error
     if position not in held:
         raise InvalidInput(
             f"target {target} was not measured; these maps have the targets"
@@ -113,16 +121,42 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     return position
 
 
-def _labelled(label: str, row: TokenRow, held: Sequence[int]) -> int:
-    found = [i for i in dict.fromkeys(held) if row.labels[i] == label]
-    found = found or [i for i in dict.fromkeys(held) if row.labels[i].lstrip(_MARKS) == label]
-    if not found:
+def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
+    places = _written(label, row, held)
+    name, number = label, None
+    if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d*)", label)):
+        name, number = numbered[1], int(numbered[2])
+        places = _written(name, row, held)
+    if not places:
+        raise InvalidInput(no_such("token", name, _shown(row, held), "the text has"))
+    if number is not None and number <= len(places):
+        return places[number - 1]
+    if number is not None or len(places) > 1:
         raise InvalidInput(
-            f"no target is labelled {label!r}; there are: {' '.join(row.labels[i] for i in held)}"
+            f"{name!r} is at the positions {', '.join(map(str, places))}: name one by its position,"
+            f" or write {' or '.join(f'{name}#{i + 1}' for i in range(min(len(places), 3)))}"
         )
-    if len(found) > 1:
-        raise InvalidInput(
-            f"{label!r} is at the positions {', '.join(map(str, found))}: name the target by"
-            " its position"
-        )
-    return found[0]
+    return places[0]
+
+
+def _written(label: str, row: TokenRow, held: list[int]) -> list[int]:
+    """Positions of the tokens that are written so, by the closest reading that has any."""
+    dots = str.maketrans(dict.fromkeys(_MARKS, "·"))
+    readings: tuple[Callable[[str], str], ...] = (
+        str,
+        lambda text: text.translate(dots),
+        lambda text: text.lstrip(_MARKS + "·"),
+        lambda text: text.lstrip(_MARKS + "·").casefold(),
+    )
+    for reading in readings:
+        wanted = reading(label)
+        places = [i for i in held if reading(row.labels[i]) == wanted]
+        if places:
+            return places
+    return []
+
+
+def _shown(row: TokenRow, held: list[int]) -> list[str]:
+    """Labels for a message, not more than fit on a few lines."""
+    labels = list(dict.fromkeys(row.labels[i] for i in held))
+    return labels if len(labels) <= 60 else [*labels[:60], "…"]

@@ -87,7 +87,7 @@ def test_map_of_heads_words_rollout_and_options() -> None:
         (["map", TEXT, "--device", "quantum"], "--device quantum"),
         (["map", TEXT, "--model", "/no/such/model"], "cannot load '/no/such/model'"),
         (["compare", TEXT, "--layers", "sideways"], "choose one of mean, rollout, last"),
-        (["compare", SHORT, "--cue", "zebra"], "no token of the text"),
+        (["compare", SHORT, "--cue", "zebra"], "cue zebra: there is no token"),
         (["measures", "nonsense"], "there is no measure 'nonsense'"),
     ],
 )

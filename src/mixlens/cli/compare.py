@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,22 +17,27 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
+from mixlens.cli.options import described, number_or_name
 from mixlens.cli.output import print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption, given_text
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mixlens.comparing import Progress
     from mixlens.comparison import Comparison
 
 
 def compare(
-    text: Annotated[str, typer.Argument(help="The text to look at.")],
+    text: TextArgument = None,
+    text_file: TextFileOption = None,
     target: Annotated[
         str | None,
         typer.Option(
-            help="The target: a token or its position. Default: the [MASK], else the last."
+            help="The target: a token (dogs#2 is the second of two) or its position. Default: the"
+            " [MASK], the first token of a classifier, else the last."
         ),
     ] = None,
     cue: Annotated[
@@ -42,19 +49,28 @@ def compare(
             help="The output word that gradients and erasure explain. Default: the likeliest."
         ),
     ] = None,
-    foil: Annotated[
-        str | None, typer.Option(help="The word that it is set against, such as is for are.")
+    label: Annotated[
+        str | None, typer.Option(help="The same for a classifier: the class that they explain.")
     ] = None,
+    foil: Annotated[
+        str | None,
+        typer.Option(help="The word or class that it is set against, such as is for are."),
+    ] = None,
+    measures: Annotated[
+        str | None, typer.Option(help="Only these measures, separated by commas.")
+    ] = None,
+    budget: Annotated[
+        float,
+        typer.Option(help="Leave out measures that would take longer than so many seconds.", min=0),
+    ] = 30,
     layers: Annotated[
-        str, typer.Option("--layers", help="mean, rollout, last, or a layer's number.")
+        str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")
     ] = "mean",
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
     site: Annotated[
         str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
     ] = None,
-    target_text: Annotated[
-        str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
-    ] = None,
+    target_text: TargetTextOption = None,
     figure: FigureOption = None,
     kind: Annotated[
         str | None, typer.Option(help="The kind of picture: sources or agreement.")
@@ -69,21 +85,32 @@ def compare(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
+    from mixlens.storage import writable
+
+    given = given_text(text, text_file, target_text)
     if kind is not None and figure is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     check_figure(figure)
-    lens = lens_from(model, device, dtype, trust_remote_code)
-    explain = {name: value for name, value in (("word", word), ("foil", foil)) if value is not None}
-    aggregate = _number(layers)
-    given = text if target_text is None else (text, target_text)
-    found = lens.compare(
-        given,
-        _number(target),
-        site=site,
-        aggregate="mean" if aggregate is None else aggregate,
-        words=words,
-        explain=explain,
-    )
+    if html is not None:
+        writable(html)
+    only = None if measures is None else [name.strip() for name in measures.split(",")]
+    for name in only or ():
+        described(name)
+    explain = {"word": word, "label": label, "foil": foil}
+    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
+    with _progress() as progress:
+        found = lens.compare(
+            given,
+            None if target is None else number_or_name(target),
+            site=site,
+            aggregate=number_or_name(layers),
+            only=only,
+            words=words,
+            explain={name: value for name, value in explain.items() if value is not None},
+            cue=None if cue is None else number_or_name(cue),
+            budget=budget,
+            progress=progress,
+        )
     if figure is not None:
         write_figure(figure, lambda: found.plot(kind))
     if html is not None:
@@ -91,16 +118,27 @@ def compare(
         typer.echo(f"page: {html}", err=True)
     if as_json:
         print_json(found.to_dict())
-        return
-    show(found, cue)
+    else:
+        show(found)
 
 
-def _number(word: str | None) -> int | str | None:
-    return int(word) if word is not None and word.lstrip("-").isdigit() else word
+@contextlib.contextmanager
+def _progress() -> Iterator[Progress]:
+    """A bar on standard error, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    parts = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("recording", total=None)
+        yield lambda name, done, total: bar.update(
+            task, description=name, completed=done, total=total
+        )
 
 
-def show(found: Comparison, cue: str | None, console: Console | None = None) -> None:
-    """The table, the agreement, and the cue's rank where one is named."""
+def show(found: Comparison, console: Console | None = None) -> None:
+    """The table, the agreement, and the rank of the cue if one is named."""
     from rich.console import Console
     from rich.table import Table
 
@@ -109,76 +147,59 @@ def show(found: Comparison, cue: str | None, console: Console | None = None) -> 
 
     console = console or Console(highlight=False)
     names = list(found.scores)
-    place = cue_position(found, cue) if cue is not None else None
-    label = printable(found.target_token)
     console.print(
-        f"What is inside {label} (token {found.target}): a column for each measure, shaded by its"
-        " largest score",
+        f"What is inside {printable(found.target_token)} (token {found.target}): a column for each"
+        " measure, shaded by its largest score",
         markup=False,
     )
+    if found.explained is not None:
+        console.print(
+            f"measures of an output explain: {found.explained}", markup=False, style="dim"
+        )
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", style="dim")
     table.add_column("source", style="bold", no_wrap=True)
     for number in range(len(names)):
-        table.add_column(chr(ord("a") + number), no_wrap=True)
+        table.add_column(_letter(number), no_wrap=True)
+    largest = {name: max(abs(found.scores[name][found.others]), default=0.0) for name in names}
     for position, source in enumerate(found.sources):
-        mark = "→" if position == place else "·" if position == found.target else ""
-        cells = []
-        for name in names:
-            others = [abs(v) for i, v in enumerate(found.scores[name]) if i != found.target]
-            largest = max(others, default=0.0)
-            value = float(found.scores[name][position])
-            cells.append("" if position == found.target else terminal.shade(value, largest))
+        own = position == found.own_source
+        mark = "→" if position == found.cue else "·" if own else ""
+        cells = [
+            "" if own else terminal.shade(float(found.scores[name][position]), largest[name])
+            for name in names
+        ]
         table.add_row(f"{mark}{position}", terminal.escaped(printable(source)), *cells)
     console.print(table)
-    _show_ranks(console, found, names, place)
+    _show_ranks(console, found, names)
     for name, reason in found.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False, style="dim")
 
 
-def cue_position(found: Comparison, cue: str) -> int:
-    """The place of a cue that is named by its word or its number."""
-    number = _number(cue)
-    plain = [source.lstrip("Ġ▁").lower() for source in found.sources]
-    if isinstance(number, int):
-        if not 0 <= number < len(found.sources):
-            raise InvalidInput(
-                f"--cue {cue}: there are {len(found.sources)} sources, 0 to"
-                f" {len(found.sources) - 1}"
-            )
-        return number
-    if cue.lower() not in plain:
-        raise InvalidInput(
-            f"--cue {cue}: no token of the text is written so; the tokens are:"
-            f" {' '.join(found.sources)}"
-        )
-    return plain.index(cue.lower())
+def _letter(number: int) -> str:
+    """a to z, then aa, ab …"""
+    more, last = divmod(number, 26)
+    return (chr(ord("a") + more - 1) if more else "") + chr(ord("a") + last)
 
 
-def _show_ranks(console: Console, found: Comparison, names: list[str], place: int | None) -> None:
+def _show_ranks(console: Console, found: Comparison, names: list[str]) -> None:
     from rich.table import Table
 
     agreement = found.agreement()
-    ranks = found.rank_of(place) if place is not None else {}
-    count = len(found.sources) - 1
+    ranks = found.rank_of(found.cue) if found.cue is not None else {}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in (
-        "",
-        "measure",
-        "agrees most with",
-        "least with",
-        *(["rank of the cue"] if place is not None else []),
-    ):
+    titles = ["", "measure", "agrees most with", "least with"]
+    for column in titles + ["rank of the cue"] * bool(ranks):
         table.add_column(column, no_wrap=True)
-    letters = {name: chr(ord("a") + number) for number, name in enumerate(names)}
+    letters = {name: _letter(number) for number, name in enumerate(names)}
     for name in names:
         others = agreement[name].drop(name).dropna()
         best = f"{letters[str(others.idxmax())]} {others.max():+.2f}" if len(others) else ""
         worst = f"{letters[str(others.idxmin())]} {others.min():+.2f}" if len(others) else ""
         row = [letters[name], name, best, worst]
-        if place is not None:
+        if ranks:
             verdict = "  by luck" if name == "random" else "  [green]finds it[/]"
-            row.append(f"{ranks[name]} of {count}" + (verdict if ranks[name] == 1 else ""))
+            row.append(f"{ranks[name]} of {len(found.others)}" + verdict * (ranks[name] == 1))
         table.add_row(*row)
     console.print()
     console.print(table)

@@ -37,13 +37,13 @@ def demo() -> None:
         "the model fills in: " + ", ".join(f"{guess} {share:.0%}" for guess, share in guesses)
     )
     console.print(
-        f"The verb must agree with «{cue}»; «hat» stands nearer and is singular. Which measures"
+        f"The verb must agree with «{cue}»; «hat» is nearer and is singular. Which measures"
         f" find «{cue}»?\nGradients and erasure explain «{word}» against «{foil}»; the others show"
         " what [MASK] takes in, mean of the layers.\n",
         markup=False,
     )
-    found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
-    show(found, cue)
+    found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue)
+    show(found)
 
     ranks: dict[str, list[int]] = {name: [] for name in found.scores}
     counts = []
@@ -51,8 +51,8 @@ def demo() -> None:
         SENTENCES, "one sentence may be luck: more …", console=Console(stderr=True), transient=True
     ):
         found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
-        counts.append(len(found.sources) - 1)
-        for name, rank in found.rank_of(found.sources.index(cue)).items():
+        counts.append(len(found.others))
+        for name, rank in found.rank_of(cue).items():
             ranks[name].append(rank)
     chance = float(np.mean([(count + 1) / 2 for count in counts]))
     table = Table("measure", "mean rank", "ranks", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mixlens.errors import EmptyInput, InvalidInput
 
-_PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds")
+PER_TOKEN = ("input_ids", "attention_mask", "token_type_ids", "position_ids", "inputs_embeds")
 
 
 def row_lengths(tensors: Mapping[str, Any], prefix: str = "") -> list[int] | None:
@@ -80,7 +80,7 @@ def _moved(tensors: Mapping[str, Any], prefix: str, mask: Tensor) -> dict[str, T
     order = torch.argsort(mask.bool().logical_not().long(), dim=1, stable=True)
     width = int(mask.bool().sum(1).max())
     moved = {}
-    for name in _PER_TOKEN:
+    for name in PER_TOKEN:
         value = tensors.get(prefix + name)
         if not isinstance(value, Tensor):
             continue

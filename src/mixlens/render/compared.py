@@ -38,7 +38,7 @@ def plot(found: Comparison, kind: str | None = None, *, most: int = 40) -> Figur
 def _sources(found: Comparison, most: int) -> tuple[Figure, str]:
     """Measures down, sources across, each measure shaded by its largest score."""
     scores = np.stack(list(found.scores.values()))
-    others = np.arange(scores.shape[1]) != found.target
+    others = np.isin(np.arange(scores.shape[1]), found.others)
     sizes = np.abs(np.where(others, scores, 0))
     relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
     relative[:, ~others] = np.nan  # the target itself would outshine the rest

@@ -1,0 +1,275 @@
+"""One recording by every measure that applies to it, for one target.
+
+Unless layers are rolled out, only the target's rows are computed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.aggregation.target_row import (
+    AGGREGATES,
+    layer_rows,
+    rolled_out_absolute,
+    target_row,
+)
+from mixlens.comparison import Comparison
+from mixlens.contracts import AttentionKind, Spec
+from mixlens.errors import InvalidInput, MixlensError
+from mixlens.explained import explained
+from mixlens.measures import list_measures
+from mixlens.measuring import measure
+from mixlens.provenance import model_name
+from mixlens.row import position_of
+from mixlens.suggestions import no_such
+from mixlens.timing import SHORTEST, estimated_seconds
+from mixlens.tokens import TokenRow
+from mixlens.words import words as merged_words
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+    from mixlens.recording.recording import Recording
+
+Progress = Callable[[str, int, int], None]
+"""Called before each measure with its name, how many are done, and how many there are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Seconds that one measure may take, and shorter recordings of the text to try it on."""
+
+    seconds: float
+    shorter: Callable[[int], Recording]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Choice:
+    """The target of a recording, and how its rows are read."""
+
+    site: str | None
+    place: int  # of the target among tokens
+    pieces: tuple[int, ...]  # all tokens of its word, or itself
+    chosen: int  # of the target among what is shown, tokens or words
+    label: str
+    aggregate: str | int
+    words: bool
+
+
+@dataclass(kw_only=True)
+class _Rows:
+    """What each measure says, as it comes in."""
+
+    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    by_layer: dict[str, np.ndarray] = field(default_factory=dict)
+    provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    sources: TokenRow = field(default_factory=lambda: TokenRow(()))
+
+
+def compare(
+    recording: Recording,
+    target: int | str,
+    *,
+    site: str | None = None,
+    aggregate: str | int = "mean",
+    only: Sequence[str] | None = None,
+    words: bool = False,
+    explain: Mapping[str, Any] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    cue: int | str | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measures one recording by every measure that applies to it.
+
+    `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
+    `label`; default: the model's own prediction at the target); `options` holds further options by
+    measure. Hidden token attribution is estimated with 32 probes unless they say otherwise.
+
+    `aggregate` is how layers become one row: "mean" of the normalised layers, "rollout", "last", or
+    a layer's number. Measures of the whole model (hidden token attribution and those that explain
+    an output) have a single natural row and use that.
+
+    `cue` is a source whose rank is of interest. With a `budget`, measures that would take longer
+    are left out.
+    """
+    choice = _choice(recording, target, site, aggregate, words)
+    specs = _chosen_specs(only, options)
+    own = recording.structure.site(site).kind == AttentionKind.SELF
+    place = None if cue is None else _cue(recording, choice, cue)
+    outputs, name_of_output = _output(recording, choice, specs, dict(explain or {}))
+    rows = _Rows()
+    for number, (name, spec) in enumerate(specs.items()):
+        given = {**spec.quick, **(options or {}).get(name, {})}
+        given = {**outputs, **given} if spec.explains_output else given
+        if progress is not None:
+            progress(name, number, len(specs))
+        try:
+            if budget is not None:
+                _require_time(name, spec, choice, given, recording, budget)
+            _add(rows, name, spec, choice, _measured(name, spec, choice, given, recording))
+        except (MixlensError, ImportError) as error:
+            rows.left_out[name] = str(error)
+    if not rows.scores:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
+        raise InvalidInput(f"no measure applies: {reasons}")
+    return Comparison(
+        target=choice.chosen,
+        target_token=choice.label,
+        sources=rows.sources.labels,
+        own_source=choice.chosen if own else None,
+        aggregate=str(aggregate),
+        scores=rows.scores,
+        left_out=rows.left_out,
+        explained=name_of_output,
+        cue=place,
+        model=model_name(recording.model),
+        row=rows.sources,
+        by_layer=rows.by_layer,
+        provenance=rows.provenance,
+    )
+
+
+# -------------------------------------------------------------------------- what can be said first
+
+
+def _choice(
+    recording: Recording, target: int | str, site: str | None, aggregate: str | int, words: bool
+) -> _Choice:
+    if recording.batch != 1:
+        raise InvalidInput("compare one text at a time")
+    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
+    row = recording.target_tokens(site, 0)
+    place = position_of(target, row, range(len(row)))
+    layers = len(recording.layers(site))
+    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
+        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
+    pieces: tuple[int, ...] = (place,)
+    chosen, label = place, row.labels[place]
+    if words:
+        ranges, merged = merged_words(row)
+        chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
+        pieces, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
+    return _Choice(
+        site=site,
+        place=place,
+        pieces=pieces,
+        chosen=chosen,
+        label=label,
+        aggregate=aggregate,
+        words=words,
+    )
+
+
+def _chosen_specs(
+    only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Spec]:
+    specs = list_measures()
+    names = [only] if isinstance(only, str) else list(specs) if only is None else list(only)
+    for name in (*names, *(options or {})):
+        if name not in specs:
+            raise InvalidInput(no_such("measure", name, specs))
+    for name in options or {}:
+        if name not in names:
+            raise InvalidInput(f"options were given for {name}, which is not compared")
+    if not names:
+        raise InvalidInput("an empty list of measures asks for nothing: leave it out to have all")
+    return {name: specs[name] for name in names}
+
+
+def _cue(recording: Recording, choice: _Choice, cue: int | str) -> int:
+    row = recording.source_tokens(choice.site, 0)
+    shown = merged_words(row)[1] if choice.words else row
+    try:
+        return position_of(cue, shown, range(len(shown)))
+    except InvalidInput as error:
+        raise InvalidInput(f"cue {cue}: {error}") from None
+
+
+def _output(
+    recording: Recording, choice: _Choice, specs: Mapping[str, Spec], explain: dict[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """The options that name the explained output, and its name; what was asked for must exist."""
+    known = [name for name in inspect.signature(explained).parameters if name != "recording"]
+    for name in explain:
+        if name not in known:
+            raise InvalidInput(no_such("output option", name, known))
+    if not any(spec.explains_output for spec in specs.values()):
+        if explain:
+            raise InvalidInput("no measure among these explains an output: name none")
+        return {}, None
+    logits = getattr(recording.output, "logits", None)
+    last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]
+    at_target = logits is not None and logits.dim() == 3 and last
+    given = {**({"position": choice.place} if at_target else {}), **explain}
+    try:
+        return given, explained(recording, **given).names[0]
+    except MixlensError:
+        if explain:
+            raise
+        return given, None  # each measure says why it is left out
+
+
+# -------------------------------------------------------------------------------------- one measure
+
+
+def _measured(
+    name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
+) -> MixingMaps:
+    one = spec.gives == "maps" and choice.aggregate != "rollout"
+    targets = list(choice.pieces) if one else None
+    maps = measure(name, recording, site=choice.site, targets=targets, **given)
+    assert not isinstance(maps, list)
+    return maps
+
+
+def _require_time(
+    name: str,
+    spec: Spec,
+    choice: _Choice,
+    given: Mapping[str, Any],
+    recording: Recording,
+    budget: Budget,
+) -> None:
+    """Raises `InvalidInput` if the measure would take longer than the budget."""
+    length = max(len(row[0]) for row in recording.tokens.values())
+    if length <= 2 * SHORTEST:
+        return
+
+    def run(short: Recording) -> MixingMaps:
+        last = len(short.target_tokens(choice.site, 0)) - 1
+        at = {"position": min(int(given["position"]), last)} if "position" in given else {}
+        near = tuple(dict.fromkeys(min(piece, last) for piece in choice.pieces))
+        moved = _Choice(**{**vars(choice), "pieces": near, "place": min(choice.place, last)})
+        return _measured(name, spec, moved, {**given, **at}, short)
+
+    seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
+    if seconds > budget.seconds:
+        raise InvalidInput(
+            f"it would take about {seconds:.0f} s, more than the budget of {budget.seconds:g} s"
+        )
+
+
+def _add(rows: _Rows, name: str, spec: Spec, choice: _Choice, maps: MixingMaps) -> None:
+    """The target's row: one number for each source, adding up to one in absolute value."""
+    aggregate, joined = choice.aggregate, maps
+    if choice.words and aggregate == "rollout" and spec.gives == "maps":
+        if not maps.facts.reaches_input:
+            # layers are joined token by token, then merged into words
+            joined, aggregate = rolled_out_absolute(maps), "last"
+    joined = joined.words() if choice.words else joined
+    rows.scores[name] = target_row(joined, spec, choice.chosen, aggregate)
+    rows.provenance[name] = maps.provenance
+    if spec.gives == "maps":
+        merged = maps.words() if choice.words else maps
+        rows.by_layer[name] = layer_rows(merged, spec, choice.chosen)
+    if not spec.explains_output or not len(rows.sources):
+        rows.sources = joined.source_row

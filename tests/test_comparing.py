@@ -1,0 +1,170 @@
+"""Every measure for one target: what is left out, what is said first, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+from mixlens import InvalidInput, Lens
+from mixlens.comparing import compare
+from mixlens.comparison import Comparison
+from mixlens.timing import estimated_seconds, first_tokens
+from tests.conformance.zoo import built, inputs, randomised
+
+TEXT = "The dogs near the river [MASK] old."
+FEW = ["attention", "alti", "gradient_norm"]
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+@pytest.fixture(scope="module")
+def found(lens: Lens) -> Comparison:
+    return lens.compare(TEXT, only=FEW, explain={"word": "are", "foil": "is"}, cue="dogs")
+
+
+def test_only_the_target_s_row_is_computed_and_it_is_the_same(lens: Lens) -> None:
+    for aggregate in ("mean", "last", 2):
+        row = lens.compare(TEXT, "river", only=["alti"], aggregate=aggregate).scores["alti"]
+        layers = lens.measure("alti", TEXT).row("river").scores.astype(np.float64)
+        layers = layers / np.abs(layers).sum(-1, keepdims=True)
+        picked = {"mean": layers.mean(0), "last": layers[-1], 2: layers[2]}[aggregate]
+        assert np.allclose(row, picked / np.abs(picked).sum(), atol=1e-6)
+    text = "The disestablishers [MASK] old."
+    word = lens.compare(text, 2, only=["alti"], words=True, aggregate="last")
+    maps = lens.measure("alti", text)
+    assert len(maps.words().tokens) < len(maps.tokens)
+    assert (word.target_token, word.sources) == ("disestablishers", maps.words().source_tokens)
+    assert np.allclose(
+        word.scores["alti"], maps.words().row("disestablishers").scores[-1], atol=1e-5
+    )
+
+
+def test_a_target_of_cross_attention_is_not_a_source() -> None:
+    lens = Lens(built("marian"))
+    given = {name: value[:1] for name, value in inputs("marian").items()}
+    found = lens.compare(given, 3, site="cross", only=["attention", "attention_norm"])
+    assert found.own_source is None
+    assert len(found.others) == len(found.sources) == 9
+    order = np.argsort(-found.scores["attention"])
+    assert [found.rank_of(int(i))["attention"] for i in order] == list(range(1, 10))
+    frame = found.to_dataframe().drop(columns="source").abs()
+    expected = frame.corr(method="spearman").loc["attention", "attention_norm"]
+    assert found.agreement().loc["attention", "attention_norm"] == pytest.approx(expected)
+
+
+def test_the_target_itself_is_left_out_of_ranks(found: Comparison) -> None:
+    assert found.own_source == found.target == found.sources.index("[MASK]")
+    assert found.target not in found.others
+    assert sorted(found.rank_of(int(i))["alti"] for i in found.others) == list(
+        range(1, len(found.sources))
+    )
+
+
+def test_agreement_is_of_sizes(found: Comparison) -> None:
+    flipped = {
+        name: values * (-1) ** np.arange(len(values)) for name, values in found.scores.items()
+    }
+    signed = Comparison(**{**vars(found), "scores": flipped})
+    assert signed.agreement().equals(found.agreement())
+
+
+def test_what_is_explained_is_said(lens: Lens, found: Comparison) -> None:
+    assert found.explained == f"are vs is at {found.target}"
+    assert "explains are vs is" in repr(found)
+    assert len(repr(found)) < 300
+    assert found.to_dict()["explained"] == found.explained
+    plain = lens.compare(TEXT, only=["gradient_norm"])
+    assert plain.explained == f"{lens.predictions(TEXT, top=1)[0][0]} at {found.target}"
+
+
+def test_a_classifier_is_explained_by_its_label() -> None:
+    config = built("bert").config
+    config.num_labels, config.id2label = 2, {0: "dull", 1: "lively"}
+    model = randomised(hf.BertForSequenceClassification(config)).eval()
+    given = {name: value[:1] for name, value in inputs("bert").items()}
+    found = Lens(model).compare(given, only=["attention", "gradient_norm"], explain={"label": 1})
+    assert (found.explained, found.target) == ("lively", 0)
+    with pytest.raises(InvalidInput, match=r"no class 'livly': did you mean lively\?"):
+        Lens(model).compare(given, explain={"label": "livly"})
+    assert {name for name, _ in Lens(model).predictions(given)} == {"dull", "lively"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"cue": "the"}, r"cue the: 'the' is at the positions 1, 4: .*the#1 or the#2"),
+        ({"cue": "cat"}, "cue cat: there is no token 'cat'"),
+        ({"cue": 99}, "cue 99: .*the text has 10 tokens, 0 to 9"),
+        ({"target": "the"}, "is at the positions 1, 4"),
+        ({"explain": {"word": "zzzz"}}, "'zzzz' is not one token"),
+        ({"explain": {"wrod": "are"}}, r"no output option 'wrod': did you mean word\?"),
+        ({"explain": {"word": "are", "foil": "are"}}, "name a different foil"),
+        ({"only": ["attention"], "explain": {"word": "are"}}, "explains an output"),
+        ({"only": ["attentoin"]}, "did you mean attention"),
+        ({"only": []}, "empty list of measures"),
+        ({"options": {"foo": {}}}, "there is no measure 'foo'"),
+        ({"only": FEW, "options": {"globenc": {}}}, "globenc, which is not compared"),
+        ({"aggregate": "sideways"}, "choose one of mean, rollout, last"),
+        ({"aggregate": 6}, "there are 6 layers, 0 to 5"),
+    ],
+)
+def test_what_is_wrong_is_found_before_anything_is_measured(
+    lens: Lens, chosen: dict[str, Any], words: str
+) -> None:
+    asked: list[str] = []
+    with pytest.raises(InvalidInput, match=words):
+        lens.compare(TEXT, progress=lambda name, done, total: asked.append(name), **chosen)
+    assert not asked
+
+
+def test_ranks_of_what_is_no_source(found: Comparison) -> None:
+    assert found.rank_of("dogs") == found.rank_of(2)
+    for wrong, words in ((99, "has 10 tokens"), ("cat", "there is no token 'cat'")):
+        with pytest.raises(InvalidInput, match=words):
+            found.rank_of(wrong)
+
+
+def test_what_takes_too_long_is_left_out(lens: Lens) -> None:
+    long = " ".join(["the dogs near the old river"] * 12) + " [MASK] ."
+    seen: list[tuple[str, int, int]] = []
+    found = lens.compare(
+        long,
+        only=["attention", "blank_out"],
+        budget=0.4,
+        progress=lambda *step: seen.append(step),
+    )
+    assert list(found.scores) == ["attention"]
+    assert "more than the budget of 0.4 s" in found.left_out["blank_out"]
+    assert seen == [("attention", 0, 2), ("blank_out", 1, 2)]
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+def test_time_is_foretold_from_short_runs(power: int) -> None:
+    def run(size: int) -> None:
+        time.sleep(2e-3 * (size / 16) ** power)
+
+    true = 2e-3 * (256 / 16) ** power
+    for budget in (true / 4, true * 4):
+        estimate = estimated_seconds(run, lambda size: size, 256, budget)  # type: ignore[arg-type, return-value]
+        assert (estimate > budget) == (true > budget)
+
+
+def test_first_tokens() -> None:
+    ids = torch.arange(8).reshape(1, 8)
+    cut = first_tokens({"input_ids": ids, "attention_mask": ids}, 3)
+    assert cut is not None
+    assert cut["attention_mask"].tolist() == [[0, 1, 2]]
+    assert first_tokens({"pixel_values": torch.ones(1, 3, 4, 4)}, 3) is None
+
+
+def test_one_text_at_a_time(lens: Lens) -> None:
+    with pytest.raises(InvalidInput, match="one text at a time"):
+        compare(lens.record([TEXT, TEXT]), 0)
