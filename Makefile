@@ -29,10 +29,12 @@ format: $(VENV)/.ready
 web:
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
 
-# Debian's Chromium, for the tests that open pages. Without it they skip and say why.
+# Debian's Chromium and axe-core, for the tests that open pages. Without them they skip and say why.
 browser:
 	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-core \
-	  || echo "No Chromium: it is installed with apt-get on Debian, as root. The browser tests will skip."
+	  || echo "No Chromium: apt-get installs it on Debian, as root. The browser tests will skip."
+	@test -d web/node_modules/axe-core || (cd web && npm ci --no-audit --no-fund) \
+	  || echo "No axe-core: npm fetches it. The accessibility tests will skip."
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.cpu

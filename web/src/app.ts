@@ -4,9 +4,9 @@ import { DARK, LIGHT } from "./colour";
 import { Context, type View } from "./context";
 import { h, percent, selectOf } from "./dom";
 import { csv, download, json, png, svg } from "./export";
-import type { Unit } from "./groups";
+import { Grouping, type Unit } from "./groups";
 import { liveForm, type Live } from "./live";
-import type { Depth } from "./measured";
+import { ranked, type Depth, type Measured } from "./measured";
 import { checked, type Payload } from "./payload";
 import { fromFragment, toFragment, VIEWS, type State } from "./state";
 import { CompareView } from "./views/compare";
@@ -128,10 +128,21 @@ export class App {
       head: null,
       unit,
       threshold: 0.02,
-      open: [],
+      open: unit === "segments" ? this.strongest(measured[map]!, wanted) : [],
       node: null,
       theme,
     };
+  }
+
+  /** The segments that give most to a target: they are open at first. */
+  private strongest(measured: Measured, target: number): number[] {
+    const segments = new Grouping(measured.sources, "segments");
+    const targets = new Grouping(measured.targets, "tokens");
+    const choice = { depth: measured.defaultDepth, head: null };
+    const values = measured.incoming(choice, targets, target, segments);
+    return ranked(values, -1)
+      .slice(0, 2)
+      .map((each) => each.group);
   }
 
   /** A state that these maps can show: what they do not have is as at first. */

@@ -65,6 +65,14 @@ export class Context {
     return found;
   }
 
+  /** Words (or tokens, if words are not known) whatever is chosen: what sentences speak of. */
+  fine(text: Text): Grouping {
+    const key = `${this.payload.texts.indexOf(text)} fine`;
+    const found = this.groupings.get(key) ?? new Grouping(text, "words");
+    this.groupings.set(key, found);
+    return found;
+  }
+
   /** Those opened by hand, and the one in which the target lies. */
   private openSegments(text: Text): number[] {
     const own = text === this.current.targets ? segmentOf(text, this.state.target) : -1;

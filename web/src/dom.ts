@@ -23,9 +23,13 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 export function percent(value: number): string {
   const size = Math.abs(value * 100);
+  if (size > 0 && size < 0.005) return "under 0.01 %";
   const digits = size >= 9.95 ? 0 : size >= 0.095 ? 1 : 2;
   return `${value < 0 ? "−" : ""}${size.toFixed(digits)} %`;
 }
+
+/** A label inside a sentence, whose direction must not reorder what is around it. */
+export const isolated = (label: string): string => `\u2068${label}\u2069`;
 
 export function selectOf(
   label: string,

@@ -60,7 +60,7 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
     counts, indices, values = [], [], []
     for layer in scores:
         portion = shares(layer)
-        chosen = _largest_mask(np.abs(portion), kept)
+        chosen = _largest_mask(np.abs(portion, dtype=np.float32), kept)
         rows, columns = np.nonzero(chosen)
         counts.append(np.bincount(rows, minlength=targets))
         indices.append(columns)
@@ -80,9 +80,9 @@ def largest(scores: np.ndarray, room: int) -> dict[str, Any]:
 
 def _largest_mask(sizes: np.ndarray, kept: int) -> np.ndarray:
     mask = np.zeros(sizes.shape, bool)
-    for axis in (0, 1):
-        if kept >= sizes.shape[axis]:
+    for values, chosen in ((sizes, mask), (np.ascontiguousarray(sizes.T), mask.T)):
+        if kept >= values.shape[1]:
             return sizes > 0
-        order = np.argpartition(-sizes, kept, axis).take(range(kept), axis)
-        np.put_along_axis(mask, order, True, axis)
+        order = np.argpartition(-values, kept, 1)[:, :kept]
+        np.put_along_axis(chosen, order, True, 1)
     return mask & (sizes > 0)

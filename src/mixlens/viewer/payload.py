@@ -49,8 +49,12 @@ def payload_of(
     rows: list[TokenRow] = []
     entries = _entries(given, rows)
     texts = [text_of(row) for row in rows]
+    sources = texts[entries[0]["sources"]]
     if seconds is not None:
-        texts[entries[0]["sources"]]["seconds"] = seconds
+        sources["seconds"] = seconds
+        sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
+    if image is not None:
+        _name_patches(sources["shown"], image)
     return {
         **FORMAT,
         "mixlens": mixlens.__version__,
@@ -224,6 +228,17 @@ def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
         return rolled_out_absolute(maps), ""
     except InvalidInput:
         return None, ""  # rows of some targets, two sides, or layers that are joined already
+
+
+def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
+    rows, columns, first = image["rows"], image["columns"], image["first"]
+    if first + rows * columns > len(shown):
+        raise InvalidInput(
+            f"{rows} × {columns} patches from position {first} on are more than the"
+            f" {len(shown)} sources"
+        )
+    for patch in range(rows * columns):
+        shown[first + patch] = f"row {patch // columns}, column {patch % columns}"
 
 
 def _index(row: TokenRow, rows: list[TokenRow]) -> int:

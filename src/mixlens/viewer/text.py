@@ -32,8 +32,13 @@ def text_of(row: TokenRow) -> dict[str, Any]:
         "gaps": gaps,
         "special": [int(mark) for mark in row.special or (False,) * len(row)],
         "words": ranges,
-        "segments": _segments(shown, gaps),
+        "segments": None if _is_numbered(row) else _segments(shown, gaps),
     }
+
+
+def _is_numbered(row: TokenRow) -> bool:
+    """Frames and patches, which are not read."""
+    return row.labels == TokenRow.numbered(len(row)).labels
 
 
 def _word_ranges(row: TokenRow) -> list[tuple[int, int]] | None:

@@ -4,7 +4,7 @@
 import { disputes, spearman, without } from "../agreement";
 import { css, inkOn, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, percent, refill, selectOf, tableBehind } from "../dom";
+import { h, isolated, percent, refill, selectOf, tableBehind } from "../dom";
 import { largest, ranked, type Measured } from "../measured";
 import { fitted, prepared, type Painter } from "../painter";
 import { Reading } from "./reading";
@@ -185,7 +185,7 @@ export class CompareView implements View {
       this.names[i]!.textContent = context.name(measured);
       const top = ranked(values, context.own).slice(0, 3);
       this.tops[i]!.textContent =
-        `${measured.depthName(context.depthFor(measured))}: ${top.map((each) => `${context.sources.label(each.group)} ${percent(each.value)}`).join(", ")}`;
+        `${measured.depthName(context.depthFor(measured))}: ${top.map((each) => `${isolated(context.sources.label(each.group))} ${percent(each.value)}`).join(", ")}`;
     });
   }
 
@@ -338,7 +338,7 @@ export class CompareView implements View {
       inside ? event : null,
       inside
         ? [
-            `${this.context.sources.label(group)}: ${percent(row.values[group]!)}`,
+            `${isolated(this.context.sources.label(group))}: ${percent(row.values[group]!)}`,
             this.context.name(row.measured),
           ]
         : [],

@@ -3,7 +3,7 @@
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, percent, refill, tableBehind } from "../dom";
+import { h, isolated, percent, refill, tableBehind } from "../dom";
 import { through, traced, type Edge, type Flow } from "../flow";
 import { fitted, prepared, type Painter } from "../painter";
 
@@ -174,7 +174,9 @@ export class FlowView implements View {
         traced || pointed ? palette.ink : palette.paper,
       );
     }
-    painter.text(this.x(target), this.y(top) - 16, targets.label(target), {
+    const half = painter.width(targets.label(target), 14, 700) / 2;
+    const middle = Math.max(half, Math.min(this.width - half - 2, this.x(target)));
+    painter.text(middle, this.y(top) - 16, targets.label(target), {
       size: 14,
       weight: 700,
       fill: palette.ink,
@@ -182,12 +184,12 @@ export class FlowView implements View {
     });
     this.inputs(painter, context, seen);
     const traced = state.node
-      ? ` through ${targets.label(state.node[1])} at ${levelName(state.node[0], names)}`
+      ? ` through ${isolated(targets.label(state.node[1]))} at ${levelName(state.node[0], names)}`
       : "";
     const part = state.node ? (flow.mass[state.node[0]]?.[state.node[1]] ?? 0) : 0;
     this.words.textContent = traced
-      ? `${percent(part)} of ${targets.label(target)} passes${traced}. Click it again to see everything.`
-      : `How ${targets.label(target)} is put together, from the input below to the last layer above. Click a point to trace what passes it.`;
+      ? `${percent(part)} of ${isolated(targets.label(target))} passes${traced}. Click it again to see everything.`
+      : `How ${isolated(targets.label(target))} is put together, from the input below to the last layer above. Click a point to trace what passes it.`;
   }
 
   /** Labels of the input: all if they fit, else those that give most, with their shares. */
@@ -234,7 +236,7 @@ export class FlowView implements View {
     const { context } = this;
     const target = context.targets.label(context.targets.of[context.state.target]!);
     return [
-      `${context.targets.label(group)} at ${levelName(level, context.current.entry.layers)}`,
+      `${isolated(context.targets.label(group))} at ${levelName(level, context.current.entry.layers)}`,
       `${percent(this.flow!.mass[level]![group]!)} of ${target} passes here`,
     ];
   }

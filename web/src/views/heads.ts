@@ -1,10 +1,10 @@
 // All heads of all layers as small maps; a click enters one.
 
 import type { Context, View } from "../context";
-import { h, percent, refill, tableBehind } from "../dom";
+import { h, isolated, percent, refill, tableBehind } from "../dom";
 import { largest, ranked } from "../measured";
 import { prepared, type Painter } from "../painter";
-import { mapScale, pixels } from "./map";
+import { mapScale, pixels } from "../pixels";
 
 const LEFT = 58;
 const TOP = 24;
@@ -180,7 +180,8 @@ export class HeadsView implements View {
     return [
       `Layer ${context.current.entry.layers[layer]}, head ${head}`,
       ...top.map(
-        ({ group, value }) => `${context.sources.label(group)}: ${percent(value)} of ${target}`,
+        ({ group, value }) =>
+          `${isolated(context.sources.label(group))}: ${percent(value)} of ${isolated(target)}`,
       ),
     ];
   }

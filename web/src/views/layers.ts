@@ -2,8 +2,9 @@
 
 import { css, shade } from "../colour";
 import type { Context } from "../context";
-import { h, percent, refill, tableBehind } from "../dom";
+import { h, isolated, percent, refill, tableBehind } from "../dom";
 import { largest, type Depth } from "../measured";
+import { pixels } from "../pixels";
 import { CanvasPainter, fitted, prepared, type Painter } from "../painter";
 
 const LEFT = 64;
@@ -65,10 +66,10 @@ export class Layers {
     const height = this.height(width);
     this.draw(prepared(this.canvas, width, height), width);
     const label = context.targets.label(context.targetGroup);
-    this.name.textContent = `What ${label} took in each layer`;
+    this.name.replaceChildren("What ", h("b", {}, label), " took in each layer");
     this.canvas.setAttribute(
       "aria-label",
-      `What ${label} took in each layer, as a heat map: ${this.strips.length} rows, ` +
+      `What ${isolated(label)} took in each layer, as a heat map: ${this.strips.length} rows, ` +
         `${context.sources.size} columns. Arrow keys up and down choose a layer.`,
     );
     refill(this.table, () => this.rows());
@@ -102,13 +103,23 @@ export class Layers {
   }
 
   private draw(painter: Painter, width: number, y = 0): void {
-    const { context, strips, rowHeight, cell } = this;
-    const { palette, own, sources, state } = context;
-    const scale = Math.max(...strips.map((strip) => largest(strip.values, own)), 1e-12);
+    const { context, strips, rowHeight } = this;
+    const { palette, own, state } = context;
+    // Shares of joined layers may be much larger than those of one: they have their own scale.
+    const scaleOf = (joined: boolean) =>
+      Math.max(
+        1e-12,
+        ...strips
+          .filter((strip) => (typeof strip.depth === "string") === joined)
+          .map((strip) => largest(strip.values, own)),
+      );
+    const scales = [scaleOf(false), scaleOf(true)];
     strips.forEach((strip, row) => {
       const top = y + this.top(row);
       const chosen = strip.depth === state.depth;
-      if (rowHeight >= 11 || row % 4 === 0 || chosen)
+      const scale = scales[typeof strip.depth === "string" ? 1 : 0]!;
+      const step = rowHeight >= 13 ? 1 : rowHeight >= 10 ? 2 : 4;
+      if (row % step === 0 || chosen || typeof strip.depth === "string")
         painter.text(
           LEFT - 10,
           top + rowHeight / 2 + 4,
@@ -120,12 +131,7 @@ export class Layers {
             align: "right",
           },
         );
-      for (let i = 0; i < sources.size; i++) {
-        const t = strip.values[i]! / scale;
-        const inset = cell > 6 ? 1 : 0;
-        const fill = css(shade(palette, i === own ? Math.max(-1, Math.min(1, t)) : t));
-        painter.rect(LEFT + i * cell, top, Math.max(cell - inset, 0.6), rowHeight - 1.5, fill);
-      }
+      this.cells(painter, strip.values, own, scale, top);
       if (chosen)
         painter.rect(
           LEFT - 1,
@@ -141,6 +147,28 @@ export class Layers {
     this.drawColumns(painter, width, y);
   }
 
+  /** One cell for each group. Of many narrow ones each pixel shows the largest of its groups, as
+   * a picture: thousands of rectangles would not follow the pointer. */
+  private cells(painter: Painter, values: Float64Array, own: number, scale: number, top: number) {
+    const { context, cell, rowHeight } = this;
+    const clipped = (value: number) => Math.max(-1, Math.min(1, value / scale));
+    if (cell >= 6) {
+      values.forEach((value, i) => {
+        const fill = css(shade(context.palette, clipped(value)));
+        painter.rect(LEFT + i * cell, top, cell - 1, rowHeight - 1.5, fill);
+      });
+      return;
+    }
+    const per = Math.max(1, Math.round(1.5 / cell));
+    const pooled = new Float32Array(Math.ceil(values.length / per));
+    values.forEach((value, i) => {
+      const at = Math.floor(i / per);
+      if (i !== own && Math.abs(value) > Math.abs(pooled[at]!)) pooled[at] = value;
+    });
+    const picture = pixels(context.palette, pooled, 1, pooled.length, scale);
+    painter.image(picture, LEFT, top, cell * per * pooled.length, rowHeight - 1.5);
+  }
+
   private drawColumns(painter: Painter, width: number, y: number): void {
     const { context, cell } = this;
     const { palette, own, sources } = context;
@@ -152,7 +180,7 @@ export class Layers {
         painter.text(LEFT + (at / seconds) * cell, bottom + 14, `${Number(at.toFixed(2))} s`, {
           size: 11,
           fill: palette.quiet,
-          align: "center",
+          align: at + step > seconds * sources.size ? "right" : at ? "center" : "left",
         });
       return;
     }
@@ -201,7 +229,7 @@ export class Layers {
     const { context } = this;
     const value = this.strips[strip]!.values[group]!;
     context.actions.tip(event, [
-      `${context.sources.label(group)}: ${percent(value)} of ${context.targets.label(context.targetGroup)}`,
+      `${isolated(context.sources.label(group))}: ${percent(value)} of ${isolated(context.targets.label(context.targetGroup))}`,
       context.current.depthName(this.strips[strip]!.depth),
     ]);
   }

@@ -1,45 +1,15 @@
 // One map: targets down, sources across. Only what is in sight is drawn, so that it can be large.
 
-import { css, shade, type Palette } from "../colour";
+import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, percent, refill, tableBehind } from "../dom";
+import { h, isolated, percent, refill, tableBehind } from "../dom";
 import type { Grouping } from "../groups";
 import { fitted, prepared, type Painter } from "../painter";
+import { mapScale, pixels } from "../pixels";
 
 const MOST = 2500; // groups on a side
 const LABELS = 108; // pixels
 const FOOT = 10;
-
-/** The values as a picture of one pixel for each cell. */
-export function pixels(
-  palette: Palette,
-  values: Float32Array,
-  rows: number,
-  columns: number,
-  scale: number,
-): HTMLCanvasElement {
-  const found = document.createElement("canvas");
-  found.width = columns;
-  found.height = rows;
-  const pen = found.getContext("2d")!;
-  const data = pen.createImageData(columns, rows);
-  for (let i = 0; i < values.length; i++) {
-    const [r, g, b] = shade(palette, Math.max(-1, Math.min(1, values[i]! / scale)));
-    data.data.set([r, g, b, 255], i * 4);
-  }
-  pen.putImageData(data, 0, 0);
-  return found;
-}
-
-/** The largest size outside the diagonal, which in many measures outweighs all else. */
-export function mapScale(values: Float32Array, columns: number, square: boolean): number {
-  let found = 1e-12;
-  for (let i = 0; i < values.length; i++) {
-    const diagonal = square && Math.floor(i / columns) === i % columns;
-    if (!diagonal) found = Math.max(found, Math.abs(values[i]!));
-  }
-  return found;
-}
 
 export class MapView implements View {
   readonly element: HTMLElement;
@@ -152,7 +122,7 @@ export class MapView implements View {
     const room = Math.max(200, this.scroller.clientWidth || 900) - LABELS - 16;
     const tall = Math.max(240, window.innerHeight * 0.7) - LABELS;
     const fits = Math.min(26, room / sources.size, Math.max(tall / rows, 7));
-    this.cell = Math.max(fits, 0.35) * this.zoom;
+    this.cell = Math.max(fits, 1) * this.zoom;
     const [w, hgt] = [sources.size * this.cell + LABELS + FOOT, rows * this.cell + LABELS + FOOT];
     this.scroller.style.height = `${Math.min(hgt + 18, Math.max(320, window.innerHeight * 0.78))}px`;
     this.spacer.style.width = `${w}px`;
@@ -306,7 +276,7 @@ export class MapView implements View {
     const value = this.values[row * context.sources.size + column]!;
     const total = context.current.total(context.choice, context.targets.groups[group]!.start);
     const found = [
-      `${context.sources.label(column)} → ${context.targets.label(group)}`,
+      `${isolated(context.sources.label(column))} → ${isolated(context.targets.label(group))}`,
       percent(value),
     ];
     if (total !== null && context.state.unit === "tokens")

@@ -1,6 +1,6 @@
 // Patches over the picture: each shaded by its share, the target outlined.
 
-import { css, shade } from "../colour";
+import { css, LIGHT, shade } from "../colour";
 import type { Context } from "../context";
 import { h, percent } from "../dom";
 import { prepared, type Painter } from "../painter";
@@ -9,6 +9,7 @@ export class PatchPicture {
   readonly element: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
   private readonly picture = new Image();
+  private grey: HTMLCanvasElement | null = null;
   private context: Context | null = null;
   private values: ArrayLike<number> = [];
   private scale = 0;
@@ -23,7 +24,10 @@ export class PatchPicture {
       onclick: (e: MouseEvent) => this.choose(e),
     });
     this.element = h("figure", { class: "picture" }, this.canvas);
-    this.picture.addEventListener("load", () => this.draw());
+    this.picture.addEventListener("load", () => {
+      this.grey = greyed(this.picture);
+      this.draw();
+    });
   }
 
   show(context: Context, values: ArrayLike<number>, scale: number): void {
@@ -55,19 +59,18 @@ export class PatchPicture {
     height: number,
   ): void {
     const { rows, columns, first } = context.payload.image!;
-    const { sources, palette, own } = context;
-    painter.image(this.picture, x, y, width, height, true);
+    const { sources, own } = context;
+    painter.image(this.grey ?? this.picture, x, y, width, height, true);
     const [w, h] = [width / columns, height / rows];
     for (let patch = 0; patch < rows * columns; patch++) {
       const group = sources.of[first + patch];
       if (group === undefined) break;
       const t = this.scale > 0 ? this.values[group]! / this.scale : 0;
       const [px, py] = [x + (patch % columns) * w, y + Math.floor(patch / columns) * h];
-      const colour = css(shade(palette, t))
-        .replace("rgb", "rgba")
-        .replace(")", `, ${0.78 - 0.5 * (1 - Math.abs(t))})`);
+      const alpha = Math.min(0.85, t ** 2 * 0.85);
+      const colour = css(shade(LIGHT, t < 0 ? -0.75 : 0.75)).replace(")", `, ${alpha})`);
       painter.rect(px, py, w, h, colour);
-      if (group === own) painter.rect(px + 1, py + 1, w - 2, h - 2, null, palette.ink, 3);
+      if (group === own) painter.rect(px + 1, py + 1, w - 2, h - 2, null, "#ffffff", 3);
     }
   }
 
@@ -121,4 +124,20 @@ export class PatchPicture {
     this.painted(painter, context, x, y, w, h);
     return h;
   }
+}
+
+/** Without colours, so that the shades over it are the only ones. */
+function greyed(picture: HTMLImageElement): HTMLCanvasElement {
+  const found = document.createElement("canvas");
+  found.width = picture.naturalWidth;
+  found.height = picture.naturalHeight;
+  const pen = found.getContext("2d")!;
+  pen.drawImage(picture, 0, 0);
+  const pixels = pen.getImageData(0, 0, found.width, found.height);
+  for (let i = 0; i < pixels.data.length; i += 4) {
+    const [r, g, b] = pixels.data.subarray(i, i + 3);
+    pixels.data.fill(0.3 * r! + 0.59 * g! + 0.11 * b!, i, i + 3);
+  }
+  pen.putImageData(pixels, 0, 0);
+  return found;
 }

@@ -2,11 +2,20 @@
 
 import { css, inkOn, shade } from "../colour";
 import type { Context } from "../context";
-import { h, percent } from "../dom";
+import { h, isolated, percent } from "../dom";
 import type { Grouping } from "../groups";
 import { fitted, type Painter } from "../painter";
 
 export const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** By the first letter that has a direction. */
+function isRightToLeft(shown: string[]): boolean {
+  for (const piece of shown) {
+    const letter = /\p{L}/u.exec(piece.replace(/^[[<].*[\]>]$/, ""));
+    if (letter) return RTL.test(letter[0]);
+  }
+  return false;
+}
 
 /** A list of groups that can be walked with the arrow keys; a click or Enter chooses. */
 export class Reading {
@@ -16,11 +25,13 @@ export class Reading {
   private shades: number[] = [];
   private palette: unknown = null;
   private marked = -1;
+  private inSight: HTMLElement | null = null;
 
   constructor(
     name: string,
     private readonly handlers: {
       choose(group: number): void;
+      close?(segment: number): void;
       point(group: number | null, event: MouseEvent | null): void;
     },
   ) {
@@ -28,7 +39,6 @@ export class Reading {
       class: "reading",
       role: "listbox",
       "aria-label": name,
-      dir: "auto",
       onclick: (e: Event) => this.at(e, (g) => this.handlers.choose(g)),
       onmousemove: (e: MouseEvent) => this.over(e),
       onmouseleave: (e: MouseEvent) => this.handlers.point(null, e),
@@ -39,6 +49,8 @@ export class Reading {
   }
 
   private at(event: Event, then: (group: number) => void): void {
+    const fold = (event.target as HTMLElement).closest<HTMLElement>("[data-fold]");
+    if (fold && event.type === "click") this.handlers.close?.(Number(fold.dataset.fold));
     const item = (event.target as HTMLElement).closest<HTMLElement>("[data-group]");
     if (item) then(Number(item.dataset.group));
   }
@@ -96,8 +108,14 @@ export class Reading {
     this.marked = -1;
     const { text } = grouping;
     const pieces: Node[] = [];
+    const heads = new Map<number, number>();
+    if (grouping.unit === "segments")
+      for (const segment of grouping.open) heads.set(text.segments![segment]![0], segment);
     this.items = grouping.groups.map((group, number) => {
       const gap = text.gaps[group.start]!;
+      const fold = heads.get(group.start);
+      if (fold !== undefined)
+        pieces.push(h("span", { class: "fold", "data-fold": fold, "aria-hidden": "true" }, "▾"));
       gap.split("\n").forEach((part, i) => {
         if (i) pieces.push(h("br"));
         if (part) pieces.push(document.createTextNode(part.replace(/\s+/g, " ")));
@@ -105,6 +123,7 @@ export class Reading {
       const item = h("span", {
         class: `token${grouping.special(number) && !/mask/i.test(text.labels[group.start]!) ? " special" : ""}${group.segment === null ? "" : " segment"}`,
         role: "option",
+        dir: "auto",
         tabindex: "-1",
         "aria-selected": "false",
         "data-group": number,
@@ -117,6 +136,7 @@ export class Reading {
       return item;
     });
     this.element.replaceChildren(...pieces);
+    this.element.dir = isRightToLeft(text.shown) ? "rtl" : "ltr";
     const size = grouping.size;
     this.element.dataset.size =
       size <= 40 ? "large" : size <= 150 ? "middle" : size <= 700 ? "small" : "tiny";
@@ -141,6 +161,7 @@ export class Reading {
       item.style.backgroundColor = t === 0 ? "" : css(colour);
       item.style.color = t === 0 ? "" : inkOn(colour);
     });
+    if (pinned && target >= 0 && this.inSight !== this.items[target]) this.reveal(target);
     if (this.marked >= 0) this.items[this.marked]?.classList.remove("target", "pointed");
     this.marked = target;
     const item = this.items[target];
@@ -157,6 +178,17 @@ export class Reading {
           each.tabIndex = i === Math.max(0, target) ? 0 : -1;
       });
     }
+  }
+
+  /** Scrolls the text, not the page, so that a newly chosen target is seen. */
+  private reveal(target: number): void {
+    const item = this.items[target]!;
+    this.inSight = item;
+    const { element } = this;
+    const top = item.offsetTop - element.offsetTop;
+    const above = top < element.scrollTop;
+    const below = top + item.offsetHeight > element.scrollTop + element.clientHeight;
+    if (above || below) element.scrollTop = top - element.clientHeight / 2;
   }
 
   /** What a screen reader says of the group that has the focus. */
@@ -182,7 +214,7 @@ export class Reading {
     const labels = grouping.groups.map((_, i) =>
       fitted(painter, grouping.label(i), size, width - 12),
     );
-    const rtl = RTL.test(grouping.text.shown.join("").slice(0, 200));
+    const rtl = isRightToLeft(grouping.text.shown);
     let at = 0;
     let top = y + line * 0.8;
     labels.forEach((label, i) => {
@@ -224,9 +256,8 @@ export class Reading {
 }
 
 /** "keys 31 %, cabinet 12 % and The 8 %" */
-export function listed(grouping: Grouping, found: { group: number; value: number }[]): string {
-  const parts = found.map(({ group, value }) => `${grouping.label(group)} ${percent(value)}`);
-  return parts.length < 2
-    ? parts.join("")
-    : `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}`;
+export function listed(found: [string, number][]): string {
+  const parts = found.map(([label, value]) => `${isolated(label)} ${percent(value)}`);
+  const last = parts.pop() ?? "nothing";
+  return parts.length ? `${parts.join(", ")} and ${last}` : last;
 }

@@ -2,12 +2,13 @@
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, percent } from "../dom";
+import { h, isolated, percent } from "../dom";
 import { largest, ranked, type Ranked } from "../measured";
 import type { Painter } from "../painter";
 import { Layers } from "./layers";
 import { PatchPicture } from "./picture";
 import { listed, Reading } from "./reading";
+import { TimeStrip } from "./strip";
 
 const SHOWN = 12;
 const SHOWN_OUT = 6;
@@ -17,6 +18,7 @@ export class TextView implements View {
   private readonly answer = h("h1", { class: "answer" });
   private readonly legend = h("p", { class: "legend" });
   private readonly picture = new PatchPicture();
+  private readonly strip = new TimeStrip();
   private readonly sourceName = h("h2", {}, "Source");
   private readonly targetName = h("h2", {}, "Target");
   private readonly sourceText: Reading;
@@ -28,15 +30,19 @@ export class TextView implements View {
   private readonly inName = h("h2", {});
   private readonly rest = h("p", { class: "quiet" });
   private context!: Context;
+  /** Of two sides: the source that is pointed at, whose way into the targets is shown. */
+  private pointedSource: number | null = null;
 
   constructor() {
     this.sourceText = new Reading("The text: choose a target", {
       choose: (group) => this.choose(group, true),
       point: (group, event) => this.point(group, event, true),
+      close: (segment) => this.close(segment),
     });
     this.targetText = new Reading("The target side: choose a target", {
       choose: (group) => this.choose(group, false),
       point: (group, event) => this.point(group, event, false),
+      close: (segment) => this.close(segment),
     });
     this.element = h(
       "div",
@@ -52,6 +58,7 @@ export class TextView implements View {
           this.targetText.element,
           this.sourceName,
           this.picture.element,
+          this.strip.element,
           this.sourceText.element,
           this.legend,
           this.layers.element,
@@ -73,9 +80,8 @@ export class TextView implements View {
     const { context } = this;
     const grouping = source ? context.sources : context.targets;
     const { start, stop, segment } = grouping.groups[group]!;
-    const { open } = context.state;
     if (segment !== null) {
-      context.actions.set({ open: [...open, segment] });
+      context.actions.set({ open: [...context.state.open, segment] });
       return;
     }
     if (source && !context.current.square) return;
@@ -87,8 +93,17 @@ export class TextView implements View {
       }
   }
 
+  private close(segment: number): void {
+    const open = this.context.state.open.filter((each) => each !== segment);
+    this.context.actions.set({ open });
+  }
+
   private point(group: number | null, event: MouseEvent | null, source: boolean): void {
     const { context } = this;
+    const two = !context.current.square;
+    const was = this.pointedSource;
+    this.pointedSource = two && source ? group : null;
+    if (this.pointedSource !== was) this.shaded();
     if (group === null) {
       context.actions.tip(null, []);
       context.actions.point(null);
@@ -136,6 +151,9 @@ export class TextView implements View {
     this.picture.element.hidden = !payload.image;
     this.sourceText.element.hidden =
       Boolean(payload.image) && !two && sources.text.special.every((s) => s === 0);
+    const speech = Boolean(current.sources.seconds);
+    this.strip.element.hidden = !speech;
+    if (speech) this.sourceText.element.hidden = true;
     this.targetName.hidden = !two;
     this.sourceName.hidden = !two;
     this.targetText.element.hidden = !two;
@@ -158,15 +176,19 @@ export class TextView implements View {
     const scale = largest(values, own);
     const pinned = context.preview === null;
     this.sourceText.shadeBy(context, values, scale, own, pinned);
-    if (!current.square)
-      this.targetText.shadeBy(context, new Float64Array(targets.size), 1, targetGroup, pinned);
+    if (!current.square) this.shadeTargets(targetGroup, pinned);
     this.picture.show(context, values, scale);
+    this.strip.show(context, values, scale);
     const order = ranked(values, own);
     // The sentence stays with the chosen target: words must not move under the pointer.
-    if (pinned) this.answer.replaceChildren(...this.sentenceParts(order, values));
+    if (pinned) this.answer.replaceChildren(...this.sentenceParts());
+    this.inList.classList.toggle(
+      "long",
+      context.state.unit === "segments" || Boolean(context.payload.image),
+    );
     this.fillLegend(scale);
     const label = targets.label(targetGroup);
-    this.inName.textContent = `Where ${label} comes from`;
+    this.inName.replaceChildren("Where ", h("b", {}, label), " comes from");
     const itself = own >= 0 && values[own] ? [{ group: own, value: values[own]! }] : [];
     fill(this.inList, order.slice(0, SHOWN), itself, scale, (g) => sources.label(g), context);
     const kept = Array.from(values).reduce((sum, v) => sum + Math.abs(v), 0);
@@ -179,6 +201,17 @@ export class TextView implements View {
     this.goesTo(label);
   }
 
+  private shadeTargets(targetGroup: number, pinned: boolean): void {
+    const { context, pointedSource } = this;
+    const { current, targets, sources } = context;
+    const values =
+      pointedSource === null
+        ? new Float64Array(targets.size)
+        : current.outgoing(context.choice, targets, sources, pointedSource);
+    const outlined = pointedSource === null ? targetGroup : -1;
+    this.targetText.shadeBy(context, values, largest(values, -1), outlined, pinned);
+  }
+
   private goesTo(label: string): void {
     const { context } = this;
     const { current, targets, targetGroup } = context;
@@ -186,8 +219,9 @@ export class TextView implements View {
     this.outName.hidden = this.outList.hidden = !shown;
     if (!shown) return;
     const values = context.outgoing();
-    this.outName.textContent = `Where ${label} goes`;
+    this.outName.replaceChildren("Where ", h("b", {}, label), " goes");
     const order = ranked(values, targetGroup).slice(0, SHOWN_OUT);
+    this.outName.hidden = this.outList.hidden = order.length === 0;
     fill(this.outList, order, [], largest(values, targetGroup), (g) => targets.label(g), context);
   }
 
@@ -210,32 +244,42 @@ export class TextView implements View {
     );
   }
 
-  private sentenceParts(order: Ranked[], values: ArrayLike<number>): Node[] {
+  /** The words that gave most, whatever is chosen to be shown, and the target's own share. */
+  private most(): { target: string; top: [string, number][]; own: number } {
     const { context } = this;
-    const { sources, targets, targetGroup, own } = context;
-    const found: Node[] = [h("b", { class: "outlined" }, targets.label(targetGroup))];
-    const top = order.slice(0, 3);
-    found.push(
-      document.createTextNode(top.length ? " took most from " : " took nothing from other tokens"),
-    );
-    top.forEach(({ group, value }, i) => {
-      if (i) found.push(document.createTextNode(i === top.length - 1 ? " and " : ", "));
-      found.push(h("b", {}, sources.label(group)), document.createTextNode(` ${percent(value)}`));
+    const { current } = context;
+    const [targets, sources] = [context.fine(current.targets), context.fine(current.sources)];
+    const group = targets.of[context.state.target]!;
+    const values = current.incoming(context.choice, targets, group, sources);
+    const own = current.square ? group : -1;
+    const top = ranked(values, own).slice(0, 3);
+    return {
+      target: targets.label(group),
+      top: top.map((each) => [sources.label(each.group), each.value]),
+      own: own < 0 ? 0 : values[own]!,
+    };
+  }
+
+  private sentenceParts(): Node[] {
+    const { target, top, own } = this.most();
+    const text = (words: string) => document.createTextNode(words);
+    const found: Node[] = [h("b", { class: "outlined" }, target)];
+    found.push(text(top.length ? " took most from " : " took nothing from other tokens"));
+    top.forEach(([label, value], i) => {
+      if (i) found.push(text(i === top.length - 1 ? " and " : ", "));
+      found.push(h("b", {}, label), text(` ${percent(value)}`));
     });
-    if (own >= 0 && values[own])
-      found.push(h("span", { class: "quiet" }, ` · ${percent(values[own]!)} is its own`));
+    if (own) found.push(h("span", { class: "quiet" }, ` · ${percent(own)} is its own`));
     return found;
   }
 
   private sentence(): string {
-    const { context } = this;
-    const values = context.incoming();
-    const top = ranked(values, context.own).slice(0, 3);
-    return `${context.targets.label(context.targetGroup)} took most from ${listed(context.sources, top)}`;
+    const { target, top } = this.most();
+    return `${isolated(target)} took most from ${listed(top)}`;
   }
 
   paint(painter: Painter, context: Context, width: number): number {
-    const { palette, own, sources, current } = context;
+    const { palette, own, current } = context;
     const values = context.incoming();
     const scale = largest(values, own);
     painter.text(0, 22, this.sentence(), { size: 17, fill: palette.ink, weight: 600 });
@@ -255,7 +299,6 @@ export class TextView implements View {
     if (context.payload.image)
       y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
     else y += this.sourceText.paint(painter, context, 0, y, width, values, scale, own) + 12;
-    void sources;
     return y + this.layers.paint(painter, 0, y, width) + 8;
   }
 
