@@ -1,0 +1,66 @@
+"""Each source's part of a feed-forward output, by the chord of the activation.
+
+A perceptron g(z W_1 + b_1) W_2 acts on each neuron alone. The integrated gradient of g along the
+straight path to the pre-activation p = sum_j p_j + rest gives every summand the same slope, that of
+the chord: q_j = p_j (g(p) - g(start)) / (p - start). So no steps are needed, and the parts add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.kernels.chunks import slices
+from mixlens.kernels.decomposition import Decomposition
+
+
+def chord(
+    function: Callable[[Tensor], Tensor],
+    start: Float[Tensor, "*rows channel"],
+    end: Float[Tensor, "*rows channel"],
+) -> Float[Tensor, "*rows channel"]:
+    """The slope of an elementwise function between two points; its derivative if they coincide."""
+    step = end - start
+    with torch.enable_grad():
+        middle = ((start + end) / 2).detach().requires_grad_()
+        own: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
+    near = step.abs() <= torch.finfo(end.dtype).eps ** 0.5 * (start.abs() + end.abs())
+    whole = (function(end) - function(start)) / torch.where(near, torch.ones_like(step), step)
+    return torch.where(near, own, whole)
+
+
+def chord_norms(
+    first: Decomposition,
+    slope: Float[Tensor, "batch target d_ff"],
+    second: Float[Tensor, "d_ff d_model"],
+    stream: Decomposition | None,
+    limit: int,
+) -> Float[Tensor, "batch target source"]:
+    """||(slope * p_ij) second + T_ij||: `first` has the parts p_ij of the pre-activation, `stream`
+    the parts T_ij of the residual stream, if that is included.
+
+    A few sources at a time: `limit` bounds the bytes of a temporary.
+    """
+    weights = first.weights
+    batch, _, targets, sources = weights.shape
+    norms = weights.new_zeros(batch, targets, sources)
+    width = first.vectors.width + 2 * int(second.shape[1])
+    slopes = slope * first.scale[..., None]
+    for part in slices(sources, batch * targets * width * weights.element_size(), limit):
+        reached = (weights[..., part] != 0).any(3).any(1).any(0).nonzero()[:, 0]
+        if not len(reached):
+            continue
+        rows = slice(int(reached[0]), int(reached[-1]) + 1)  # causal: those that come later
+        by_source = weights[:, :, rows, part].permute(0, 3, 2, 1).contiguous()
+        made = by_source @ first.vectors.of(part).transpose(1, 2)
+        made = made.mul_(slopes[:, None, rows]) @ second
+        if stream is not None:
+            written = by_source @ stream.vectors.of(part).transpose(1, 2)
+            made.addcmul_(written, stream.scale[:, None, rows, None])
+        norms[:, rows, part] = torch.linalg.vector_norm(made, dim=-1).mT
+    itself = (slope * first.diagonal) @ second
+    itself = itself if stream is None else itself + stream.diagonal
+    return first.with_diagonal(norms, torch.linalg.vector_norm(itself, dim=-1))

@@ -1,0 +1,135 @@
+"""What the norm-based measures behind the feed-forward part share.
+
+Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
+Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block goes on
+through the feed-forward part, the activation by integrated gradients from the zero vector (their
+equation 12), which is a chord in closed form (`mixlens.kernels.chords`); then through the residual
+stream, then through the last norm with its sigma held.
+
+Where the biases go cannot be checked against the authors' code. `bias="joint"`: what belongs to no
+source (biases and shifts) grows along the path as the tokens do. `bias="fixed"`: it is there from
+the start, and the chord runs from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.contracts import Request, Scores
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.kernels.chords import chord, chord_norms
+from mixlens.kernels.chunks import block_bytes
+from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.written import Vectors
+from mixlens.recording.norms import norm_of
+from mixlens.recording.structure import Witness
+from mixlens.replay.perceptron import Perceptron, perceptron
+
+if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.site import Site
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+BIASES = ("joint", "fixed")
+
+
+def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why parts cannot be followed through the feed-forward part of such a layer."""
+    use = "; use attention_norm_res_ln or value_zeroing instead"
+    if layer.feed_forward is None:
+        return f"it has no feed-forward part{use}"
+    if site.parallel:
+        return f"its feed-forward part runs next to the attention, not behind it{use}"
+    if len(layer.sites) > 1:
+        return f"a cross-attention block is between the self-attention and the feed-forward{use}"
+    if site.branch:
+        return f"a norm or scale is on the attention branch ({layer.style}){use}"
+    return None
+
+
+def scope_norms(
+    recording: Recording, request: Request, *, bias: str, residual: bool, last_norm: bool = False
+) -> Scores:
+    """Norms of each source's part behind the feed-forward part, `residual` stream included or not,
+    behind the `last_norm` or not.
+    """
+    if bias not in BIASES:
+        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
+    limit = block_bytes(recording.memory_budget)
+    layers = [
+        _layer_norms(layer, site, request, bias, residual, last_norm, limit)
+        for layer, site in request.sites(recording)
+    ]
+    return Scores(torch.stack(layers))
+
+
+@torch.no_grad()
+def _layer_norms(
+    layer: Layer,
+    site: Site,
+    request: Request,
+    bias: str,
+    residual: bool,
+    last_norm: bool,
+    limit: int,
+) -> Float[Tensor, "batch target source"]:
+    mlp, feed_forward = perceptron(layer), layer.structure.feed_forward
+    assert feed_forward is not None  # `refusal` was asked before
+    if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
+        raise UnsupportedModel(
+            f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
+            " products (it is gated, a mixture, or has a norm of its own), and the parts of others"
+            " are not defined; use value_zeroing instead"
+        )
+    stream = site.decomposition(request)
+    first, slope = _first_product(stream, mlp, site, bias)
+    second = feed_forward.scaled(mlp.second[0])
+    through = [feed_forward.residual_scale * stream.own, stream.vectors.matrix]
+    through[1] = feed_forward.residual_scale * through[1]
+    if last_norm:
+        assert feed_forward.output_norm is not None  # `refusal` was asked before
+        norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)
+        assert norm is not None
+        entering = request.take(layer.seen(Witness(feed_forward.output_norm, "in")), 1)
+        inverse = norm.inverse_sigma(entering)
+        second, through = norm.linear(second), [norm.linear(part) for part in through]
+        slope, through[0] = slope * inverse[..., None], through[0] * inverse[..., None]
+        stream = replace(stream, scale=stream.scale * inverse)
+    stream = replace(stream, own=through[0], vectors=replace(stream.vectors, matrix=through[1]))
+    return chord_norms(first, slope, second, stream if residual else None, limit)
+
+
+def _first_product(
+    stream: Decomposition, mlp: Perceptron, site: Site, bias: str
+) -> tuple[Decomposition, Float[Tensor, "batch target d_ff"]]:
+    """Each source's part of the pre-activation, and the slope that all of them share."""
+    matrix, shift = mlp.first[0]
+    assert stream.constant is not None  # these parts are the block's own
+    entering, maps, scale = stream.total, [stream.vectors.matrix, stream.own], stream.scale
+    known = stream.total - stream.constant  # what the sources bring together
+    if site.output_norm is None:  # the norm in front of the feed-forward part
+        inverse = mlp.norm.inverse_sigma(stream.total)
+        entering = mlp.norm.with_inverse(stream.total, inverse)
+        maps, known = [mlp.norm.linear(part) for part in maps], mlp.norm.linear(known)
+        maps[1], known, scale = (
+            maps[1] * inverse[..., None],
+            known * inverse[..., None],
+            scale * inverse,
+        )
+    total = entering @ matrix + shift
+    start = torch.zeros_like(total) if bias == "joint" else total - known @ matrix
+    first = replace(
+        stream,
+        vectors=Vectors(stream.vectors.values, maps[0] @ matrix),
+        own=maps[1] @ matrix,
+        scale=scale,
+        constant=None,
+        total=total,
+    )
+    return first, chord(mlp.activation, start, total)
