@@ -15,6 +15,7 @@ from mixlens.maps import MixingMaps
 from mixlens.measures import refusal, scores_of, spec_of
 from mixlens.precision import matmul_precision
 from mixlens.provenance import provenance_of
+from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.row import Extra
 
@@ -44,7 +45,7 @@ def measure(
     request = _checked_request(name, recording, site, layers, targets, per_head)
     if isinstance(recording, RowRecording):
         return measure_rows({name: options}, recording, request, precision=precision)[name]
-    with matmul_precision(precision):
+    with matmul_precision(precision), weights_unchanged():
         scores = scores_of(name, recording, request, options)
     return _maps(name, recording, request, scores, options)
 
@@ -68,7 +69,7 @@ def measure_rows(
         for name, options in measures.items():
             parts[name].append(scores_of(name, here, own, options))
 
-    with matmul_precision(precision):
+    with matmul_precision(precision), weights_unchanged():
         recording.visit(visit)
     return {
         name: _maps(name, recording, request, Scores.joined(parts[name]), options)

@@ -79,7 +79,9 @@ def scores(
 def _layer_scores(
     recording: Recording, request: Request, layer: Layer, distance: str, normalized: bool
 ) -> Float[Tensor, "batch heads_or_one target source"]:
-    rows = rows_at_once(_row_bytes(layer), recording.memory_budget, layer.input.device)
+    rows = rows_at_once(
+        _row_bytes(layer, request.alone), recording.memory_budget, layer.input.device
+    )
     tail = Tail(layer, request.kind, rows=rows)
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
@@ -130,11 +132,11 @@ def _real(recording: Recording, request: Request, positions: Tensor, sources: in
     return (positions < own[:, None])[:, :, None] & columns[:, None, :]
 
 
-def _row_bytes(layer: Layer) -> int:
+def _row_bytes(layer: Layer, native: bool) -> int:
     """What one row needs while it goes through the rest of the layer: a few copies of itself and of
-    the widest product.
+    the widest product, the latter in the model's own precision or in float32.
     """
-    d_model = int(layer.input.shape[-1])
-    module = layer.submodule("")
-    widest = max((max(p.shape) for p in module.parameters() if p.dim() > 1), default=d_model)
-    return layer.input.element_size() * (6 * d_model + 4 * widest)
+    d_model, widths = int(layer.input.shape[-1]), layer.submodule("").parameters()
+    widest = max((max(p.shape) for p in widths if p.dim() > 1), default=d_model)
+    narrow = (layer.native_input if native else layer.input).element_size()
+    return 6 * d_model * layer.input.element_size() + 4 * widest * narrow

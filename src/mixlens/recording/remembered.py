@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from torch import nn
@@ -11,10 +13,31 @@ from torch import nn
 Found = TypeVar("Found")
 
 
+_looked_at: contextvars.ContextVar[dict[int, Hashable] | None] = contextvars.ContextVar(
+    "mixlens_looked_at", default=None
+)
+
+
+@contextlib.contextmanager
+def weights_unchanged() -> Iterator[None]:
+    """While open nobody writes to a model: its numbers are looked at once, not for every layer."""
+    token = _looked_at.set({})
+    try:
+        yield
+    finally:
+        _looked_at.reset(token)
+
+
 def numbers_of(module: nn.Module) -> Hashable:
     """Changes when a parameter or a buffer is written to, replaced or moved."""
+    known = _looked_at.get()
+    if known is not None and id(module) in known:
+        return known[id(module)]
     tensors = (*module.parameters(), *module.buffers())
-    return tuple((id(tensor), tensor._version, tensor.data_ptr()) for tensor in tensors)
+    numbers = tuple((id(tensor), tensor._version, tensor.data_ptr()) for tensor in tensors)
+    if known is not None:
+        known[id(module)] = numbers
+    return numbers
 
 
 class Remembered(Generic[Found]):

@@ -241,9 +241,10 @@ def rebuilt_site(
     output = attention.output.to(stream)
     if attention.product is not None:
         product = attention.product.to(stream)
-        projected = seen if dtype == stream.dtype else product.flatten(2) @ matrix + bias
-        product_error = difference(product, output)
-        projection_error = difference(product.flatten(2) @ matrix + bias, seen)
+        remade = product.flatten(2) @ matrix + bias
+        projected = seen if dtype == stream.dtype else remade
+        product_error = difference(product, output, dtype=dtype)
+        projection_error = difference(remade, seen, dtype=dtype)
     elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         projected = seen
         product_error = product_difference(output.transpose(1, 2), weights, values)
