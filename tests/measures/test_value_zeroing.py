@@ -11,7 +11,7 @@ import transformers as hf
 
 from mixlens import InvalidInput, Lens
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import ByProducts, ByRows, fastest_rest, sources_of
+from mixlens.replay.zeroing import ByProducts, ByRows, BySequences, fastest_rest, sources_of
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
@@ -97,14 +97,13 @@ def test_fast_rows_equal_whole_sequences(name: str, site: str) -> None:
             tail.site.projected[texts, targets]
             * torch.linspace(0.5, 2, 6, dtype=torch.float64)[:, None]
         )
-        fast = tail(texts, targets, edited)
-        torch.testing.assert_close(
-            fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0
-        )
-        tail.rows = 8  # one copy at a time
-        torch.testing.assert_close(
-            fast, tail._by_copies(texts, targets, edited), atol=1e-10, rtol=0
-        )
+        if tail.mode == "sequences":
+            continue
+        copies = tail.site.projected[:1].repeat(len(targets), 1, 1)
+        copies[torch.arange(len(targets)), targets] = edited
+        whole = layer.rerun(0, attention_output=copies, kind=kind)
+        expected = whole[torch.arange(len(targets)), targets]
+        torch.testing.assert_close(tail(texts, targets, edited), expected, atol=1e-10, rtol=0)
 
 
 def test_which_layers_take_the_fast_way() -> None:
@@ -120,7 +119,7 @@ def test_which_layers_take_the_fast_way() -> None:
     )
     assert modes("bart", "cross", "cross") == {"shortcut"}
     assert modes("gpt_neox", "decoder") == {"sum"}
-    assert modes("bart", "decoder") == {"copies"}  # cross-attention follows
+    assert modes("bart", "decoder") == {"sequences"}  # cross-attention follows
 
 
 def rest_of(name: str, site: str, index: int = 1) -> Any:
@@ -191,8 +190,7 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
     rest = fastest_rest(
         tail, weights, torch.ones(1, 6, 6, dtype=torch.bool), positions, per_head=False
     )
-    assert isinstance(rest, ByRows)
-    assert tail.mode == "copies"
+    assert isinstance(rest, BySequences)
 
 
 def test_a_wrong_shortcut_is_not_used() -> None:
@@ -200,7 +198,7 @@ def test_a_wrong_shortcut_is_not_used() -> None:
     tail = Tail(recorded.layers()[0], "self")
     tail.layer.native_output.add_(0.1)  # as if the shortcut missed what the layer returned
     tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
-    assert tail.mode == "copies"
+    assert tail.mode == "sequences"
 
 
 def test_shortcuts_are_undone_after_an_exception() -> None:

@@ -115,7 +115,8 @@ def _placed(wanted: Tensor, flat: Tensor) -> tuple[Tensor, Tensor] | None:
     near = (flat[None, :, :] - wanted[0][:, None, None]).abs() <= 1e-5 * scale
     for row in near.any(2).all(0).nonzero()[:, 0].tolist():  # where the first source may be
         columns = near[:, row].float().argmax(1)
-        distance = torch.cdist(wanted, flat[:, columns])
+        exact = "donot_use_mm_for_euclid_dist"  # products lose half of the digits
+        distance = torch.cdist(wanted, flat[:, columns], compute_mode=exact)
         rows = distance.argmin(1)
         if bool((distance.min(1).values <= 1e-4 * scale * len(columns) ** 0.5).all()):
             return columns, rows

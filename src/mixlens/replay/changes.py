@@ -52,6 +52,8 @@ class _Constant:
 class ByChanges:
     """Distances of a few sources' pairs, in the order of `linked.nonzero()`."""
 
+    mixes = False
+
     def __init__(
         self,
         tail: Tail,

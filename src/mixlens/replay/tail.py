@@ -7,8 +7,10 @@ rows (x_i, o_i), from any text, go through the rest of the layer at once.
 The layer's own code does the work. The outermost submodule around the attention call whose output
 is known (the block's output y, or what the output projection returned) is given an instance-level
 `forward` that hands back the edited rows; queries, keys, values and attention are then never
-computed. Where a layer does not allow that, copies of whole sequences are run instead, which is
-always right.
+computed. This is proved with many rows, shuffled and repeated: a feed-forward part may depend on a
+row's place (BLIP-2's Q-Former has another for its text), on how many rows there are (experts with a
+capacity) or on its neighbours (convolutions). For such layers whole sequences are run instead,
+which is always right.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
 
+_PROVED_ROWS = 1024
 _LEVELS = ("block", "branch", "projected")
 
 
@@ -49,7 +52,7 @@ class _Shortcut:
 class Tail:
     """The rest of one layer after one of its attention sites.
 
-    `mode` says how it runs: sum, shortcut or copies.
+    `mode` says how it runs: sum, shortcut, or sequences if rows alone cannot be run.
     """
 
     def __init__(self, layer: Layer, kind: str, *, rows: int = 4096) -> None:
@@ -75,10 +78,21 @@ class Tail:
         """The layer's output for these targets, each with another output of the attention site's
         projection.
         """
-        run = {"sum": self._by_sum, "shortcut": self._by_shortcut, "copies": self._by_copies}[
-            self.mode
-        ]
+        assert self.mode != "sequences", "its rows depend on each other"
+        run = self._by_sum if self.mode == "sum" else self._by_shortcut
         return run(texts, targets, projected)
+
+    @torch.no_grad()
+    def mixes(self) -> bool:
+        """Does the output of a target change with the attention output of a different one?"""
+        base = self.site.projected[0]
+        place = len(base) // 2
+        edited = base.clone()
+        edited[place] = base[place].flip(-1) + base.abs().mean()
+        both = torch.stack([base, edited])
+        output = self.layer.rerun(0, attention_output=both, kind=self.kind)
+        others = torch.arange(len(base), device=base.device) != place
+        return not difference(output[1, others], output[0, others]) <= same_bar(base)
 
     @torch.no_grad()
     def require_recorded_output(
@@ -87,15 +101,17 @@ class Tail:
         """Falls back to whole sequences where the unedited rows (a few of them) do not give what
         the layer returned.
         """
+        if self.mode == "sequences":
+            return
         few = slice(None, None, max(1, len(texts) // 8))
         texts, targets = texts[few], targets[few]
         found = self(texts, targets, self.site.projected[texts, targets])
         error = difference(found, self.layer.output[texts, targets])
         if not error <= self.layer.rounding:
             _fall_back(self.layer, f"unedited rows are off by {error:.1e} in mode {self.mode}")
-            self.mode = "copies"
+            self.mode = "sequences"
 
-    # ----------------------------------------------------------------------------------- three ways
+    # ------------------------------------------------------------------------------------- two ways
 
     def _by_sum(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
         """A parallel feed-forward part does not see the attention output, and a layer may have
@@ -118,23 +134,6 @@ class Tail:
         hidden = self.layer.input[texts, targets][None]
         return answered_run(self.layer, 0, given, hidden)
 
-    def _by_copies(self, texts: Tensor, targets: Tensor, projected: Tensor) -> Tensor:
-        """Whole sequences: the k-th edit of a target goes into the k-th copy of its text."""
-        found = torch.empty_like(projected)
-        base = self.site.projected
-        at_once = max(1, self.rows // base.shape[1])
-        for text in sorted(set(texts.tolist())):
-            mine = (texts == text).nonzero()[:, 0]
-            where = targets[mine]
-            copy = _occurrence(where)
-            for start in range(0, int(copy.max()) + 1, at_once):
-                now = (copy >= start) & (copy < start + at_once)
-                edited = base[text].repeat(int(copy[now].max()) - start + 1, 1, 1)
-                edited[copy[now] - start, where[now]] = projected[mine[now]]
-                output = self.layer.rerun(text, attention_output=edited, kind=self.kind)
-                found[mine[now]] = output[copy[now] - start, where[now]]
-        return found
-
     # ----------------------------------------------------------------------------------- the choice
 
     @torch.no_grad()
@@ -143,45 +142,60 @@ class Tail:
         if last and (self.site.structure.parallel or self.layer.structure.feed_forward is None):
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
-            return "copies"
+            return "sequences"
         key = (self.kind, self.layer.submodule("").training, signature(self.layer))
-        model = self.layer.model
-        self.shortcuts = _plans.of(model, key, self._proved_shortcuts)
-        if self.shortcuts:
-            return "shortcut"
-        _fall_back(self.layer, "no submodule around its attention can be answered for")
-        return "copies"
+        plan = _plans.of(self.layer.model, key, self._proved_plan)
+        if plan is None:
+            _fall_back(self.layer, "its rest does not work on rows")
+            return "sequences"
+        self.shortcuts, self.rows = plan.shortcuts, min(self.rows, plan.rows)
+        return "shortcut"
 
-    def _proved_shortcuts(self) -> tuple[_Shortcut, ...]:
+    def _proved_plan(self) -> _Plan | None:
         """Of the whole layer: a layer of which only rows were recorded cannot be run again."""
         whole = self.layer.whole
-        if whole is not self.layer:
-            return Tail(whole, self.kind, rows=self.rows).shortcuts
-        return self._proved(_shortcuts(self.layer))
+        if whole is self.layer:
+            return self._proved(_shortcuts(self.layer))
+        tail = Tail(whole, self.kind, rows=self.rows)
+        return _Plan(tail.shortcuts, tail.rows) if tail.mode == "shortcut" else None
 
-    def _proved(self, found: Sequence[_Shortcut | None]) -> tuple[_Shortcut, ...]:
-        """The shortcuts where they give what a re-run of the whole layer gives for a changed
-        attention output, else none.
+    def _proved(self, found: Sequence[_Shortcut | None]) -> _Plan | None:
+        """The shortcuts, if many rows of two edited copies of a text, shuffled and repeated, come
+        out as in a re-run of the whole layer.
         """
-        shortcuts = [shortcut for shortcut in found if shortcut is not None]
+        shortcuts = tuple(shortcut for shortcut in found if shortcut is not None)
         if len(shortcuts) < len(self.sites):
-            return ()
-        self.shortcuts = tuple(shortcuts)
+            return None
+        self.shortcuts = shortcuts
         base = self.site.projected[0]
         generator = torch.Generator().manual_seed(0)
-        edited = base * (1 + torch.randn(base.shape, generator=generator).to(base) / 2)
-        expected = self.layer.rerun(0, attention_output=edited[None], kind=self.kind)[0]
-        targets = torch.arange(len(base), device=base.device)
+        noise = torch.randn(2, *base.shape, generator=generator).to(base)
+        edited = base * (1 + noise / 2) + noise * base.abs().mean() / 2
+        expected = self.layer.rerun(0, attention_output=edited, kind=self.kind)
+        count = max(2 * len(base) + 1, min(self.rows, _PROVED_ROWS))
+        copies, targets = (
+            torch.randint(high, (count,), generator=generator) for high in (2, len(base))
+        )
+        crowd = slice(0, count // 4)  # the same row many times: all of them go to one expert
+        copies[crowd], targets[crowd] = 0, len(base) // 2
+        copies, targets = copies.to(base.device), targets.to(base.device)
         try:
-            given = self._by_shortcut(torch.zeros_like(targets), targets, edited)
-        except (
-            Exception
-        ):  # whatever a layer does with rows that it did not expect, whole sequences remain
-            return ()
-        return self.shortcuts if difference(given, expected) <= same_bar(expected) else ()
+            given = self._by_shortcut(torch.zeros_like(targets), targets, edited[copies, targets])
+        except Exception:  # whatever a layer does with rows that it did not expect
+            return None
+        error = difference(given, expected[copies, targets])
+        return _Plan(shortcuts, count) if error <= same_bar(expected) else None
 
 
-_plans: Remembered[tuple[_Shortcut, ...]] = Remembered()
+@dataclass(frozen=True)
+class _Plan:
+    """Shortcuts, and with how many rows at once they were proved."""
+
+    shortcuts: tuple[_Shortcut, ...]
+    rows: int
+
+
+_plans: Remembered[_Plan | None] = Remembered()
 _log = logging.getLogger(__name__)
 
 
@@ -247,14 +261,6 @@ def _filled(packing: Any, rows: Tensor) -> Any:
     if isinstance(packing, tuple):
         return tuple(_filled(item, rows) if i == 0 else item for i, item in enumerate(packing))
     return packing
-
-
-def _occurrence(values: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
-    """How many equal values stand before each one."""
-    order = torch.argsort(values, stable=True)
-    ordered = values[order]
-    count = torch.arange(len(values), device=values.device) - torch.searchsorted(ordered, ordered)
-    return torch.empty_like(count).scatter_(0, order, count)
 
 
 def answered_run(

@@ -7,7 +7,8 @@ j) is the rest of the layer on the rows o_i - c_ij. Pairs with no attention betw
 future, padding, outside a window) are left out: their distance is exactly zero. Pairs are taken a
 few sources at a time, so that target x source x d_model numbers never exist at once.
 
-`ByRows` runs the layer's own code. `ByProducts` is for feed-forward parts that are perceptrons:
+`ByRows` runs the layer's own code, `BySequences` the whole layer if its rest does not work on rows.
+`ByProducts` is for feed-forward parts that are perceptrons:
 their first product is linear in c_ij, so W_1 c_ij = sum_h A^h_ij (W_1 f^h_j) costs heads x d_ff
 operations for each pair instead of d_model x d_ff. Its products act on what changed, W_2 (h_ij -
 h_i): the outputs are compared with the unedited ones, and the rounding of a product is then as
@@ -19,11 +20,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import pieces, product_bytes, wide
 from mixlens.kernels.distances import Rows
 from mixlens.recording.differences import difference, same_bar
@@ -47,10 +50,16 @@ class Sources:
 
 _log = logging.getLogger(__name__)
 
-Rest = Callable[[Sources], Rows]
-"""The rest of a layer: its output for every linked pair with the source's value set to zero, in
-the order of `linked.nonzero()`.
-"""
+
+@runtime_checkable
+class Rest(Protocol):
+    """The rest of a layer: its output for every linked pair with the source's value set to zero, in
+    the order of `linked.nonzero()`.
+    """
+
+    mixes: bool  # may a target change with a source that it does not read?
+
+    def __call__(self, sources: Sources, /) -> Rows: ...
 
 
 def changed(
@@ -73,6 +82,8 @@ def changed(
     for number, group in enumerate(groups):
         for text in range(batch):
             linked = (weights[text, group] != 0).any(0) & real[text]
+            if rest.mixes:  # a wanted target may change with one that is not wanted
+                linked = (site.weights[text, group] != 0).any(0).any(0) & real[text]
             for columns in pieces(linked.any(0).nonzero()[:, 0], max(1, rows // count)):
                 part = sources_of(site, weights, linked, text, columns, group)
                 k, target = part.linked.nonzero().unbind(1)
@@ -111,6 +122,8 @@ class ByRows:
     nearly all of o_i (the first token of a causal model all of its own), and the norm makes what is
     left, rounding included, as large as the whole was.
     """
+
+    mixes = False
 
     def __init__(
         self,
@@ -152,6 +165,40 @@ class ByRows:
         return torch.cat(found)
 
 
+class BySequences:
+    """Whole sequences through the layer, every target edited: for layers whose rest does not work
+    on rows.
+
+    It may then mix tokens, so that a target that does not read a source changes with those that do.
+    """
+
+    def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
+        if tail.layer.whole is not tail.layer:
+            raise UnsupportedModel(
+                f"layer `{tail.layer.structure.path}`: what follows its attention depends on other"
+                " tokens, so a few targets cannot be measured alone. Measure all of them."
+            )
+        site = tail.site
+        every = torch.arange(site.weights.shape[2], device=positions.device)
+        self.every = ByRows(tail, site.weights, every.expand(len(positions), -1))
+        self.tail, self.positions, self.mixes = tail, positions, tail.mixes()
+
+    def __call__(self, sources: Sources, /) -> Rows:
+        """The rows of every linked pair."""
+        tail, site, text, cast = self.tail, self.tail.site, sources.text, self.every.cast
+        edited = self.every.whole[text].expand(len(sources.linked), -1, -1)
+        if sources.columns is not None:
+            matrix = cast(site.output_weight[sources.heads])
+            vectors = torch.einsum("khe,hed->khd", cast(sources.values), matrix)
+            weights = site.weights[text, sources.heads][:, :, sources.columns].permute(2, 1, 0)
+            edited = torch.baddbmm(edited, cast(weights), vectors, alpha=-1)
+        outputs = [
+            tail.layer.rerun(text, attention_output=part.to(site.projected), kind=tail.kind)
+            for part in pieces(edited, max(1, tail.rows // edited.shape[1]))
+        ]
+        return torch.cat(outputs)[:, self.positions[text, sources.targets]][sources.linked]
+
+
 class ByProducts:
     """Rows through a perceptron, as matrices.
 
@@ -160,6 +207,8 @@ class ByProducts:
     / sigma_ij + (shift W_1 + b_1). `folded` says whether the first product is taken so, before the
     rows are formed: it pays for many pairs.
     """
+
+    mixes = False
 
     def __init__(
         self, tail: Tail, mlp: Perceptron, positions: Int[Tensor, "batch target"], *, folded: bool
@@ -315,6 +364,8 @@ def fastest_rest(
     per_head: bool,
 ) -> Rest:
     """By products where the layer allows it and they prove right; else by rows."""
+    if tail.mode == "sequences":
+        return BySequences(tail, positions)
     by_rows, mlp = (
         ByRows(tail, weights, positions),
         perceptron(tail.layer) if tail.mode == "shortcut" else None,
@@ -327,7 +378,7 @@ def fastest_rest(
             return by_products
         _log.debug("`%s`: products do not agree with the layer's code", tail.layer.structure.path)
     tail.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
-    return by_rows
+    return BySequences(tail, positions) if tail.mode == "sequences" else by_rows
 
 
 def _proved(

@@ -1,0 +1,92 @@
+"""Value Zeroing of layers whose rest does not work on rows, against a hook on the native model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+from mixlens import Lens
+from mixlens.replay.tail import Tail
+from tests.measures import models
+from tests.zoo.native import cosine_distance, output_without, value_channels
+
+
+def require_native_zeroing(
+    model: nn.Module, given: dict[str, Any], *, targets: list[int] | None = None, sources: int = 3
+) -> set[str]:
+    """Compares a few sources of every layer; returns how the layers' rests were run."""
+    recording = Lens(model).record(given)
+    made = Lens(model).measure(
+        "value_zeroing", given, **({} if targets is None else {"targets": targets})
+    )
+    scores = torch.tensor((made[0] if isinstance(made, list) else made).scores)
+    modes = set()
+    for number, layer in enumerate(recording.layers()):
+        site = layer.site()
+        modes.add(Tail(layer, "self").mode)
+        module = model.get_submodule(layer.structure.path)
+        channels = value_channels(model, given, site.values[0], module)
+        assert channels is not None
+        whole = output_without(model, given, channels, None, module)[0]
+        for source in range(0, site.values.shape[2], max(1, site.values.shape[2] // sources)):
+            edited = output_without(model, given, channels, source, module)[0]
+            expected = cosine_distance(whole, edited)
+            expected = expected if targets is None else expected[targets]
+            found = scores[number, :, source].double()
+            assert float((found - expected).abs().max()) <= 1e-4 * float(expected.max()) + 1e-6
+    return modes
+
+
+def test_experts_with_a_capacity_at_forty_tokens() -> None:
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2, "num_layers": 2}
+    config = hf.SwitchTransformersConfig(
+        **sizes,
+        vocab_size=50,
+        num_experts=4,
+        expert_capacity=12,
+        num_sparse_encoder_layers=2,
+        is_encoder_decoder=False,
+    )
+    model = models.randomised(hf.SwitchTransformersEncoderModel(config)).float()
+    given = {"input_ids": torch.arange(3, 43)[None]}
+    assert require_native_zeroing(model, given) == {"sequences"}
+
+
+class _ByPlace(nn.Module):
+    """A feed-forward part with other weights for the first rows, as in BLIP-2's Q-Former."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.first, self.rest = nn.Linear(width, inner), nn.Linear(width, inner)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.relu(torch.cat([self.first(rows[:, :9]), self.rest(rows[:, 9:])], 1))
+
+
+class _Convolution(nn.Module):
+    """A feed-forward part that sees its neighbours."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.inner = nn.Conv1d(width, inner, 3, padding=1)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return torch.relu(self.inner(rows.mT)).mT
+
+
+@pytest.mark.parametrize("part", [_ByPlace, _Convolution])
+@pytest.mark.parametrize("targets", [None, [1, 4]])
+def test_a_rest_that_depends_on_places_and_one_that_mixes_tokens(
+    part: type[nn.Module], targets: list[int] | None
+) -> None:
+    config = hf.BertConfig(**models._SIZES, is_decoder=True)
+    model = hf.BertModel(config, add_pooling_layer=False)
+    for layer in model.encoder.layer:
+        layer.intermediate = part(config.hidden_size, config.intermediate_size)
+    model = models.randomised(model).float()
+    given = {"input_ids": torch.tensor([[3, 7, 11, 2, 9, 5, 8]])}  # all in the first rows
+    assert require_native_zeroing(model, given, targets=targets, sources=7) == {"sequences"}
