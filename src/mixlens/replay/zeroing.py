@@ -26,7 +26,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import RowsUnavailable
 from mixlens.kernels.chunks import pieces, product_bytes, wide
 from mixlens.kernels.distances import Rows
 from mixlens.recording.differences import difference, same_bar
@@ -59,7 +59,9 @@ class Rest(Protocol):
 
     mixes: bool  # may a target change with a source that it does not read?
 
-    def __call__(self, sources: Sources, /) -> Rows: ...
+    def __call__(self, sources: Sources, /) -> Rows:
+        """The rows of every linked pair."""
+        ...
 
 
 def changed(
@@ -174,9 +176,9 @@ class BySequences:
 
     def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:
         if tail.layer.whole is not tail.layer:
-            raise UnsupportedModel(
+            raise RowsUnavailable(
                 f"layer `{tail.layer.structure.path}`: what follows its attention depends on other"
-                " tokens, so a few targets cannot be measured alone. Measure all of them."
+                " tokens, so a few targets cannot be measured alone"
             )
         site = tail.site
         every = torch.arange(site.weights.shape[2], device=positions.device)
