@@ -40,8 +40,21 @@ class WideModules:
         if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
             return call.module
         if self._last is None or self._last[0] is not call:
-            self._last = (call, copy.deepcopy(call.module).float())
+            self._last = (call, _wide_copy(call.module))
         return self._last[1]
+
+
+def _wide_copy(module: nn.Module) -> nn.Module:
+    """In float32. Not by `Module.float`, which writes into parameters: a copy may be needed inside
+    a transform of torch.func, and that forbids it.
+    """
+    wide: dict[int, Any] = {
+        id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)
+        for parameter in module.parameters()
+        if parameter.is_floating_point()
+    }
+    wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
+    return copy.deepcopy(module, wide)
 
 
 class Layer:
