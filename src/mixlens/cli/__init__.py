@@ -19,6 +19,7 @@ from mixlens.cli import (
     map,
     measures,
     reproduce,
+    run,
     serve,
 )
 from mixlens.cli.output import write_anywhere
@@ -62,6 +63,7 @@ for name, command in (
     ("demo", demo.demo),
     ("finetune", finetune.finetune),
     ("reproduce", reproduce.reproduce_command),
+    ("run", run.run_command),
     ("serve", serve.serve),
 ):
     app.command(name)(command)

@@ -9,7 +9,7 @@ of the short names below. Rows are read by their fields, as in a JSONL file.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mixlens.corpus.examples import Example
@@ -30,6 +30,8 @@ SPLITS = ("validation", "validation_matched", "dev", "test", "train")
 def named(name: str) -> tuple[str, str | None, str | None]:
     """What `hf:…` names: data set, configuration, split."""
     path, _, split = name.removeprefix("hf:").partition(":")
+    if path.startswith(("/", "./", "../")):  # a folder that holds a data set
+        return path, None, split or None
     first, *rest = path.split("/")
     if first in OWNERS:
         first, rest = OWNERS[first], rest
@@ -45,6 +47,20 @@ def named(name: str) -> tuple[str, str | None, str | None]:
 
 def read(name: str) -> Iterator[Example | Refused]:
     """The examples of one split."""
+    path, config, split, table = _opened(name, streaming=False)
+    yield from _rows(
+        table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1]
+    )
+
+
+def open_stream(name: str, *, skip: int = 0) -> Iterable[Mapping[str, Any]]:
+    """The rows of one split after the first `skip`, read as they are asked for."""
+    table = _opened(name, streaming=True)[-1]
+    rows: Iterable[Mapping[str, Any]] = table.skip(skip) if skip else table
+    return rows
+
+
+def _opened(name: str, *, streaming: bool) -> tuple[str, str | None, str, Any]:
     path, config, split = named(name)
     try:
         datasets: Any = importlib.import_module("datasets")
@@ -52,7 +68,8 @@ def read(name: str) -> Iterator[Example | Refused]:
         raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
     try:
         split = split or _split(name, datasets.get_dataset_split_names(path, config))
-        table = datasets.load_dataset(path, config, split=split)
+        how = {"streaming": True} if streaming else {}
+        return path, config, split, datasets.load_dataset(path, config, split=split, **how)
     except InvalidInput:
         raise
     except Exception as error:  # the library raises what its network and file layers raise
@@ -62,9 +79,6 @@ def read(name: str) -> Iterator[Example | Refused]:
             f"{name} could not be loaded from the hub: {reason}"
             + (f". To get {known}" if known else "")
         ) from error
-    yield from _rows(
-        table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1]
-    )
 
 
 def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:

@@ -26,14 +26,14 @@ LINES = "journal.jsonl"
 class Journal:
     """Pieces of work by name.
 
-    Without a folder it lives in memory and goes through the same text, so that both give the same
+    Without a file it lives in memory and goes through the same text, so that both give the same
     numbers.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._lines: list[bytes] = []
         self._file: IO[bytes] | None = None
-        self._path = None if folder is None else folder / LINES
+        self._path = path
         self.done: set[str] = set()
 
     @classmethod
@@ -42,7 +42,7 @@ class Journal:
         cls, folder: Path | None, settings: Mapping[str, Any], *, fresh: bool = False
     ) -> Iterator[Journal]:
         """The journal of a run with these settings, begun or continued."""
-        journal = cls(folder)
+        journal = cls(None if folder is None else folder / LINES)
         if folder is None:
             yield journal
             return
@@ -53,6 +53,23 @@ class Journal:
             guard(folder, settings, begun=file.tell() > 0 and not fresh)
             journal._continue(file)
             yield journal
+
+    @classmethod
+    @contextlib.contextmanager
+    def continued(cls, path: Path) -> Iterator[Journal]:
+        """A journal in a folder that the caller owns already."""
+        journal = cls(path)
+        with open(path, "ab") as file:
+            journal._continue(file)
+            yield journal
+
+    @classmethod
+    def read(cls, path: Path) -> Iterator[dict[str, Any]]:
+        """The whole pieces of a journal that someone may be writing."""
+        with open(path, "rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield json.loads(line, object_hook=_read)
 
     def _continue(self, file: IO[bytes]) -> None:
         """Reads which pieces are done; a last line that was cut off by a crash goes."""
@@ -78,9 +95,15 @@ class Journal:
         if self._file is None:
             self._lines.append(line)
         else:
-            self._file.write(line + b"\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            try:
+                self._file.write(line + b"\n")
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise InvalidInput(
+                    f"{self._path} cannot be written ({error.strerror}): the same command goes on"
+                    " once that is mended"
+                ) from error
         self.done.add(name)
 
     def pieces(self) -> Iterator[dict[str, Any]]:
@@ -88,8 +111,7 @@ class Journal:
         if self._path is None:
             yield from (json.loads(line, object_hook=_read) for line in self._lines)
             return
-        with open(self._path, "rb") as file:
-            yield from (json.loads(line, object_hook=_read) for line in file)
+        yield from self.read(self._path)
 
 
 def _written(value: Any) -> Any:

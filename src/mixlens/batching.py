@@ -1,0 +1,114 @@
+"""Which texts are recorded together: of like length, as many as fit a bound on memory.
+
+The bound is on an estimate of what a batch holds at once, and the estimate depends on the model and
+the lengths alone. The same texts under the same bound are therefore always cut the same way, and
+give the same bits. A batch that does not fit after all is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Item = TypeVar("Item")
+
+BATCH_BYTES = 2**30
+MOST_TOKENS = {"cpu": 4096}  # more at once is not faster on a CPU
+MOST_TOKENS_ELSEWHERE = 65_536
+
+
+def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
+    """Tokens of each text or pair; of what is not a text, its size: the recording refuses it."""
+    counts = []
+    for text in texts:
+        parts = [text] if isinstance(text, str) else text
+        if tokenizer is None or not all(isinstance(part, str) for part in parts):
+            counts.append(max(1, len(text)) if hasattr(text, "__len__") else 1)
+        else:
+            counts.append(max(1, sum(len(tokenizer(part)["input_ids"]) for part in parts)))
+    return counts
+
+
+def text_bytes(model: nn.Module, length: int) -> int:
+    """About what one text of so many tokens holds at once, its maps and logits included."""
+    config: Any = getattr(model.config, "text_config", None) or model.config
+    width, layers, heads, words = (
+        int(getattr(config, name, None) or fallback)
+        for name, fallback in (
+            ("hidden_size", 768),
+            ("num_hidden_layers", 12),
+            ("num_attention_heads", 12),
+            ("vocab_size", 0),
+        )
+    )
+    has_words = getattr(model, "get_output_embeddings", lambda: None)() is not None
+    size = next(model.parameters()).element_size()
+    states = length * (6 * width * layers + (2 * words if has_words else 0))
+    return size * states + (size * (heads + 2) + 8) * layers * length**2
+
+
+def plan_batches(
+    lengths: Sequence[int],
+    model: nn.Module,
+    *,
+    memory: int | None = None,
+    batch_size: int | None = None,
+) -> list[list[int]]:
+    """Places of texts, batch by batch, short texts first; each batch fits `memory` bytes, or has
+    `batch_size` texts.
+    """
+    if batch_size is not None and batch_size < 1:
+        raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
+    memory = BATCH_BYTES if memory is None else memory
+    device = next(model.parameters()).device.type
+    most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
+    batches: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length, now = lengths[place], batches[-1] if batches else []
+        count = len(now) + 1
+        if batch_size is not None:
+            fits = count <= batch_size
+        else:
+            fits = count * length <= most_tokens and count * text_bytes(model, length) <= memory
+        if now and fits:
+            now.append(place)
+        else:
+            batches.append([place])
+    return batches
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Did a device, or the machine, have no more memory to give?"""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
+
+
+def halve_until_it_fits(
+    measure: Callable[[list[int]], list[Item]],
+    places: list[int],
+    halved: Callable[[list[int]], None] | None = None,
+) -> list[Item]:
+    """Measures a batch; if memory runs out, each half of it in turn. `halved` hears of it."""
+    try:
+        return measure(places)
+    except Exception as error:
+        if len(places) == 1 or not is_out_of_memory(error):
+            raise
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if halved is not None:
+        halved(places)
+    middle = len(places) // 2
+    return [
+        *halve_until_it_fits(measure, places[:middle], halved),
+        *halve_until_it_fits(measure, places[middle:], halved),
+    ]

@@ -1,0 +1,209 @@
+"""`mixlens run`: measures of every text of a corpus, streamed and resumable."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mixlens.cli.loading import (
+    DTYPES,
+    DeviceOption,
+    DtypeOption,
+    JsonOption,
+    ModelOption,
+    RemoteCodeOption,
+)
+from mixlens.cli.options import measure_options
+from mixlens.cli.progress import INTERRUPTED, progress_bar
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.runs.corpus_run import Counts
+
+
+def run_command(
+    corpus: Annotated[
+        str | None,
+        typer.Argument(help="A text, JSONL, CSV, TSV or Parquet file, a folder of them, hf:NAME."),
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A measure; may be given several times.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder for results. A run that stopped goes on there.")
+    ] = None,
+    model: ModelOption = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: Annotated[int, typer.Option(help="Processes that each hold the model.", min=1)] = 1,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of each worker. Default: torch's number.", min=1)
+    ] = None,
+    targets: Annotated[
+        str, typer.Option(help="Whose rows are kept: all, mask, first or last.")
+    ] = "all",
+    keep: Annotated[
+        str, typer.Option(help="summary; or the maps themselves: rollout or scores.")
+    ] = "summary",
+    site: Annotated[str | None, typer.Option(help="Which attention: self, cross …")] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Default: text, sentence or content.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="Default: the line number.")] = None,
+    word_column: Annotated[
+        str | None, typer.Option(help="The word that is explained for each text.")
+    ] = None,
+    foil_column: Annotated[str | None, typer.Option(help="What it is explained against.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="The class that is explained for each text.")
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
+    ] = None,
+    shard_rows: Annotated[int, typer.Option(help="Rows of a shard.", min=1)] = 512,
+    shards: Annotated[
+        str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")
+    ] = None,
+    memory: Annotated[
+        float, typer.Option(help="Gigabytes that a batch may hold, by estimate.")
+    ] = 1.0,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
+    ] = False,
+    status: Annotated[
+        Path | None, typer.Option(help="Show how far the run in this folder is, and stop.")
+    ] = None,
+    json_log: Annotated[
+        bool, typer.Option("--json-log", help="What happens, as JSON lines on standard error.")
+    ] = False,
+    device: DeviceOption = "cpu",
+    dtype: DtypeOption = "float32",
+    as_json: JsonOption = False,
+    trust_remote_code: RemoteCodeOption = False,
+) -> None:
+    """Measure every text of a corpus: streamed in, written shard by shard, resumable."""
+    from mixlens.corpus.rows import Columns
+    from mixlens.runs.corpus_run import read_status, run_corpus
+    from mixlens.runs.job import Job, ModelSource
+
+    if status is not None:
+        _show(read_status(status), status, as_json)
+        return
+    if corpus is None or not measure or out is None:
+        raise InvalidInput("name a corpus, at least one --measure, and --out")
+    if dtype not in DTYPES:
+        raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+    explain = {"word": word_column, "foil": foil_column, "label": label_column}
+    columns = Columns(
+        text=text_column,
+        id=id_column,
+        explain={key: column for key, column in explain.items() if column is not None},
+    )
+    job = Job(
+        corpus=corpus,
+        out=str(out),
+        measures=tuple(dict.fromkeys(measure)),
+        options=_options(measure, option or []),
+        columns=columns,
+        targets=targets,
+        site=site,
+        keep=keep,
+        shard_rows=shard_rows,
+        memory=int(memory * 2**30),
+        batch_size=batch_size,
+    )
+    source = ModelSource(
+        name=model,
+        dtype=dtype,
+        device=device,
+        trust_remote_code=trust_remote_code,
+        threads=threads,
+    )
+    mine = None if shards is None else _range(shards)
+
+    def start(on_event: Callable[[dict[str, Any]], None]) -> Counts:
+        return run_corpus(
+            job,
+            source,
+            engine=engine,
+            workers=workers,
+            shards=mine,
+            fresh=fresh,
+            on_event=on_event,
+        )
+
+    counts = _logged(start, out) if json_log else _with_bar(start, out)
+    _show(counts, out, as_json)
+
+
+def _logged(start: Callable[[Any], Counts], out: Path) -> Counts:
+    def write(event: dict[str, Any]) -> None:
+        print(json.dumps({"time": time.time(), **event}), file=sys.stderr, flush=True)
+
+    try:
+        return start(write)
+    except KeyboardInterrupt:
+        write({"event": "interrupted", "out": str(out)})
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _with_bar(start: Callable[[Any], Counts], out: Path) -> Counts:
+    with progress_bar(out, "rows") as progress:
+        rows = {"done": 0, "total": 0, "before": 0}
+
+        def update(event: dict[str, Any]) -> None:
+            if event["event"] == "start":
+                done = event["texts"] + event["errors"]
+                rows.update(done=done, total=event["rows"], before=done)
+            elif event["event"] == "shard":
+                rows["done"] += event["rows"]
+            progress(rows["done"], rows["total"], rows["before"])
+
+        return start(update)
+
+
+def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]:
+    """`measure.name=value` words, by measure; without a measure they are of the only one."""
+    by_measure: dict[str, list[str]] = {}
+    for word in given:
+        name, dot, rest = word.partition(".")
+        if not dot or name not in measures:
+            if len(measures) > 1:
+                raise InvalidInput(f"--option {word}: write measure.name=value")
+            name, rest = measures[0], word
+        by_measure.setdefault(name, []).append(rest)
+    return {name: measure_options(name, words) for name, words in by_measure.items()}
+
+
+def _range(given: str) -> tuple[int, int]:
+    first, colon, last = given.partition(":")
+    if not (colon and first.isdigit() and last.isdigit()):
+        raise InvalidInput(f"--shards {given}: write FIRST:LAST, such as 0:100")
+    return int(first), int(last)
+
+
+def _show(counts: Counts, out: Path, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(asdict(counts), indent=2))
+        return
+    state = "complete" if counts.complete else "not complete"
+    print(f"{out}: {state}, {counts.shards_done} of {counts.shards} shards")
+    print(f"{counts.texts:,} texts measured, {counts.tokens:,} tokens, of {counts.rows:,} rows")
+    if counts.errors:
+        where = f": see {out / 'errors.parquet'}" if counts.complete else ""
+        print(f"{counts.errors:,} rows could not be measured{where}")
+    if counts.seconds > 0:
+        rate = counts.tokens / counts.seconds
+        left = (counts.rows - counts.texts - counts.errors) * counts.seconds
+        left /= max(1, counts.texts + counts.errors)
+        print(f"{rate:,.0f} tokens a second and worker; about {left:,.0f} s of work left")

@@ -1,0 +1,190 @@
+"""The rows of a shard: a text with its name and what is to be explained, or why it is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from mixlens.corpus.hub import open_stream
+from mixlens.corpus.shards import Shard, open_parquet
+from mixlens.errors import InvalidInput
+
+TEXT_COLUMNS = ("text", "sentence", "content")
+LONGEST_LINE = 10_000_000  # characters: a line beyond that is not a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns hold what. Without a text column: `text`, `sentence` or `content`."""
+
+    text: str | None = None
+    id: str | None = None
+    # Option of a measure (word, foil, label) -> the column that holds its value for each text.
+    explain: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRow:
+    """One text of a corpus."""
+
+    line: int  # of the file, from 1; of a table its row
+    id: str
+    text: str
+    explain: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadRow:
+    """A row that cannot be measured."""
+
+    line: int
+    id: str
+    reason: str
+
+
+def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
+    """Every row of a shard, in order."""
+    for line, fields in _READERS[shard.format](shard):
+        if isinstance(fields, str):
+            yield BadRow(line=line, id=str(line), reason=fields)
+        else:
+            yield _row(line, fields, columns)
+
+
+def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
+    name = str(line) if columns.id is None else str(fields.get(columns.id, line))
+    wanted = columns.text or next((key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0])
+    text = fields.get(wanted)
+    missing = [column for column in columns.explain.values() if fields.get(column) is None]
+    if text is None:
+        reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
+    elif not isinstance(text, str):
+        reason = f"the column {wanted!r} holds {type(text).__name__}, not text"
+    elif not text.strip():
+        reason = "empty"
+    elif missing:
+        reason = f"no value in the column {missing[0]!r}"
+    else:
+        explain = {key: fields[column] for key, column in columns.explain.items()}
+        return TextRow(line=line, id=name, text=text.strip(), explain=explain)
+    return BadRow(line=line, id=name, reason=reason)
+
+
+def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
+    """(line, text, reason): the text is None if it cannot be read."""
+    with open(shard.path, "rb") as file:
+        file.seek(shard.start)
+        for number in range(shard.rows):
+            raw = file.readline()
+            if shard.start == 0 and number == 0:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            try:
+                text = raw.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                yield shard.first_line + number, None, f"not UTF-8 (byte {error.start} of the line)"
+                continue
+            too_long = len(text) > LONGEST_LINE
+            reason = f"longer than {LONGEST_LINE:,} characters" if too_long else ""
+            yield shard.first_line + number, None if too_long else text, reason
+
+
+Fields = tuple[int, Mapping[str, Any] | str]
+"""A line, and its fields or the reason why it has none."""
+
+
+def _text_fields(shard: Shard) -> Iterator[Fields]:
+    for line, text, reason in _lines(shard):
+        yield line, reason if text is None else dict.fromkeys(TEXT_COLUMNS[:1], text)
+
+
+def _json_fields(shard: Shard) -> Iterator[Fields]:
+    for line, text, reason in _lines(shard):
+        if text is None:
+            yield line, reason
+            continue
+        try:
+            value = json.loads(text) if text.strip() else None
+        except ValueError as error:
+            yield line, f"not JSON: {error}"
+        else:
+            yield line, value if isinstance(value, dict) else "empty or not a JSON object"
+
+
+def _table_fields(shard: Shard) -> Iterator[Fields]:
+    header = _header(shard)
+    for line, cells in _cells(shard):
+        if isinstance(cells, str):
+            yield line, cells
+        elif len(cells) != len(header):
+            yield line, f"{len(cells)} columns, but the header has {len(header)}"
+        else:
+            yield line, dict(zip(header, cells, strict=True))
+
+
+def _header(shard: Shard) -> list[str]:
+    with open(shard.path, "rb") as file:
+        raw = file.readline().removeprefix(b"\xef\xbb\xbf")
+    try:
+        return _split(raw.decode("utf-8"), shard.format)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(
+            f"{shard.path}: its first line does not name columns ({error})"
+        ) from None
+
+
+def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
+    with open(shard.path, "rb") as file:
+        file.seek(shard.start)
+        line = shard.first_line
+        for _ in range(shard.rows):
+            raw = file.readline()
+            while shard.format == "csv" and raw.count(b'"') % 2 and (more := file.readline()):
+                raw += more
+            try:
+                yield line, _split(raw.decode("utf-8"), shard.format)
+            except UnicodeDecodeError as error:
+                yield line, f"not UTF-8 (byte {error.start} of the row)"
+            except csv.Error as error:
+                yield line, f"not CSV: {error}"
+            line += raw.count(b"\n")
+
+
+def _split(row: str, kind: str) -> list[str]:
+    row = row.rstrip("\r\n")
+    if kind == "tsv":
+        return row.split("\t")
+    cells = list(
+        csv.reader([row] if "\n" not in row else row.splitlines(keepends=True), strict=True)
+    )
+    return cells[0] if cells else []
+
+
+def _parquet_fields(shard: Shard) -> Iterator[Fields]:
+    """Reads the row groups that the shard touches, and no others."""
+    stored, before = open_parquet(shard.path), 0
+    for group in range(stored.num_row_groups):
+        count = stored.metadata.row_group(group).num_rows
+        start, stop = max(shard.start - before, 0), min(shard.stop - before, count)
+        if start < stop:
+            rows = stored.read_row_group(group).slice(start, stop - start).to_pylist()
+            yield from ((before + start + n + 1, row) for n, row in enumerate(rows))
+        before += count
+
+
+def _hub_fields(shard: Shard) -> Iterator[Fields]:
+    rows = islice(open_stream(shard.path, skip=shard.start), shard.rows)
+    yield from ((shard.start + n + 1, row) for n, row in enumerate(rows))
+
+
+_READERS: dict[str, Any] = {
+    "text": _text_fields,
+    "jsonl": _json_fields,
+    "csv": _table_fields,
+    "tsv": _table_fields,
+    "parquet": _parquet_fields,
+    "hub": _hub_fields,
+}

@@ -1,0 +1,156 @@
+"""A corpus in shards: cut once, without keeping it in memory, and read shard by shard.
+
+A shard is a range of rows that any worker can read without the rows before it: bytes of a text,
+JSONL, CSV or TSV file, rows of a Parquet file or of a streamed Hugging Face data set. It carries
+the hash of its rows, so that a corpus that has changed is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from mixlens.corpus.hub import open_stream
+from mixlens.errors import InvalidInput, MissingExtra
+
+FORMATS = {
+    ".txt": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """Where some rows of a corpus are."""
+
+    number: int
+    path: str
+    format: str
+    start: int  # the first byte, or the first row of a Parquet file or data set
+    stop: int  # after the last
+    first_line: int  # in the file, from 1
+    rows: int
+    digest: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def cut_into_shards(source: str, rows: int) -> list[Shard]:
+    """Reads a file, a folder of files or `hf:NAME` once; each shard has at most so many rows."""
+    if rows < 1:
+        raise InvalidInput(f"a shard has at least one row, not {rows}")
+    shards: list[Shard] = []
+    for path, kind in _files(source):
+        for part in _CUTTERS[kind](path, rows):
+            shards.append(Shard(number=len(shards), path=path, format=kind, **part))
+    if not shards:
+        raise InvalidInput(f"{source} has no rows")
+    return shards
+
+
+def _files(source: str) -> list[tuple[str, str]]:
+    if source.startswith("hf:"):
+        return [(source, "hub")]
+    place = Path(source)
+    if not place.exists():
+        raise InvalidInput(f"there is no file or folder {source}")
+    if place.is_dir():
+        files = [p for p in sorted(place.iterdir()) if p.suffix.lower() in FORMATS]
+        if not files:
+            raise InvalidInput(f"{source} holds no file with one of: {', '.join(FORMATS)}")
+    else:
+        files = [place]
+    if any(p.suffix.lower() in (".gz", ".zst", ".bz2", ".xz") for p in files):
+        raise InvalidInput(f"{source} is compressed: unpack it, since workers read from its middle")
+    return [(str(p.resolve()), FORMATS.get(p.suffix.lower(), "text")) for p in files]
+
+
+def _cut_lines(path: str, rows: int, *, header: bool, quoted: bool) -> Iterator[dict[str, Any]]:
+    """Ranges of bytes that end where a row ends; a CSV row may go over several lines."""
+    with open(path, "rb") as file:
+        line = 1
+        if header:
+            line += len(_whole_row(file, quoted).splitlines())
+        while True:
+            start, first, count, digest = file.tell(), line, 0, hashlib.sha256()
+            while count < rows and (raw := _whole_row(file, quoted)):
+                digest.update(raw)
+                count, line = count + 1, line + raw.count(b"\n")
+            if count == 0:
+                return
+            yield {
+                "start": start,
+                "stop": file.tell(),
+                "first_line": first,
+                "rows": count,
+                "digest": digest.hexdigest()[:16],
+            }
+
+
+def _whole_row(file: Any, quoted: bool) -> bytes:
+    """One line, or as many as an open quote needs; a quote that never closes ends with the file."""
+    raw: bytes = file.readline()
+    while quoted and raw.count(b'"') % 2 and (more := file.readline()):
+        raw += more
+    return raw
+
+
+def _cut_parquet(path: str, rows: int) -> Iterator[dict[str, Any]]:
+    stored = open_parquet(path)
+    start = 0
+    for batch in stored.iter_batches(batch_size=rows):
+        for offset in range(0, len(batch), rows):
+            part = batch.slice(offset, rows)
+            yield _counted(start, [repr(row) for row in part.to_pylist()])
+            start += len(part)
+
+
+def _cut_hub(name: str, rows: int) -> Iterator[dict[str, Any]]:
+    stream, start = iter(open_stream(name)), 0
+    while part := [repr(row) for row in islice(stream, rows)]:
+        yield _counted(start, part)
+        start += len(part)
+
+
+def _counted(start: int, rows: list[str]) -> dict[str, Any]:
+    digest = hashlib.sha256("\0".join(rows).encode("utf-8", "surrogatepass"))
+    return {
+        "start": start,
+        "stop": start + len(rows),
+        "first_line": start + 1,
+        "rows": len(rows),
+        "digest": digest.hexdigest()[:16],
+    }
+
+
+def open_parquet(path: str) -> Any:
+    """A Parquet file, of which nothing but the footer has been read."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtra("pyarrow", "corpus") from error
+    try:
+        return pq.ParquetFile(path)  # type: ignore[no-untyped-call]
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InvalidInput(f"{path} cannot be read as Parquet: {error}") from error
+
+
+_CUTTERS: dict[str, Any] = {
+    "text": lambda path, rows: _cut_lines(path, rows, header=False, quoted=False),
+    "jsonl": lambda path, rows: _cut_lines(path, rows, header=False, quoted=False),
+    "csv": lambda path, rows: _cut_lines(path, rows, header=True, quoted=True),
+    "tsv": lambda path, rows: _cut_lines(path, rows, header=True, quoted=False),
+    "parquet": _cut_parquet,
+    "hub": _cut_hub,
+}

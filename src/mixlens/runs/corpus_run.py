@@ -1,0 +1,229 @@
+"""A run over a corpus: cut into shards, measured by an engine, written shard by shard.
+
+The folder of a run holds
+
+* `settings.json`: what the run was made with; a run with different settings is refused;
+* `plan.json`: the shards of the corpus with the hash of their rows;
+* `journal*.jsonl`: a line for each finished shard;
+* `data/part-*.parquet`: the results, see `mixlens.runs.store`;
+* when all is done `manifest.json` (files with their hashes, counts), `errors.parquet` (rows that
+  could not be measured) and `aggregates.json`.
+
+A run may be killed at any moment. The same command then goes on: finished shards stay, the one in
+progress is done again. Tasks of a job array may share a folder if each has its own range of shards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mixlens.corpus.shards import Shard, cut_into_shards
+from mixlens.errors import InvalidInput
+from mixlens.runs import aggregates, store
+from mixlens.runs.engines import measure_shards
+from mixlens.runs.job import Job, ModelSource
+from mixlens.runs.journal import Journal
+from mixlens.runs.settings import SETTINGS, guard, owned_folder
+from mixlens.runs.shard import Report, file_name
+
+PLAN, MANIFEST, ERRORS, AGGREGATES = (
+    "plan.json",
+    "manifest.json",
+    "errors.parquet",
+    "aggregates.json",
+)
+
+Event = Callable[[dict[str, Any]], None]
+"""Called with what happens: `start`, `shard` and `end`, each a dict of plain values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """How far a run is."""
+
+    shards: int
+    shards_done: int
+    rows: int  # of the corpus
+    texts: int  # measured
+    errors: int
+    tokens: int
+    seconds: float  # of workers, added up
+    complete: bool
+
+
+def run_corpus(
+    job: Job,
+    source: ModelSource,
+    *,
+    engine: str = "local",
+    workers: int = 1,
+    shards: tuple[int, int] | None = None,
+    fresh: bool = False,
+    on_event: Event | None = None,
+) -> Counts:
+    """Measures every text of a corpus, or goes on with a run that was stopped.
+
+    `shards` (first, after the last) leaves the others to other tasks.
+    """
+    store.require_parquet()
+    out, heard = Path(job.out), on_event or (lambda event: None)
+    with _opened(job, source, shards, fresh) as (plan, journal):
+        first, last = shards or (0, len(plan))
+        done = _reports(out)
+        mine = [shard for shard in plan[first:last] if shard.number not in done]
+        _remove_drafts(out, mine)
+        heard({"event": "start", **asdict(read_status(out))})
+        for report in measure_shards(engine, source, job, mine, workers):
+            journal.add(str(report["shard"]), report)
+            heard(_event(report))
+        counts = _finish(out, plan)
+        heard({"event": "end", **asdict(counts)})
+    return counts
+
+
+def _event(report: Report) -> dict[str, Any]:
+    short = {key: report[key] for key in ("shard", "file", "texts", "tokens", "halved", "seconds")}
+    errors = len(report["errors"])
+    return {"event": "shard", **short, "errors": errors, "rows": report["texts"] + errors}
+
+
+@contextlib.contextmanager
+def _opened(
+    job: Job, source: ModelSource, shards: tuple[int, int] | None, fresh: bool
+) -> Iterator[tuple[list[Shard], Journal]]:
+    """The plan of a run and the journal of its shards, if its settings are what they were."""
+    out = Path(job.out)
+    suffix = "" if shards is None else f"-{shards[0]}-{shards[1]}"
+    with owned_folder(out, f".lock{suffix}"):
+        if fresh:
+            _clear(out)
+        (out / store.DATA).mkdir(exist_ok=True)
+        plan = cut_into_shards(job.corpus, job.shard_rows)
+        if shards is not None and not 0 <= shards[0] < shards[1] <= len(plan):
+            raise InvalidInput(f"shards {shards[0]}:{shards[1]}: the corpus has {len(plan)}")
+        settings = {**job.settings(), "model source": asdict(source), **_model(source)}
+        begun = (out / SETTINGS).exists()
+        if begun and (out / PLAN).exists():
+            _compare_plans(out, plan)
+        guard(out, settings, begun=begun)
+        store.write_safely(out / PLAN, json.dumps([shard.to_dict() for shard in plan], indent=1))
+        with Journal.continued(out / f"journal{suffix}.jsonl") as journal:
+            yield plan, journal
+
+
+def _model(source: ModelSource) -> dict[str, str]:
+    from mixlens.runs.settings import describe_model
+
+    return describe_model(source.load())
+
+
+def _clear(out: Path) -> None:
+    for path in [out / SETTINGS, out / PLAN, out / MANIFEST, out / ERRORS, out / AGGREGATES]:
+        path.unlink(missing_ok=True)
+    for path in [*out.glob("journal*.jsonl"), *(out / store.DATA).glob("part-*.parquet")]:
+        path.unlink()
+
+
+def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
+    """Refuses a corpus that is not the one that the run began with."""
+    before = [Shard(**shard) for shard in json.loads((out / PLAN).read_text(encoding="utf-8"))]
+    rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
+    changed = [
+        old
+        for old, new in zip(before, plan, strict=False)
+        if (old.digest, old.rows) != (new.digest, new.rows)
+    ]
+    if changed or rows[0] != rows[1]:
+        where = (
+            f"the rows from line {changed[0].first_line} of {Path(changed[0].path).name} differ"
+            if changed
+            else "rows were added or removed at the end"
+        )
+        raise InvalidInput(
+            f"the corpus is not the one that {out} was begun with: it had {rows[0]:,} rows, now"
+            f" {rows[1]:,}; {where}. Choose a different --out, or start over with --fresh"
+        )
+
+
+def _remove_drafts(out: Path, shards: Sequence[Shard]) -> None:
+    """What a killed run was writing."""
+    for shard in shards:
+        path = out / file_name(shard)
+        for draft in path.parent.glob(f".{path.name}.*.part"):
+            draft.unlink(missing_ok=True)
+
+
+def _reports(out: Path) -> dict[int, Report]:
+    """The report of every finished shard whose file is there, by number."""
+    found: dict[int, Report] = {}
+    for path in sorted(out.glob("journal*.jsonl")):
+        for report in Journal.read(path):
+            if (out / report["file"]).exists():
+                found[report["shard"]] = report
+    return dict(sorted(found.items()))
+
+
+def read_status(out: Path) -> Counts:
+    """How far the run in a folder is."""
+    try:
+        plan = json.loads((out / PLAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{out} does not hold a run over a corpus") from error
+    reports = _reports(out).values()
+    return Counts(
+        shards=len(plan),
+        shards_done=len(reports),
+        rows=sum(shard["rows"] for shard in plan),
+        texts=sum(report["texts"] for report in reports),
+        errors=sum(len(report["errors"]) for report in reports),
+        tokens=sum(report["tokens"] for report in reports),
+        seconds=sum(report["seconds"] for report in reports),
+        complete=(out / MANIFEST).exists(),
+    )
+
+
+def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
+    """Writes what needs all shards, if all are there."""
+    reports = _reports(out)
+    if len(reports) < len(plan):
+        return read_status(out)
+    state = aggregates.empty()
+    for report in reports.values():
+        state = aggregates.merge(state, report["aggregates"])
+    errors = [error for report in reports.values() for error in report["errors"]]
+    store.write_errors(out / ERRORS, errors)
+    concluded = json.dumps(aggregates.conclude(state), ensure_ascii=False)
+    store.write_safely(out / AGGREGATES, concluded)
+    files = [
+        {
+            **{key: report[key] for key in ("file", "sha256", "texts", "halved")},
+            "errors": len(report["errors"]),
+            "corpus": shard.to_dict(),
+        }
+        for report, shard in zip(reports.values(), plan, strict=True)
+    ]
+    manifest = {
+        "result schema": store.SCHEMA_VERSION,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "settings": json.loads((out / SETTINGS).read_text(encoding="utf-8")),
+        "files": files,
+    }
+    store.write_safely(out / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
+    return read_status(out)
+
+
+def verify_files(out: Path) -> list[str]:
+    """Names of files whose content is not what the manifest says."""
+    manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+    return [
+        entry["file"]
+        for entry in manifest["files"]
+        if hashlib.sha256((out / entry["file"]).read_bytes()).hexdigest() != entry["sha256"]
+    ]

@@ -1,0 +1,83 @@
+"""What a run is to do, in values that can be sent to another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mixlens.corpus.rows import Columns
+from mixlens.errors import InvalidInput
+from mixlens.measures import spec_of
+from mixlens.provenance import plain, versions
+from mixlens.runs.store import KEEP, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+
+TARGETS = ("all", "mask", "first", "last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSource:
+    """How a worker loads the model: a hub name or folder, or None for the bundled model."""
+
+    name: str | None = None
+    dtype: str = "float32"
+    device: str = "cpu"
+    trust_remote_code: bool = False
+    threads: int | None = None  # of one worker; None: torch's own number
+
+    def load(self) -> Lens:
+        """The model, in this process, with this number of threads."""
+        import torch
+
+        from mixlens.lens import Lens
+        from mixlens.loading import quiet_loading
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        options: dict[str, Any] = {"dtype": getattr(torch, self.dtype)}
+        if self.trust_remote_code:
+            options["trust_remote_code"] = True
+        with quiet_loading():
+            lens = (
+                Lens.bundled(**options)
+                if self.name is None
+                else Lens.from_pretrained(self.name, **options)
+            )
+        lens.model.to(torch.device(self.device))
+        return lens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Measures of every text of a corpus, and where they go."""
+
+    corpus: str
+    out: str
+    measures: tuple[str, ...]
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure
+    columns: Columns = field(default_factory=Columns)
+    targets: str = "all"
+    site: str | None = None
+    keep: str = "summary"
+    shard_rows: int = 512
+    memory: int = 2**30  # bytes that a batch may hold, by estimate
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.measures:
+            raise InvalidInput("name at least one measure")
+        for name in (*self.measures, *self.options):
+            spec_of(name)
+        if self.keep not in KEEP:
+            raise InvalidInput(f"keep={self.keep!r}: choose one of {', '.join(KEEP)}")
+        if self.targets not in TARGETS:
+            raise InvalidInput(f"targets={self.targets!r}: choose one of {', '.join(TARGETS)}")
+
+    def settings(self) -> dict[str, Any]:
+        """All that the numbers depend on but the model and the corpus."""
+        about: dict[str, Any] = plain(asdict(self))
+        del about["out"], about["corpus"]
+        return {**about, "result schema": SCHEMA_VERSION, "versions": versions()}

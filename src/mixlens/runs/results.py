@@ -1,0 +1,138 @@
+"""The results of a run, read as they are asked for: `mixlens.load("results/")`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixlens.contracts import Facts
+from mixlens.errors import InvalidInput
+from mixlens.maps import MixingMaps
+from mixlens.runs.store import DATA, METADATA, SCHEMA_VERSION, require_parquet
+from mixlens.tokens import TokenRow
+
+
+class RunResults:
+    """The maps of a run by text and measure; nothing is read before it is asked for.
+
+    Maps are there if the run kept them (`--keep scores` or `--keep rollout`); `to_dataframe` reads
+    the summaries of any run.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        require_parquet()
+        self.folder = Path(folder)
+        self.files = sorted((self.folder / DATA).glob("part-*.parquet"))
+        if not self.files:
+            raise InvalidInput(f"{self.folder} holds no results of `mixlens run`")
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """What is the same for all rows: settings, and of each measure provenance and facts."""
+        import pyarrow.parquet as pq
+
+        measures: dict[str, Any] = {}
+        for path in self.files:
+            stored = pq.read_schema(path).metadata or {}  # type: ignore[no-untyped-call]
+            about = json.loads(stored.get(METADATA, b"{}"))
+            if about.get("schema", 0) > SCHEMA_VERSION:
+                raise InvalidInput(
+                    f"{path} has schema {about['schema']}, this mixlens reads up to"
+                    f" {SCHEMA_VERSION}: install a newer mixlens"
+                )
+            measures = {**about.get("measures", {}), **measures}
+        return {**about, "measures": measures}
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], Path]:
+        import pyarrow.parquet as pq
+
+        found = {}
+        for path in self.files:
+            table = pq.read_table(path, columns=["id", "measure"])  # type: ignore[no-untyped-call]
+            pairs = zip(table["id"].to_pylist(), table["measure"].to_pylist(), strict=True)
+            found.update(dict.fromkeys(pairs, path))
+        return found
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The texts, in the order of the corpus."""
+        return tuple(dict.fromkeys(name for name, _ in self._places))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(measure for _, measure in self._places))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[MixingMaps]:
+        """The maps of every text and measure."""
+        return (self.maps(name, measure) for name, measure in self._places)
+
+    def maps(self, name: str, measure: str | None = None) -> MixingMaps:
+        """The maps of one text, by its id; `measure` may be left out if the run had one."""
+        import pyarrow.parquet as pq
+
+        if measure is None:
+            if len(self.measures) > 1:
+                raise InvalidInput(f"name one of the measures: {', '.join(self.measures)}")
+            measure = self.measures[0]
+        path = self._places.get((name, measure))
+        if path is None:
+            raise InvalidInput(f"there is no text {name!r} with the measure {measure!r}")
+        wanted = [("id", "==", name), ("measure", "==", measure)]
+        rows = pq.read_table(path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
+        return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
+
+    def _maps(self, rows: list[dict[str, Any]], measure: str) -> MixingMaps:
+        first, about = rows[0], self.description["measures"][measure]
+        if first["scores"] is None:
+            raise InvalidInput(
+                f"{self.folder} holds summaries, not maps: run with --keep scores, or use"
+                " to_dataframe()"
+            )
+        special = None if first["special"] is None else tuple(first["special"])
+        sources = TokenRow(tuple(first["tokens"]), special=special)
+        positions, labels = tuple(first["targets"]), tuple(first["target_tokens"])
+        same = Facts(**about["facts"]).same_tokens
+        residual, normalized = about["rollout"]
+        return MixingMaps(
+            scores=np.stack(
+                [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
+            ),
+            layers=tuple(row["layer"] for row in rows),
+            target_row=sources if same else _sparse_row(positions, labels),
+            source_row=sources,
+            target_positions=positions,
+            facts=Facts(**about["facts"]),
+            provenance=about["provenance"],
+            rollout_residual=residual,
+            rollout_normalized=normalized,
+        )
+
+    def to_dataframe(self) -> Any:
+        """All rows as a pandas table, without the scores."""
+        import pandas as pd
+        import pyarrow.parquet as pq
+
+        parts = []
+        for path in self.files:
+            names = [n for n in pq.read_schema(path).names if n not in ("scores", "shape")]  # type: ignore[no-untyped-call]
+            parts.append(pq.read_table(path, columns=names).to_pandas())  # type: ignore[no-untyped-call]
+        return pd.concat(parts, ignore_index=True)
+
+    def __repr__(self) -> str:
+        return f"<RunResults {self.folder}: {len(self.files)} files>"
+
+
+def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow:
+    """Targets whose neighbours were not kept: the others are numbered."""
+    known = dict(zip(positions, labels, strict=True))
+    return TokenRow(tuple(known.get(i, f"token {i}") for i in range(max(positions) + 1)))
