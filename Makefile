@@ -55,7 +55,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,plot,widget,web,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[eval,corpus,ray,plot,widget,web,dev]'
 	touch $@
 
 clean:

@@ -10,7 +10,6 @@ import pytest
 import mixlens
 from mixlens import Lens
 from mixlens.corpus import Dataset, Example
-from mixlens.several import batches
 
 TEXTS = ["The dogs [MASK] old.", "A longer text about two dogs that [MASK] here.", "It [MASK]."]
 
@@ -57,8 +56,3 @@ def test_a_data_set_is_measured_by_its_texts(lens: Lens) -> None:
     assert found.errors == (("file:9", "the text is empty"),)
     with pytest.raises(mixlens.EmptyInput, match="file:9: the text is empty"):
         lens.measure("attention", Dataset("file", "text", (*examples, bad)))
-
-
-def test_batches_have_texts_of_like_length() -> None:
-    texts = ["x" * n for n in (40_000, 10, 30_000, 20, 30_000)]
-    assert list(batches(texts)) == [[1, 3], [2, 4], [0]]

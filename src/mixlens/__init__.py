@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.identifiability.attention import alternative_attention, attention_bounds
     from mixlens.lens import Lens
-    from mixlens.maps import MixingMaps, load
+    from mixlens.maps import MixingMaps
     from mixlens.measuring import measure
+    from mixlens.opening import load
     from mixlens.recording.recording import Recording
     from mixlens.recording.verification import Report
 
@@ -42,7 +43,7 @@ _LAZY = {
     "Report": "mixlens.recording.verification",
     "alternative_attention": "mixlens.identifiability.attention",
     "attention_bounds": "mixlens.identifiability.attention",
-    "load": "mixlens.maps",
+    "load": "mixlens.opening",
     "measure": "mixlens.measuring",
 }
 

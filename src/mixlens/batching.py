@@ -25,15 +25,21 @@ MOST_TOKENS_ELSEWHERE = 65_536
 
 
 def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
-    """Tokens of each text or pair; of what is not a text, its size: the recording refuses it."""
-    counts = []
-    for text in texts:
-        parts = [text] if isinstance(text, str) else text
-        if tokenizer is None or not all(isinstance(part, str) for part in parts):
-            counts.append(max(1, len(text)) if hasattr(text, "__len__") else 1)
-        else:
-            counts.append(max(1, sum(len(tokenizer(part)["input_ids"]) for part in parts)))
-    return counts
+    """Tokens of each text or pair; one for what is not a text, which the recording will refuse."""
+    return [max(1, sum(_count(tokenizer, part) for part in _parts(text))) for text in texts]
+
+
+def _parts(text: Any) -> Sequence[Any]:
+    return text if isinstance(text, tuple) else (text,)
+
+
+def _count(tokenizer: Any, part: Any) -> int:
+    if tokenizer is None or not isinstance(part, str):
+        return 1
+    try:
+        return len(tokenizer(part)["input_ids"])
+    except (TypeError, ValueError):  # half of a character: the recording says what is wrong
+        return 1
 
 
 def text_bytes(model: nn.Module, length: int) -> int:

@@ -6,12 +6,13 @@ import functools
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from mixlens.batching import plan_batches, token_counts
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
 from mixlens.explained import no_logits
 from mixlens.loading import damaged_weights, loaded, quiet_loading, tokenizer_doubt
@@ -26,7 +27,7 @@ from mixlens.recording.recording import Recording, StructureDiffers, recorded
 from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.verification import Report, report
-from mixlens.several import batches, measure_several
+from mixlens.several import measure_several
 from mixlens.suggestions import no_such
 from mixlens.timing import first_tokens
 from mixlens.tokens import TokenRow
@@ -234,6 +235,7 @@ class Lens:
         per_head: bool = False,
         precision: str | None = None,
         on_error: str = "raise",
+        batch_size: int | None = None,
         **options: Any,
     ) -> MixingMaps | list[MixingMaps]:
         """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them
@@ -241,14 +243,23 @@ class Lens:
 
         `precision`: float32, tf32 or bf16 for the products of this call, the recording's included;
         by default torch's own setting. `on_error="skip"` leaves out texts that cannot be measured;
-        the list then has their names and the reasons in `errors`.
+        the list then has their names and the reasons in `errors`. Texts of like length are recorded
+        together, as many as fit the memory budget, or `batch_size`.
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():
-            return self._measured(name, given, {**chosen, **options}, set(options), on_error)
+            return self._measured(
+                name, given, {**chosen, **options}, set(options), on_error, batch_size
+            )
 
     def _measured(
-        self, name: str, given: Any, chosen: dict[str, Any], own: set[str], on_error: str
+        self,
+        name: str,
+        given: Any,
+        chosen: dict[str, Any],
+        own: set[str],
+        on_error: str,
+        batch_size: int | None,
     ) -> MixingMaps | list[MixingMaps]:
         from mixlens.corpus import Example
 
@@ -258,14 +269,16 @@ class Lens:
             if not is_padded_sound(given):
                 return self._measured_at_once(name, given, chosen)
             texts: list[Any] = [unpadded_row(given, i) for i in range(len(given["attention_mask"]))]
-            groups: Iterator[list[int]] = iter([i] for i in range(len(texts)))
+            groups = [[i] for i in range(len(texts))]
         else:
-            texts = texts_of(given)
-            groups = batches(texts)
+            texts, groups = texts_of(given), []
         names = [
             text.name if isinstance(text, Example) else f"text {i}" for i, text in enumerate(texts)
         ]
         texts = [text.given if isinstance(text, Example) else text for text in texts]
+        if not groups:
+            lengths, memory = token_counts(self.tokenizer, texts), self.memory_budget
+            groups = plan_batches(lengths, self.model, memory=memory, batch_size=batch_size)
 
         def measured(places: list[int]) -> list[MixingMaps]:
             # An option may be a list with one entry for each text.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from mixlens.batching import halve_until_it_fits
 from mixlens.errors import (
     InvalidInput,
     MissingExtra,
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 ON_ERROR = ("raise", "skip")
-_BATCH_CHARACTERS = 65_536
-"""The longest text of a batch times its rows: about 16,000 tokens of English."""
 
 
 class MeasuredTexts(list["MixingMaps"]):
@@ -38,21 +37,9 @@ class MeasuredTexts(list["MixingMaps"]):
         self.names, self.errors = tuple(names), tuple(errors)
 
 
-def batches(texts: Sequence[Any]) -> Iterator[list[int]]:
-    """Places of texts of like length: what is recorded at once."""
-    lengths = [len(str(text)) for text in texts]
-    batch: list[int] = []
-    for place in sorted(range(len(texts)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[place] > _BATCH_CHARACTERS:
-            yield batch
-            batch = []
-        batch.append(place)
-    yield batch
-
-
 def measure_several(
     measure: Callable[[list[int]], list[MixingMaps]],
-    groups: Iterator[list[int]],
+    groups: Iterable[list[int]],
     names: Sequence[str],
     on_error: str,
 ) -> MeasuredTexts:
@@ -67,7 +54,7 @@ def measure_several(
     errors: dict[int, MixlensError] = {}
     for group in groups:
         try:
-            maps.update(zip(group, measure(group), strict=True))
+            maps.update(zip(group, halve_until_it_fits(measure, group), strict=True))
         except (MissingTokenizer, MissingExtra):  # no text can change that
             raise
         except MixlensError as error:

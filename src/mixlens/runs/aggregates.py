@@ -1,8 +1,8 @@
 """Aggregates over a corpus that need no maps on the disk.
 
 For each measure and layer: how shares fall with distance, how much goes to special tokens,
-punctuation and words, how shares, entropies and own shares are distributed, and the texts in which
-a layer moves most from a single source.
+punctuation and words, how shares and entropies are distributed, and the texts in which a layer
+takes most from a single other token.
 
 Everything is a sum of whole numbers, or the largest of things that have a strict order. Shares are
 counted in units of 2^-32. Merging the parts of a corpus in any order therefore gives the same
@@ -11,13 +11,12 @@ answer, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from mixlens.maps import MixingMaps
-from mixlens.runs.summaries import shares_of
+from mixlens.runs.summaries import entropies_of
 
 UNIT = 2.0**32
 DISTANCES = 64  # farther sources share the last place
@@ -26,144 +25,169 @@ CONTEXTS = 10  # texts that are kept for each layer
 CATEGORIES = ("special", "punctuation", "word")
 LARGEST_ENTROPY = 10.0  # nats, of some 22,000 even sources; more counts in the last bin
 
-State = dict[str, Any]
-"""Measure -> name -> whole numbers by layer. Plain lists, so that it can be kept as JSON."""
+SUMS = {
+    "rows": (),
+    "category": (len(CATEGORIES),),
+    "distance": (DISTANCES,),
+    "pairs": (DISTANCES,),
+    "shares": (BINS,),
+    "entropies": (BINS,),
+}
 
 
-def empty() -> State:
-    """The aggregate of no text."""
-    return {}
+class MeasureAggregate:
+    """Sums over the texts of one measure; each has a first axis of layers."""
 
+    def __init__(self, layers: list[int]) -> None:
+        self.layers = layers
+        self.sums = {key: np.zeros((len(layers), *shape), np.int64) for key, shape in SUMS.items()}
+        self.contexts: list[set[tuple[int, str, int, int]]] = [set() for _ in layers]
 
-def aggregate(maps: MixingMaps, name: str) -> State:
-    """One text."""
-    shares = np.nan_to_num(shares_of(maps.scores))
-    units = np.rint(shares * UNIT).astype(np.int64)
-    layers = len(shares)
-    found: dict[str, Any] = {
-        "layers": [int(layer) for layer in maps.layers],
-        "rows": [shares.shape[1]] * layers,
-        "category": _by(units, _categories(maps), len(CATEGORIES)),
-        "share_histogram": _histogram(shares, 1.0),
-        "entropy_histogram": _histogram(_entropies(shares), LARGEST_ENTROPY),
-        "contexts": [_largest(maps, shares[layer], name) for layer in range(layers)],
-    }
-    if maps.facts.same_tokens:
-        gaps = np.abs(np.arange(shares.shape[2])[None] - np.array(maps.target_positions)[:, None])
-        places = np.minimum(gaps, DISTANCES - 1)
-        found["distance"] = _by(units, places, DISTANCES)
-        pairs = np.bincount(places.reshape(-1), minlength=DISTANCES).tolist()
-        found["pairs"] = [pairs] * layers
-    return {maps.provenance["measure"]: found}
+    def add(self, maps: MixingMaps, shares: np.ndarray, name: str) -> None:
+        """One text, with the shares of its maps."""
+        shares = np.nan_to_num(shares)
+        units = np.rint(shares * UNIT)
+        sums = self.sums
+        sums["rows"] += shares.shape[1]
+        sums["category"] += _sums_by(units, _categories(maps), len(CATEGORIES))
+        sums["shares"] += _histogram(shares, 1.0)
+        sums["entropies"] += _histogram(entropies_of(shares), LARGEST_ENTROPY)
+        if maps.facts.same_tokens:
+            targets = np.array(maps.target_positions)[:, None]
+            gaps = np.minimum(np.abs(np.arange(shares.shape[2]) - targets), DISTANCES - 1)
+            sums["distance"] += _sums_by(units, gaps, DISTANCES)
+            sums["pairs"] += np.bincount(gaps.reshape(-1), minlength=DISTANCES)
+        self._add_contexts(maps, units, name)
 
+    def _add_contexts(self, maps: MixingMaps, units: np.ndarray, name: str) -> None:
+        """The largest share that a target takes from a token other than itself, in each layer."""
+        others = units.copy()
+        if maps.facts.same_tokens:
+            others[:, np.arange(units.shape[1]), list(maps.target_positions)] = 0
+        flat = others.reshape(len(others), -1)
+        for layer, place in enumerate(flat.argmax(1)):
+            row, source = divmod(int(place), units.shape[2])
+            context = int(flat[layer, place]), name, maps.target_positions[row], source
+            if context[0] > 0:
+                self.contexts[layer].add(context)
+                if len(self.contexts[layer]) > 10 * CONTEXTS:
+                    self.contexts[layer] = set(_top(self.contexts[layer]))
 
-def merge(one: State, other: State) -> State:
-    """Both together; the order does not matter."""
-    merged = dict(one)
-    for measure, found in other.items():
-        before = merged.get(measure)
-        merged[measure] = found if before is None else _merge_measure(before, found)
-    return merged
+    def merge(self, other: MeasureAggregate) -> None:
+        """Adds the texts of another; the order does not matter."""
+        for key, values in other.sums.items():
+            self.sums[key] += values
+        self.contexts = [
+            set(_top(one | two)) for one, two in zip(self.contexts, other.contexts, strict=True)
+        ]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: the same texts give the same dict."""
+        return {
+            "layers": self.layers,
+            "contexts": [[list(c) for c in _top(found)] for found in self.contexts],
+            **{key: values.tolist() for key, values in self.sums.items()},
+        }
 
-def _merge_measure(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {}
-    for key in sorted({*one, *other}):
-        if key not in one or key not in other or key == "layers":
-            merged[key] = one.get(key, other.get(key))
-        elif key == "contexts":
-            merged[key] = [_top([*a, *b]) for a, b in zip(one[key], other[key], strict=True)]
-        else:
-            merged[key] = (np.array(one[key]) + np.array(other[key])).tolist()
-    return merged
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> MeasureAggregate:
+        """What `to_dict` gave."""
+        found = cls(saved["layers"])
+        found.sums = {key: np.array(saved[key], np.int64) for key in SUMS}
+        found.contexts = [{(c[0], c[1], c[2], c[3]) for c in layer} for layer in saved["contexts"]]
+        return found
 
-
-def conclude(state: State) -> dict[str, Any]:
-    """Means and quantiles from the sums, by measure; each list has one entry for each layer."""
-    return {measure: _conclude_measure(found) for measure, found in state.items()}
-
-
-def _conclude_measure(found: Mapping[str, Any]) -> dict[str, Any]:
-    rows = np.array(found["rows"], np.float64)
-    concluded: dict[str, Any] = {
-        "layers": found["layers"],
-        "rows": found["rows"],
-        "share_by_category": {
-            name: (np.array(found["category"])[:, place] / UNIT / rows).tolist()
-            for place, name in enumerate(CATEGORIES)
-        },
-        "share_quantiles": _quantiles(found["share_histogram"], 1.0),
-        "entropy_quantiles": _quantiles(found["entropy_histogram"], LARGEST_ENTROPY),
-        "contexts": found["contexts"],
-    }
-    if "distance" in found:
-        pairs = np.array(found["pairs"], np.float64)
+    def conclude(self) -> dict[str, Any]:
+        """Means and quantiles; each list has one entry for each layer."""
+        rows = np.maximum(self.sums["rows"], 1).astype(np.float64)
+        pairs = self.sums["pairs"]
         means = np.divide(
-            np.array(found["distance"]) / UNIT, pairs, out=np.zeros(pairs.shape), where=pairs > 0
+            self.sums["distance"] / UNIT, pairs, out=np.zeros(pairs.shape), where=pairs > 0
         )
-        concluded["mean_share_by_distance"] = means.tolist()
-    return concluded
+        return {
+            "layers": self.layers,
+            "rows": self.sums["rows"].tolist(),
+            "share_by_category": {
+                name: (self.sums["category"][:, place] / UNIT / rows).tolist()
+                for place, name in enumerate(CATEGORIES)
+            },
+            "mean_share_by_distance": means.tolist(),
+            "share_quantiles": _quantiles(self.sums["shares"], 1.0),
+            "entropy_quantiles": _quantiles(self.sums["entropies"], LARGEST_ENTROPY),
+            "contexts": [
+                [[share / UNIT, *place] for share, *place in _top(found)] for found in self.contexts
+            ],
+        }
 
 
-def _quantiles(histograms: list[list[int]], largest: float) -> list[dict[str, float]]:
+class Aggregates(dict[str, MeasureAggregate]):
+    """The aggregates of a run, by measure."""
+
+    def add(self, maps: MixingMaps, shares: np.ndarray, name: str) -> None:
+        """One text, with the shares of its maps."""
+        measure = maps.provenance["measure"]
+        if measure not in self:
+            self[measure] = MeasureAggregate([int(layer) for layer in maps.layers])
+        self[measure].add(maps, shares, name)
+
+    def merge(self, saved: dict[str, Any]) -> None:
+        """Adds another part of the corpus, as `to_dict` gave it."""
+        for measure, found in saved.items():
+            if measure in self:
+                self[measure].merge(MeasureAggregate.from_dict(found))
+            else:
+                self[measure] = MeasureAggregate.from_dict(found)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {measure: self[measure].to_dict() for measure in sorted(self)}
+
+    def conclude(self) -> dict[str, Any]:
+        """Means and quantiles, by measure."""
+        return {measure: self[measure].conclude() for measure in sorted(self)}
+
+
+def _sums_by(units: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """Sums of [layer, target, source] by the place of each source: [layer, place].
+
+    Sums of whole numbers below 2^53 are exact in float64.
+    """
+    layers = count * np.arange(len(units))[:, None, None]
+    flat = (layers + np.broadcast_to(places, units.shape[1:])).reshape(-1)
+    sums = np.bincount(flat, units.reshape(-1), minlength=count * len(units))
+    return sums.reshape(len(units), count).astype(np.int64)
+
+
+def _categories(maps: MixingMaps) -> np.ndarray:
+    special = maps.source_row.special or (False,) * len(maps.source_row)
+    return np.array(
+        [
+            0 if mark else 2 if any(sign.isalnum() for sign in label) else 1
+            for mark, label in zip(special, maps.source_tokens, strict=True)
+        ]
+    )
+
+
+def _histogram(values: np.ndarray, largest: float) -> np.ndarray:
+    bins = np.minimum((values * (BINS / largest)).astype(np.int64), BINS - 1)
+    flat = bins.reshape(len(bins), -1) + BINS * np.arange(len(bins))[:, None]
+    counts = np.bincount(flat.reshape(-1), minlength=BINS * len(bins))
+    return counts.reshape(len(bins), BINS)
+
+
+def _quantiles(histograms: np.ndarray, largest: float) -> list[dict[str, float]]:
     """The upper edge of the bin that each quantile lies in."""
     found = []
     for counts in histograms:
         running = np.cumsum(counts)
-        total = int(running[-1])
         edges = {
-            f"{q:g}": (int(np.searchsorted(running, q * total)) + 1) * largest / BINS
+            f"{q:g}": (int(np.searchsorted(running, q * running[-1])) + 1) * largest / BINS
             for q in (0.05, 0.25, 0.5, 0.75, 0.95)
         }
         found.append({key: min(edge, largest) for key, edge in edges.items()})
     return found
 
 
-def _by(units: np.ndarray, places: np.ndarray, count: int) -> list[list[int]]:
-    """Sums of [layer, target, source] by the place of each source, [target, source] or [source]."""
-    flat = np.broadcast_to(places, units.shape[1:]).reshape(-1)
-    sums = np.zeros((len(units), count), np.int64)
-    for layer, values in enumerate(units):
-        np.add.at(sums[layer], flat, values.reshape(-1))
-    listed: list[list[int]] = sums.tolist()
-    return listed
-
-
-def _categories(maps: MixingMaps) -> np.ndarray:
-    special = maps.source_row.special or (False,) * len(maps.source_row)
-    bare = [label.strip("▁Ġ·# ") for label in maps.source_tokens]
-    return np.array(
-        [
-            0 if mark else 2 if any(sign.isalnum() for sign in word) else 1
-            for mark, word in zip(special, bare, strict=True)
-        ]
-    )
-
-
-def _entropies(shares: np.ndarray) -> np.ndarray:
-    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
-    entropies: np.ndarray = -(shares * logs).sum(-1)
-    return entropies
-
-
-def _histogram(values: np.ndarray, largest: float) -> list[list[int]]:
-    bins = np.clip((values * (BINS / largest)).astype(np.int64), 0, BINS - 1)
-    return [np.bincount(layer.reshape(-1), minlength=BINS).tolist() for layer in bins]
-
-
-def _largest(maps: MixingMaps, shares: np.ndarray, name: str) -> list[list[Any]]:
-    """The largest share of one layer that a target takes from a token other than itself."""
-    others = shares.copy()
-    if maps.facts.same_tokens:
-        others[np.arange(len(others)), list(maps.target_positions)] = -1.0
-    row, source = np.unravel_index(int(others.argmax()), others.shape)
-    share = int(np.rint(others[row, source] * UNIT))
-    if share <= 0:
-        return []
-    return [[share, name, maps.target_positions[row], int(source)]]
-
-
-def _top(contexts: list[list[Any]]) -> list[list[Any]]:
-    """The largest shares; equal ones by name and place, each text and place once."""
-    distinct = {tuple(context) for context in contexts}
-    return [list(c) for c in sorted(distinct, key=lambda c: (-c[0], *c[1:]))[:CONTEXTS]]
+def _top(contexts: set[tuple[int, str, int, int]]) -> list[tuple[int, str, int, int]]:
+    """The largest shares; equal ones by name and place."""
+    return sorted(contexts, key=lambda context: (-context[0], *context[1:]))[:CONTEXTS]

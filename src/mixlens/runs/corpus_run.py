@@ -26,7 +26,8 @@ from typing import Any
 
 from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.errors import InvalidInput
-from mixlens.runs import aggregates, store
+from mixlens.runs import store
+from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import measure_shards
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal
@@ -194,12 +195,12 @@ def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
     reports = _reports(out)
     if len(reports) < len(plan):
         return read_status(out)
-    state = aggregates.empty()
+    aggregates = Aggregates()
     for report in reports.values():
-        state = aggregates.merge(state, report["aggregates"])
+        aggregates.merge(report["aggregates"])
     errors = [error for report in reports.values() for error in report["errors"]]
     store.write_errors(out / ERRORS, errors)
-    concluded = json.dumps(aggregates.conclude(state), ensure_ascii=False)
+    concluded = json.dumps(aggregates.conclude(), ensure_ascii=False)
     store.write_safely(out / AGGREGATES, concluded)
     files = [
         {

@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING, Any
 from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.corpus.rows import BadRow, TextRow, rows_of
 from mixlens.corpus.shards import Shard
-from mixlens.errors import InvalidInput, MissingExtra, MissingTokenizer, MixlensError
+from mixlens.errors import (
+    InvalidInput,
+    MissingExtra,
+    MissingTokenizer,
+    MixlensError,
+    UnsupportedModel,
+)
 from mixlens.measures import spec_of
 from mixlens.measuring import measure
 from mixlens.precision import outside_inference_mode
-from mixlens.runs import aggregates, store
+from mixlens.runs import store
+from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.job import Job
+from mixlens.runs.summaries import shares_of
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -64,7 +72,7 @@ def measure_shard(lens: Lens, job: Job, shard: Shard) -> Report:
         "tokens": sum(lengths[place] for place in work.rows),
         "errors": sorted(errors, key=lambda error: error["line"]),
         "halved": work.halved,
-        "aggregates": work.state,
+        "aggregates": work.aggregates.to_dict(),
         "seconds": time.perf_counter() - start,
     }
 
@@ -82,24 +90,23 @@ class _Work:
         self.rows: dict[int, list[dict[str, Any]]] = {}
         self.failed: dict[int, str] = {}
         self.about: dict[str, Any] = {}
-        self.state = aggregates.empty()
+        self.aggregates = Aggregates()
         self.halved: list[int] = []  # sizes of batches that did not fit
 
     def do(self, batch: list[int]) -> None:
-        """Measures a batch; if it fails, its texts one by one, to find out which of them cannot be
-        measured.
-        """
+        """Measures a batch; if it fails, each half of it, to find the text that is to blame."""
         measure = partial(_measure_batch, self.lens, self.job, self.texts)
         try:
             measured = halve_until_it_fits(measure, batch, lambda b: self.halved.append(len(b)))
-        except (MissingTokenizer, MissingExtra):  # no text can change that
+        except (MissingTokenizer, MissingExtra, UnsupportedModel):  # no text can change that
             raise
         except MixlensError as error:
             if len(batch) == 1:
                 self.failed[batch[0]] = " ".join(str(error).split())
                 return
-            for place in batch:
-                self.do([place])
+            middle = len(batch) // 2
+            self.do(batch[:middle])
+            self.do(batch[middle:])
             return
         for place, maps in zip(batch, measured, strict=True):
             self._keep(place, maps)
@@ -108,9 +115,14 @@ class _Work:
         row = self.texts[place]
         self.rows[place] = []
         for maps in measured:
-            self.about.setdefault(maps.provenance["measure"], store.about(maps))
-            self.rows[place] += store.rows_of(maps, line=row.line, name=row.id, keep=self.job.keep)
-            self.state = aggregates.merge(self.state, aggregates.aggregate(maps, row.id))
+            name = maps.provenance["measure"]
+            if name not in self.about:
+                self.about[name] = store.about(maps)
+            shares = shares_of(maps.scores)
+            self.rows[place] += store.rows_of(
+                maps, shares, line=row.line, name=row.id, keep=self.job.keep
+            )
+            self.aggregates.add(maps, shares, row.id)
 
 
 def _measure_batch(

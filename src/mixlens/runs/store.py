@@ -16,6 +16,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps import MixingMaps
 from mixlens.provenance import plain
@@ -66,10 +68,12 @@ def schema() -> pa.Schema:
     )
 
 
-def rows_of(maps: MixingMaps, *, line: int, name: str, keep: str) -> list[dict[str, Any]]:
+def rows_of(
+    maps: MixingMaps, shares: np.ndarray, *, line: int, name: str, keep: str
+) -> list[dict[str, Any]]:
     """One text and measure: a row for each layer."""
     rows = []
-    for number, summary in enumerate(summarise(maps)):
+    for number, summary in enumerate(summarise(maps, shares)):
         kept = None if keep == "summary" else maps.scores[number]
         rows.append(
             {
@@ -136,8 +140,9 @@ def write_safely(path: Path, content: str | bytes) -> None:
     """Writes a file whole; a full disk is an error that says what to do."""
     try:
         write_whole(path, content)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, InvalidInput) as error:
+        cause = error.__cause__ if isinstance(error, InvalidInput) else error
+        if getattr(cause, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise InvalidInput(
             f"no space is left for {path}: free some, then the same command goes on"

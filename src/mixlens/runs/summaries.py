@@ -33,14 +33,18 @@ def shares_of(scores: np.ndarray) -> np.ndarray:
     return shares
 
 
-def summarise(maps: MixingMaps) -> list[dict[str, Any]]:
+def entropies_of(shares: np.ndarray) -> np.ndarray:
+    """Along the last axis, in nats."""
+    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
+    entropies: np.ndarray = -(shares * logs).sum(-1)
+    return entropies
+
+
+def summarise(maps: MixingMaps, shares: np.ndarray) -> list[dict[str, Any]]:
     """One dict for each layer, with a number (or a list) for each target."""
-    shares = shares_of(maps.scores)
     count = shares.shape[-1]
     order = np.argsort(-shares, axis=-1, kind="stable")[..., : min(TOP, count)]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(shares > 0, np.log(shares), 0.0)
-    entropy = -(shares * logs).sum(-1)
+    entropy = entropies_of(shares)
     special = np.array(maps.source_row.special or (False,) * count, bool)
     on_special = shares[..., special].sum(-1)
     own, distance = _places(maps, shares)

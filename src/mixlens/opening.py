@@ -1,0 +1,20 @@
+"""`mixlens.load`: what was saved, a file of maps or the folder of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mixlens import maps
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """`MixingMaps` as they were saved, bit by bit; of the folder of `mixlens run` its
+    `RunResults`, which are read as they are asked for.
+    """
+    if Path(path).is_dir():
+        from mixlens.runs.results import RunResults
+
+        return RunResults(path)
+    return maps.load(path)

@@ -1,0 +1,114 @@
+"""A corpus in shards: every row once, whatever the format and the size of a shard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mixlens.corpus.rows import BadRow, Columns, TextRow, rows_of
+from mixlens.corpus.shards import cut_into_shards
+from mixlens.errors import InvalidInput
+
+TEXTS = ["The dogs bark.", 'She said "no", twice.', "Zwei\tKatzen", "Ende.", "the last one"]
+
+
+def written(folder: Path, kind: str) -> str:
+    path = folder / f"corpus.{kind}"
+    if kind == "txt":
+        path.write_text("\n".join(TEXTS))  # no line end after the last one
+    elif kind == "jsonl":
+        path.write_text(
+            "".join(json.dumps({"n": i, "text": t}) + "\n" for i, t in enumerate(TEXTS))
+        )
+    elif kind == "csv":
+        rows = [f'{i},"{t.replace(chr(34), chr(34) * 2)}"' for i, t in enumerate(TEXTS)]
+        path.write_text("\ufeffn,text\r\n" + "\r\n".join(rows) + "\r\n")
+    elif kind == "tsv":
+        path.write_text("n\ttext\n" + "".join(f"{i}\t{t}\n" for i, t in enumerate(TEXTS)))
+    else:
+        table = pa.table({"n": list(range(len(TEXTS))), "text": TEXTS})
+        pq.write_table(table, path, row_group_size=2)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["txt", "jsonl", "csv", "tsv", "parquet"])
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_every_row_once(tmp_path: Path, kind: str, size: int) -> None:
+    shards = cut_into_shards(written(tmp_path, kind), size)
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert sum(shard.rows for shard in shards) == len(TEXTS)
+    columns = Columns(id=None if kind == "txt" else "n")
+    found = [row for shard in shards for row in rows_of(shard, columns)]
+    texts = [row.text for row in found if isinstance(row, TextRow)]
+    expected = [t for t in TEXTS if kind != "tsv" or "\t" not in t]  # a tab is a column there
+    assert texts == expected
+    if kind != "txt":
+        assert [row.id for row in found if isinstance(row, TextRow)][-1] == "4"
+
+
+def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.csv"
+    path.write_text('text,label\n"one\ntwo",a\nthree,b\n"four",c,d\n')
+    found = [row for s in cut_into_shards(str(path), 1) for row in rows_of(s, Columns())]
+    assert [row.line for row in found] == [2, 4, 5]
+    assert isinstance(found[0], TextRow)
+    assert found[0].text == "one\ntwo"
+    assert isinstance(found[2], BadRow)
+    assert found[2].reason == "3 columns, but the header has 2"
+
+
+def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    lines = [b'{"text": "fine"}', b'{"text": "\xff"}', b"{no", b"", b'{"text": 3}', b'{"t": "x"}']
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    found = [row for s in cut_into_shards(str(path), 2) for row in rows_of(s, Columns())]
+    reasons = {row.line: row.reason for row in found if isinstance(row, BadRow)}
+    assert set(reasons) == {2, 3, 4, 5, 6}
+    assert reasons[2].startswith("not UTF-8")
+    assert reasons[3].startswith("not JSON")
+    assert "not text" in reasons[5]
+    assert "there are: t" in reasons[6]
+
+
+def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.tsv"
+    path.write_text("s\tw\nThe dog [MASK] .\tbarks\nA cat .\t\n")
+    (shard,) = cut_into_shards(str(path), 10)
+    row, empty = rows_of(shard, Columns(text="s", explain={"word": "w"}))
+    assert isinstance(row, TextRow)
+    assert row.explain == {"word": "barks"}
+    assert isinstance(empty, TextRow)  # an empty cell is a value; the measure will refuse it
+
+
+def test_a_changed_row_changes_its_shard_alone(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_text("a\nb\nc\nd\n")
+    before = cut_into_shards(str(path), 2)
+    path.write_text("a\nb\nc\nx\n")
+    after = cut_into_shards(str(path), 2)
+    assert [a.digest == b.digest for a, b in zip(before, after, strict=True)] == [True, False]
+
+
+def test_a_streamed_data_set(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    (tmp_path / "data").mkdir()
+    lines = "".join(json.dumps({"text": t}) + "\n" for t in TEXTS)
+    (tmp_path / "data" / "train.jsonl").write_text(lines)
+    shards = cut_into_shards(f"hf:{tmp_path / 'data'}:train", 2)
+    found = [row for shard in shards for row in rows_of(shard, Columns())]
+    assert [row.text for row in found if isinstance(row, TextRow)] == TEXTS
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no file or folder"):
+        cut_into_shards(str(tmp_path / "absent.txt"), 2)
+    (tmp_path / "x.jsonl.gz").write_bytes(b"")
+    with pytest.raises(InvalidInput, match="unpack"):
+        cut_into_shards(str(tmp_path / "x.jsonl.gz"), 2)
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(InvalidInput, match="no rows"):
+        cut_into_shards(str(tmp_path / "empty.txt"), 2)

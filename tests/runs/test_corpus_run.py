@@ -1,0 +1,217 @@
+"""A run over a corpus: the numbers of the library, whatever the engine and however often killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mixlens
+from mixlens import Lens
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.runs import shard as shards
+from mixlens.runs.corpus_run import read_status, verify_files
+from tests.runs.sentences import contents, run, write_corpus
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("MIXLENS_KILLS", "2"))  # 20 before a release
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "corpus.txt")
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Path) -> Path:
+    """An uninterrupted run."""
+    out = corpus.parent / "whole"
+    run(corpus, out)
+    return out
+
+
+def test_maps_are_those_of_the_library(corpus: Path, tmp_path: Path) -> None:
+    lines = corpus.read_text().splitlines()
+    counts = run(corpus, tmp_path, keep="scores", targets="last")
+    assert (counts.texts, counts.errors, counts.complete) == (24, 0, True)
+    results, lens = mixlens.load(tmp_path), Lens.bundled()
+    assert results.ids == tuple(str(n) for n in range(1, 25))
+    for name in ("3", "17"):
+        text = lines[int(name) - 1]
+        for measure in ("attention", "alti"):
+            found = results.maps(name, measure)
+            expected = lens.measure(measure, text, targets=[-1])
+            np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+            assert found.source_tokens == expected.source_tokens
+            assert found.target_positions == expected.target_positions
+            assert found.facts == expected.facts
+    rolled = tmp_path / "rolled"
+    run(corpus, rolled, keep="rollout", targets="last", measures=("alti",), shard_rows=100)
+    expected = lens.measure("alti", lines[2]).rollout().at(targets=[-1])
+    np.testing.assert_allclose(mixlens.load(rolled).maps("3").scores, expected.scores, atol=1e-5)
+
+
+def test_two_workers_give_the_same_bytes(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    run(corpus, tmp_path, workers=2)
+    assert contents(tmp_path) == contents(whole)
+    assert verify_files(tmp_path) == []
+
+
+def test_killed_at_random_moments_it_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    draw = random.Random(os.environ.get("MIXLENS_SEED", "0"))
+    command = [sys.executable, "-m", "tests.runs.sentences", str(corpus), str(tmp_path)]
+    start = time.monotonic()
+    for _ in range(KILLS):
+        with subprocess.Popen(command, cwd=ROOT) as process:
+            try:
+                process.wait(draw.uniform(0.5, 8.0))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+        assert time.monotonic() - start < 600
+    run(corpus, tmp_path)
+    assert contents(tmp_path) == contents(whole)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_task_of_a_job_array_does_its_own_shards(
+    corpus: Path, whole: Path, tmp_path: Path
+) -> None:
+    half = run(corpus, tmp_path, shards=(2, 4))
+    assert (half.shards_done, half.complete) == (2, False)
+    assert run(corpus, tmp_path, shards=(0, 2)).complete
+    assert contents(tmp_path) == contents(whole)
+    with pytest.raises(InvalidInput, match="the corpus has 4"):
+        run(corpus, tmp_path, shards=(3, 9))
+
+
+def test_a_finished_run_is_left_alone_and_a_lost_file_is_made_again(
+    corpus: Path, whole: Path
+) -> None:
+    events: list[dict[str, Any]] = []
+    before = contents(whole)
+    (whole / "data" / "part-000001.parquet").unlink()
+    run(corpus, whole, on_event=events.append)
+    assert [event["shard"] for event in events if event["event"] == "shard"] == [1]
+    assert contents(whole) == before
+
+
+def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"measures: no longer alti.*--fresh"):
+        run(corpus, whole, measures=("attention",))
+    with pytest.raises(InvalidInput, match="targets was all, now last"):
+        run(corpus, whole, targets="last")
+    changed = tmp_path / "corpus.txt"
+    changed.write_text(corpus.read_text().replace("cabinet", "cupboard"))
+    with pytest.raises(InvalidInput, match=r"not the one.*24 rows, now 24; the rows from line"):
+        run(changed, whole)
+    changed.write_text(corpus.read_text() + "One more .\n")
+    with pytest.raises(InvalidInput, match=r"24 rows, now 25"):
+        run(changed, whole)
+
+
+def test_two_runs_in_one_folder(corpus: Path, tmp_path: Path) -> None:
+    refused: list[Exception] = []
+
+    def second(event: dict[str, Any]) -> None:
+        if event["event"] == "start":
+            try:
+                run(corpus, tmp_path)
+            except InvalidInput as error:
+                refused.append(error)
+
+    thread = threading.Thread(
+        target=run,
+        args=(corpus, tmp_path),
+        kwargs={"on_event": second, "measures": ("attention",), "shard_rows": 24},
+    )
+    thread.start()
+    thread.join()
+    assert "another run is writing" in str(refused[0])
+    assert read_status(tmp_path).complete
+
+
+def test_bad_rows_are_counted_and_listed(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    corpus = tmp_path / "corpus.txt"
+    lines = ["A dog [MASK] .", "", "No mask here .", "word " * 400 + "[MASK]", "The [MASK] ran ."]
+    corpus.write_text("\n".join(lines))
+    counts = run(corpus, tmp_path / "out", targets="mask", measures=("attention",))
+    assert (counts.rows, counts.texts, counts.errors) == (5, 2, 3)
+    table = pq.read_table(tmp_path / "out" / "errors.parquet").to_pylist()
+    assert [row["line"] for row in table] == [2, 3, 4]
+    assert table[0]["reason"] == "empty"
+    assert "[MASK]" in table[1]["reason"]
+    assert "tokens" in table[2]["reason"]
+
+
+def test_a_batch_that_does_not_fit_is_halved_and_recorded(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import json
+
+    measure = shards._measure_batch
+
+    def small(lens: Any, job: Any, texts: Any, places: list[int]) -> Any:
+        if len(places) > 3:
+            raise MemoryError
+        return measure(lens, job, texts, places)
+
+    monkeypatch.setattr(shards, "_measure_batch", small)
+    assert run(corpus, tmp_path, measures=("attention",)).texts == 24
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert [entry["halved"] for entry in manifest["files"]] == [[6]] * 4
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        with pytest.raises(InvalidInput, match="the same command goes on"):
+            run(corpus, place / "out")
+        subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
+        run(corpus, place / "out")
+        assert contents(place / "out") == contents(whole)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_others_read_the_results(whole: Path) -> None:
+    pattern = str(whole / "data" / "*.parquet")
+    frame = mixlens.load(whole).to_dataframe()
+    assert len(frame) == 24 * 2 * 6
+    polars = pytest.importorskip("polars")
+    assert polars.read_parquet(pattern)["entropy"].list.mean().sum() > 0
+    duckdb = pytest.importorskip("duckdb")
+    query = f"select measure, count(*) from '{pattern}' group by measure order by measure"
+    assert duckdb.sql(query).fetchall() == [("alti", 144), ("attention", 144)]
+    datasets = pytest.importorskip("datasets")
+    read = datasets.Dataset.from_parquet(
+        [str(path) for path in sorted((whole / "data").iterdir())], keep_in_memory=True
+    )
+    assert len(read) == len(frame)
+    with pytest.raises(InvalidInput, match="summaries, not maps"):
+        mixlens.load(whole).maps("1", "alti")
+
+
+def test_what_cannot_be_run_is_said_at_once(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no measure"):
+        run(corpus, tmp_path, measures=("attenshun",))
+    with pytest.raises(InvalidInput, match="keep="):
+        run(corpus, tmp_path, keep="everything")
+    with pytest.raises(InvalidInput, match="engine"):
+        run(corpus, tmp_path / "a", engine="spark")
+    with pytest.raises((InvalidInput, UnsupportedModel)):
+        run(corpus, tmp_path / "b", site="cross")

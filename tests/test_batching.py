@@ -1,0 +1,77 @@
+"""Batches of like length under a bound on memory, and what happens when memory runs out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from mixlens import Lens
+from mixlens.batching import halve_until_it_fits, plan_batches, text_bytes, token_counts
+from mixlens.errors import InvalidInput
+
+MODEL = Lens.bundled().model
+
+
+@settings(max_examples=50, deadline=None)
+@given(some.lists(some.integers(1, 300), min_size=1, max_size=60), some.integers(10**5, 10**8))
+def test_every_text_once_and_no_batch_above_the_bound(lengths: list[int], memory: int) -> None:
+    batches = plan_batches(lengths, MODEL, memory=memory)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[place] for place in batch)
+        assert len(batch) == 1 or len(batch) * text_bytes(MODEL, longest) <= memory
+    assert plan_batches(lengths, MODEL, memory=memory) == batches
+
+
+def test_a_batch_size_takes_the_place_of_memory() -> None:
+    assert plan_batches([5, 1, 3, 4, 2], MODEL, batch_size=2, memory=1) == [[1, 4], [2, 3], [0]]
+    with pytest.raises(InvalidInput, match="at least one text"):
+        plan_batches([1], MODEL, batch_size=0)
+
+
+def test_memory_counts_words_of_a_large_vocabulary() -> None:
+    bare = MODEL.base_model
+    words = MODEL.config.vocab_size
+    assert text_bytes(MODEL, 10) - text_bytes(bare, 10) == 10 * 2 * words * 4
+
+
+def test_a_batch_that_does_not_fit_is_halved() -> None:
+    calls, heard = [], []
+
+    def measure(places: list[int]) -> list[int]:
+        calls.append(list(places))
+        if len(places) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return [10 * place for place in places]
+
+    assert halve_until_it_fits(measure, [3, 1, 4, 2, 5], heard.append) == [30, 10, 40, 20, 50]
+    assert heard == [[3, 1, 4, 2, 5], [4, 2, 5]]
+
+    def fail(places: list[int]) -> list[int]:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        halve_until_it_fits(fail, [1, 2])
+    with pytest.raises(MemoryError):
+        halve_until_it_fits(lambda places: (_ for _ in ()).throw(MemoryError()), [1])
+
+
+def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lens = Lens.bundled()
+    texts = ["The dogs bark .", "A cat .", "The old keys are on the table ."]
+    assert token_counts(lens.tokenizer, texts) == [6, 5, 10]
+    sizes = []
+    record = lens.record
+    monkeypatch.setattr(
+        lens, "record", lambda given, **options: (sizes.append(len(given)), record(given))[1]
+    )
+    found = lens.measure("attention", texts, batch_size=2)
+    assert sizes == [2, 1]
+    for text, maps in zip(texts, found, strict=True):
+        alone = lens.measure("attention", text)
+        np.testing.assert_allclose(maps.scores, alone.scores, atol=1e-6)
