@@ -204,6 +204,7 @@ def _show(counts: Counts, out: Path, as_json: bool) -> None:
         print(f"{counts.errors:,} rows could not be measured{where}")
     if counts.seconds > 0:
         rate = counts.tokens / counts.seconds
-        left = (counts.rows - counts.texts - counts.errors) * counts.seconds
-        left /= max(1, counts.texts + counts.errors)
-        print(f"{rate:,.0f} tokens a second and worker; about {left:,.0f} s of work left")
+        done = counts.texts + counts.errors
+        left = (counts.rows - done) * counts.seconds / done
+        rest = "" if counts.complete else f"; about {left:.0f} s of work left"
+        print(f"{rate:.0f} tokens a second and worker{rest}")

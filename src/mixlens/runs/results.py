@@ -67,6 +67,7 @@ class RunResults:
 
     @property
     def measures(self) -> tuple[str, ...]:
+        """The measures of the run."""
         return tuple(dict.fromkeys(measure for _, measure in self._places))
 
     def __len__(self) -> int:

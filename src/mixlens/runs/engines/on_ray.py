@@ -26,6 +26,7 @@ class Worker:
         self.lens, self.job = source.load(), job
 
     def measure(self, shard: Shard) -> Report:
+        """One shard."""
         return measure_shard(self.lens, self.job, shard)
 
 
