@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from mixlens import Lens
 from mixlens.batching import halve_until_it_fits, plan_batches, text_bytes, token_counts
 from mixlens.errors import InvalidInput
 
-MODEL = Lens.bundled().model
+MODEL: Any = Lens.bundled().model
 
 
 @settings(max_examples=50, deadline=None)
@@ -39,7 +41,8 @@ def test_memory_counts_words_of_a_large_vocabulary() -> None:
 
 
 def test_a_batch_that_does_not_fit_is_halved() -> None:
-    calls, heard = [], []
+    calls: list[list[int]] = []
+    heard: list[list[int]] = []
 
     def measure(places: list[int]) -> list[int]:
         calls.append(list(places))
@@ -65,11 +68,14 @@ def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give(
     lens = Lens.bundled()
     texts = ["The dogs bark .", "A cat .", "The old keys are on the table ."]
     assert token_counts(lens.tokenizer, texts) == [6, 5, 10]
-    sizes = []
+    sizes: list[int] = []
     record = lens.record
-    monkeypatch.setattr(
-        lens, "record", lambda given, **options: (sizes.append(len(given)), record(given))[1]
-    )
+
+    def counted(given: Any, **options: Any) -> Any:
+        sizes.append(len(given))
+        return record(given, **options)
+
+    monkeypatch.setattr(lens, "record", counted)
     found = lens.measure("attention", texts, batch_size=2)
     assert sizes == [2, 1]
     for text, maps in zip(texts, found, strict=True):
