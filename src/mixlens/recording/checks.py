@@ -125,8 +125,7 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
             continue  # several codebooks for each token have a table each
         config: Any = model.config
         inner = getattr(config, part, None) if config_is_pair(model) else None
-        known = inner is not None and hasattr(inner, "max_position_embeddings")
-        limit = _positions(model, inner if known else config, prefix)
+        limit = position_limit(model, prefix)
         if limit is not None and ids.shape[1] > limit:
             raise InputTooLong(
                 f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
@@ -192,8 +191,11 @@ def _position_tables(model: nn.Module) -> list[nn.Embedding]:
     ]
 
 
-def _positions(model: nn.Module, config: Any, prefix: str) -> int | None:
+def position_limit(model: nn.Module, prefix: str = "") -> int | None:
     """How many tokens fit: the rows of the position table minus those that RoBERTa reserves."""
+    config: Any = model.config
+    inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None
+    config = inner if inner is not None and hasattr(inner, "max_position_embeddings") else config
     names = ["max_position_embeddings"]
     if config_is_pair(model):
         names.insert(0, f"max_{'target' if prefix else 'source'}_positions")

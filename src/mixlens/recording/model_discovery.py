@@ -37,6 +37,7 @@ from mixlens.recording.probe import (
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import batch_axes
 from mixlens.recording.structure import LayerStructure
+from mixlens.recording.untouched import restored
 
 _SILENT = (
     "it shows no softmax attention that could be overheard (recurrent, convolutional and some"
@@ -59,7 +60,16 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
     """The model's structure, from a probe like `inputs`; raises `UnsupportedModel` if no probe
     shows it.
     """
-    return _best(probes(inputs), lambda probe: _on_probe(model, probe), is_plain_text(inputs))
+    with restored(model) as turned:
+        chosen = probes(inputs, model)
+        structure = _best(chosen, lambda probe: _on_probe(model, probe), is_plain_text(inputs))
+    if turned:
+        raise UnsupportedModel(
+            f"{type(model).__name__} changes itself on a short text (`{turned[0]}`), so"
+            " what is measured there is not what it computes elsewhere. It was put back. Load it"
+            " with the setting that it changes to (BigBird: attention_type='original_full')."
+        )
+    return structure
 
 
 def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
@@ -237,7 +247,7 @@ def _layer_structure(
         raise UnsupportedModel(f"layer `{call.path}`: {_SILENT}")
     for attention in (core.call for core in trace.cores):
         weights, values = attention.weights, attention.values
-        whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
+        whole = weights.dim() == 4 and weights.shape[:3:2] == trace.hidden.shape[:2]
         if not whole or values.shape[2] != weights.shape[3]:
             raise UnsupportedModel(
                 f"layer `{call.path}`: attention works on pieces of the sequence (weights"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixlens.recording.calls import Inputs
+from mixlens.recording.checks import position_limit
 
 _TOKENS = 12
 _MOST_TOKENS = 4096  # a longer text is never probed whole
@@ -39,9 +40,9 @@ class Probe:
     whole: bool
 
 
-def probes(inputs: Inputs) -> Iterator[Probe]:
+def probes(inputs: Inputs, model: nn.Module) -> Iterator[Probe]:
     """A short one, then the whole input if it is not too long."""
-    yield short_probe(inputs)
+    yield short_probe(inputs, model)
     if may_be_whole(inputs):
         yield whole_probe(inputs)
 
@@ -61,8 +62,10 @@ def may_be_whole(inputs: Inputs) -> bool:
     return max(widths, default=0) <= _MOST_TOKENS
 
 
-def short_probe(inputs: Inputs) -> Probe:
-    """Two rows of a dozen tokens, one of them padded: that shows the masks."""
+def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
+    """Two rows of a dozen tokens (or of as many as the model takes), one of them padded: that shows
+    the masks.
+    """
     probe: dict[str, Any] = {}
     tokens = {
         name: value
@@ -70,8 +73,10 @@ def short_probe(inputs: Inputs) -> Probe:
         if name.endswith("input_ids") and isinstance(value, Tensor)
     }
     for name, ids in tokens.items():
-        row = ids[0, :_TOKENS]
-        row = row.repeat(-(-_TOKENS // max(1, len(row))), *[1] * (row.dim() - 1))[:_TOKENS]
+        limit = position_limit(model, name.removesuffix("input_ids"))
+        count = _TOKENS if limit is None else min(_TOKENS, limit)
+        row = ids[0, :count]
+        row = row.repeat(-(-count // max(1, len(row))), *[1] * (row.dim() - 1))[:count]
         probe[name] = torch.stack([row, row.roll(1, 0)])
         mask = probe[name].new_ones(probe[name].shape[:2])
         if name == "input_ids":

@@ -72,7 +72,7 @@ class RowRecording(Recording):
         return recorded(
             self.model,
             self.structure,
-            short_probe(self.inputs).fewer,
+            short_probe(self.inputs, self.model).fewer,
             lengths={},
             tokens={},
             memory_budget=self.memory_budget,
