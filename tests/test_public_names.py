@@ -97,7 +97,7 @@ ORDER = [
     {"maps"},
     {"alignments"},
     {"measuring"},
-    {"identifiability", "predictions", "comparison", "corpus", "timing"},
+    {"identifiability", "predictions", "comparison", "corpus", "timing", "encoder_decoder"},
     {"render"},
     {"batching"},
     {"comparing", "several"},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mixlens.errors import InvalidInput
 from mixlens.row import position_of
+from mixlens.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:
     import torch
@@ -206,22 +207,19 @@ class Request:
         recording: Recording,
         *,
         site: str | None,
-        layers: Sequence[int] | None,
-        targets: Sequence[int | str] | None,
+        layers: int | Sequence[int] | None,
+        targets: int | str | Sequence[int | str] | None,
         per_head: bool,
     ) -> Request:
         """The request in positions of this recording, with names and negative numbers resolved."""
         chosen_site = recording.structure.site(site)
         stack = chosen_site.stack
-        if (layers is not None and not len(layers)) or (targets is not None and not len(targets)):
-            raise InvalidInput(
-                "an empty list of layers or targets asks for nothing: leave it out to have all"
-            )
-        chosen = _positions(recording, chosen_site.name, layers)
+        numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
+        chosen = _positions(recording, chosen_site.name, numbers)
         rows = None
-        if targets is not None:
+        if named is not None:
             rows = tuple(
-                tuple(position_of(target, row, range(len(row))) for target in targets)
+                tuple(position_of(target, row, range(len(row))) for target in named)
                 for row in recording.tokens[stack.name]
             )
         return cls(

@@ -30,7 +30,7 @@ from mixlens.recording.verification import Report, report
 from mixlens.several import measure_several
 from mixlens.suggestions import no_such
 from mixlens.timing import first_tokens
-from mixlens.tokens import TokenRow
+from mixlens.tokens import TokenRow, listed
 from mixlens.wrappers import uncompiled, unwrapped
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class Lens:
             structure,
             ready,
             site=site,
-            targets=[targets] if isinstance(targets, (int, str)) else list(targets),
+            targets=listed(targets, "targets") or [],
             memory_budget=self._budget(memory_budget),
         )
         recording.tokenizer = self.tokenizer

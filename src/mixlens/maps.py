@@ -25,7 +25,7 @@ from mixlens.errors import InvalidInput
 from mixlens.measures import known_spec
 from mixlens.provenance import plain
 from mixlens.row import Extra, Row, frozen, head_index, layer_index, position_of
-from mixlens.tokens import TokenRow
+from mixlens.tokens import TokenRow, listed, whole_numbers
 from mixlens.views import view
 
 if TYPE_CHECKING:
@@ -197,19 +197,23 @@ class MixingMaps:
     # ----------------------------------------------------------------------------------- selections
 
     def at(
-        self, *, layers: Sequence[int] | None = None, targets: Sequence[int | str] | None = None
+        self,
+        *,
+        layers: int | Sequence[int] | None = None,
+        targets: int | str | Sequence[int | str] | None = None,
     ) -> MixingMaps:
         """Some layers (by number; negative: from the end of those held) and some targets (as in
         `row`).
         """
         places = list(range(len(self.layers)))
-        if layers is not None:
-            places = [layer_index(layer, self.layers) for layer in layers]
+        numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
+        if numbers is not None:
+            places = [layer_index(layer, self.layers) for layer in numbers]
         rows = list(range(len(self.target_positions)))
-        if targets is not None:
+        if named is not None:
             rows = [
                 self.target_positions.index(position_of(t, self.target_row, self.target_positions))
-                for t in targets
+                for t in named
             ]
 
         def taken(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:

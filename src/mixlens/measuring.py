@@ -13,7 +13,7 @@ from mixlens.cutting import target_tokens, without_padding
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.maps import MixingMaps
 from mixlens.measures import refusal, scores_of, spec_of
-from mixlens.precision import matmul_precision
+from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.provenance import provenance_of
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
@@ -29,8 +29,8 @@ def measure(
     recording: Recording,
     *,
     site: str | None = None,
-    layers: Sequence[int] | None = None,
-    targets: Sequence[int | str] | None = None,
+    layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | None = None,
     per_head: bool = False,
     precision: str | None = None,
     **options: Any,
@@ -45,7 +45,7 @@ def measure(
     request = _checked_request(name, recording, site, layers, targets, per_head)
     if isinstance(recording, RowRecording):
         return measure_rows({name: options}, recording, request, precision=precision)[name]
-    with matmul_precision(precision), weights_unchanged():
+    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
         scores = scores_of(name, recording, request, options)
     return _maps(name, recording, request, scores, options)
 
@@ -81,8 +81,8 @@ def _checked_request(
     name: str,
     recording: Recording,
     site: str | None,
-    layers: Sequence[int] | None,
-    targets: Sequence[int | str] | None,
+    layers: int | Sequence[int] | None,
+    targets: int | str | Sequence[int | str] | None,
     per_head: bool,
 ) -> Request:
     """What is asked for, or the reason why it cannot be given."""

@@ -43,7 +43,7 @@ class Source(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Row:
     """The scores of one target: [layer, source], or [layer, head, source]."""
 
@@ -52,6 +52,18 @@ class Row:
     scores: np.ndarray
     layers: tuple[int, ...]
     source_tokens: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        heads = f", {self.scores.shape[1]} heads" if self.scores.ndim == 3 else ""
+        last = self.scores[-1] if self.scores.ndim == 2 else self.scores[-1].mean(0)
+        best = ", ".join(
+            f"{self.source_tokens[i]} {last[i]:.3g}"
+            for i in np.argsort(-np.abs(last), kind="stable")[:3]
+        )
+        return (
+            f"<Row of {self.token!r} (token {self.target}): {len(self.layers)} layers{heads},"
+            f" {len(self.source_tokens)} sources; largest in layer {self.layers[-1]}: {best}>"
+        )
 
     def top(self, k: int = 5, *, layer: int = -1, head: int | None = None) -> list[Source]:
         """The k sources with the largest scores, largest first. Of two equal ones the earlier comes

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from mixlens.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,22 @@ def resolved(indices: Sequence[int], length: int) -> list[int]:
         if not 0 <= position < length:
             raise IndexError(f"token {index} is outside a row of {length} tokens")
     return found
+
+
+def listed(given: Any, what: str) -> list[Any] | None:
+    """One thing or several, as a list; None stays None."""
+    if given is None:
+        return None
+    several = [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+    if not several:
+        raise InvalidInput(f"an empty list of {what} asks for nothing: leave it out to have all")
+    return several
+
+
+def whole_numbers(given: Any, what: str) -> list[int] | None:
+    """One whole number or several, as a list; None stays None."""
+    several = listed(given, what)
+    for number in several or ():
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise InvalidInput(f"{what} are whole numbers, not {number!r}")
+    return None if several is None else [int(number) for number in several]

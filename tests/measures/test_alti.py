@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
-from mixlens.aggregation.encoder_decoder import alti_through
+from mixlens.encoder_decoder import alti_through
 from tests.measures import models, oracles
 
 

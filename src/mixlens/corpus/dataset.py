@@ -11,7 +11,7 @@ from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset(Sequence[Example]):
     """Examples of one kind.
 
@@ -24,6 +24,11 @@ class Dataset(Sequence[Example]):
     examples: tuple[Example, ...]
     errors: tuple[tuple[str, str], ...] = ()
     origin: str = ""
+
+    def __repr__(self) -> str:
+        errors = f", {len(self.errors)} rows left out" if self.errors else ""
+        first = f"; first: {self.examples[0].text[:60]!r}" if self.examples else ""
+        return f"<Dataset {self.name}: {len(self)} {self.kind} examples{errors}{first}>"
 
     def __len__(self) -> int:
         return len(self.examples)

@@ -148,7 +148,8 @@ class _SoftmaxSecant(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        x = x.clamp_min(_MASKED)
+        lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
+        x = x.clamp_min(lowest)
         result = F.softmax(x, dim)
         (a, b), (upper, lower) = result.chunk(2), x.chunk(2)
         sizes = torch.logsumexp(x, dim, keepdim=True).chunk(2)
@@ -157,7 +158,7 @@ class _SoftmaxSecant(torch.autograd.Function):
         mean = (a - b).div_(step.masked_fill_(tiny, 1))
         del step
         mean = torch.where(tiny, (a + b).div_(2), mean)
-        ctx.save_for_backward(mean.masked_fill_(upper == _MASKED, 0))
+        ctx.save_for_backward(mean.masked_fill_(upper == lowest, 0))
         ctx.dim = dim
         return result
 

@@ -27,9 +27,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from mixlens.contracts import Measure, Option, Refusal, Request, ScoreFunction, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.registry import Registry
+from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.recording.model_structure import ModelStructure
@@ -60,6 +63,15 @@ OUTPUT_OPTIONS = (
     Option("position", None, "int | list[int] | None"),
     Option("of", "probability", "str"),
 )
+
+
+_PLAIN: dict[str, Any] = {
+    "int": (int, np.integer),
+    "float": (int, float, np.number),
+    "str": str,
+    "bool": bool,
+}
+_WORDS = {"int": "a whole number", "float": "a number", "str": "a name", "bool": "True or False"}
 
 
 @dataclass(frozen=True)
@@ -143,12 +155,12 @@ def scores_of(
 ) -> Scores:
     """A measure's numbers for the whole batch. The output that it explains is resolved first."""
     measure = MEASURES.entry(name)
-    known = [option.name for option in _described(measure).options]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InvalidInput(
-            f"{name} has no option {unknown[0]!r}; it has: {', '.join(sorted(known)) or 'none'}"
-        )
+    known = {option.name: option.kind for option in _described(measure).options}
+    for key, value in options.items():
+        if key not in known:
+            raise InvalidInput(no_such("option", key, sorted(known), f"{name} has"))
+        if known[key] in _PLAIN and not isinstance(value, _PLAIN[known[key]]):
+            raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
         return measure.scores(recording, request, **options)
     from mixlens.explained import explained  # not above: listing the measures needs no torch

@@ -36,7 +36,7 @@ class StructureDiffers(UnsupportedModel):
     """The model is put together in a different way on this input than on the probe."""
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Recording:
     """One verified forward pass of one batch.
 
@@ -53,6 +53,14 @@ class Recording:
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
     source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
     tokenizer: Any = None  # for words that name an output to explain
+
+    def __repr__(self) -> str:
+        sizes = [
+            f"{name}: {len(self.stack_layers[name])} layers, {max(lengths)} tokens"
+            for name, lengths in self.lengths.items()
+        ]
+        texts = "" if self.batch == 1 else f"{self.batch} texts; "
+        return f"<{type(self).__name__} of {type(self.model).__name__}: {texts}{'; '.join(sizes)}>"
 
     @property
     def batch(self) -> int:

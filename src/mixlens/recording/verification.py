@@ -44,7 +44,7 @@ class StackReport:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The result of `Lens.verify`."""
 
@@ -62,6 +62,16 @@ class Report:
         str, str | None
     ]  # name -> None where it applies, else the reason why it does not
     left_out: Mapping[str, str]  # layers that are not measured -> why
+
+    def __repr__(self) -> str:
+        stacks = ", ".join(f"{stack.name} of {stack.layers} layers" for stack in self.stacks)
+        refused = [name for name, reason in self.measures.items() if reason is not None]
+        without = f", without {', '.join(refused)}" if refused else ""
+        return (
+            f"<Report on {self.model}: {stacks}; verified to {self.native_error:.0e}"
+            f" (rounding: {self.tolerance:.0e}); {len(self.measures) - len(refused)} measures"
+            f"{without}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

@@ -16,21 +16,26 @@ to one; they are divided by their sum, so that rounding does not build up.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from mixlens.contracts import Request, Scores
+from mixlens.contracts import Facts, Request, Scores
 from mixlens.errors import UnsupportedModel
+from mixlens.maps import MixingMaps
 from mixlens.measures import alti
+from mixlens.row import Row
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mixlens.recording.recording import Recording
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SourceAndPrefix:
     """Contributions up to each decoder layer.
 
@@ -61,6 +66,48 @@ class SourceAndPrefix:
     def labels(self) -> tuple[str, ...]:
         """Labels of the columns."""
         return (*self.source.labels, *self.prefix.labels)
+
+    @cached_property
+    def maps(self) -> MixingMaps:
+        """The same as maps: the sources are the source's tokens, then those of the prefix."""
+        return MixingMaps.of(
+            self.scores,
+            self.prefix,
+            _one_after_the_other(self.source, self.prefix),
+            measure="alti_through",
+            facts=Facts(rows_sum_to_one=True, reaches_input=True, same_tokens=False),
+        )
+
+    def row(self, target: int | str) -> Row:
+        """One decoder position; see `MixingMaps.row`."""
+        return self.maps.row(target)
+
+    def words(self, sources: str = "sum", targets: str = "mean") -> MixingMaps:
+        """Sub-words merged into words; see `MixingMaps.words`."""
+        return self.maps.words(sources, targets)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One line for each score; see `MixingMaps.to_dataframe`."""
+        return self.maps.to_dataframe()
+
+    def __repr__(self) -> str:
+        layers, targets, _ = self.scores.shape
+        return (
+            f"<SourceAndPrefix: {layers} layers × {targets} targets × ({len(self.source)} sources +"
+            f" {len(self.prefix)} of the prefix)>"
+        )
+
+
+def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
+    """Two rows of tokens as one, with a line break between their texts."""
+    labels = (*first.labels, *second.labels)
+    special = [row.special or (False,) * len(row) for row in (first, second)]
+    both = (*special[0], *special[1])
+    if first.text is None or second.text is None or not (first.offsets and second.offsets):
+        return TokenRow(labels, special=both)
+    start = len(first.text) + 1
+    moved = tuple((a + start, b + start) if b > a else (0, 0) for a, b in second.offsets)
+    return TokenRow(labels, f"{first.text}\n{second.text}", (*first.offsets, *moved), both)
 
 
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
