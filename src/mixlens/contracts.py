@@ -66,6 +66,7 @@ class Spec:
     # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
     # and the options that name the output (label, word, foil, position, of) come by themselves.
     explains_output: bool = False
+    explains_by_default: str = "probability"  # or "logit": the default of the option `of`
     # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
     # model. "graph": nodes and edges.
     gives: str = "maps"
@@ -77,6 +78,7 @@ class Spec:
     # The share of the identity that the paper's own rollout mixes in.
     rollout_residual: float | None = None
     rollout_normalized: bool = True
+    rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
     # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n, d_model,

@@ -47,6 +47,7 @@ class MixingMaps:
     provenance: dict[str, Any]
     rollout_residual: float | int | None = None
     rollout_normalized: bool = True
+    rollout_adds_identity: bool = False
     measured: Mapping[str, Extra] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,6 +111,7 @@ class MixingMaps:
             provenance=plain(about),
             rollout_residual=rollout_residual,
             rollout_normalized=rollout_normalized is not False,
+            rollout_adds_identity=spec is not None and spec.rollout_adds_identity,
         )
 
     # ---------------------------------------------------------------------------------------- views

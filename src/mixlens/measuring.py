@@ -160,5 +160,6 @@ def maps_of_row(
         provenance=provenance_of(name, spec, recording, request, options),
         rollout_residual=spec.rollout_residual,
         rollout_normalized=spec.rollout_normalized,
+        rollout_adds_identity=spec.rollout_adds_identity,
         measured=extras,
     )

@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
     """`mixlens.load`: `make` is called with the saved fields of maps."""
     found, about = read(path, _KIND)
     try:
-        residual, normalized = about["rollout"]
+        residual, normalized, *adds_identity = about["rollout"]
         extras = {
             name: Extra(tuple(dims), found[f"extra.{name}"])
             for name, dims in about["extras"].items()
@@ -66,6 +66,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
             provenance=about["provenance"],
             rollout_residual=residual,
             rollout_normalized=normalized,
+            rollout_adds_identity=any(adds_identity),
             measured=extras,
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -92,7 +93,11 @@ def description(maps: MixingMaps) -> dict[str, Any]:
             "target_positions": maps.target_positions,
             "facts": asdict(maps.facts),
             "provenance": maps.provenance,
-            "rollout": [maps.rollout_residual, maps.rollout_normalized],
+            "rollout": [
+                maps.rollout_residual,
+                maps.rollout_normalized,
+                maps.rollout_adds_identity,
+            ],
             "extras": {name: extra.dims for name, extra in maps.measured.items()},
         }
     )

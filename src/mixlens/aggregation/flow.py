@@ -81,7 +81,7 @@ def flow_through(
         )
     if isinstance(layers, str) and layers != "all":
         raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
-    capacities, residual, normalize = layer_transitions(maps, residual, normalize)
+    passed = layer_transitions(maps, residual, normalize)
     numbers = (
         maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
     )
@@ -92,12 +92,12 @@ def flow_through(
         if targets is None
         else tuple(position_of(target, maps.target_row, held) for target in targets)
     )
-    flows = max_flow(capacities, layers=chosen, targets=rows)
-    step = f"flow(residual={residual:g}, normalize={normalize})"
+    flows = max_flow(passed.steps, layers=chosen, targets=rows)
+    step = f"flow({passed.rule})"
     facts = replace(
         maps.facts,
         rows_sum_to_one=False,
-        residual_included=maps.facts.residual_included or residual > 0,
+        residual_included=maps.facts.residual_included or passed.with_identity,
         joined_by=step,
     )
     return maps.derived(

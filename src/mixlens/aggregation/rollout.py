@@ -11,7 +11,7 @@ took its part), the rows are divided by their sum after the mixing, as there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -67,31 +67,42 @@ def roll_out(
     maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
 ) -> MixingMaps:
     """`MixingMaps.rollout`."""
-    steps, residual, normalize = layer_transitions(maps, residual, normalize)
-    product = rollout(steps, normalize=False)
-    step = f"rollout(residual={residual:g}, normalize={normalize})"
-    stochastic = (normalize or maps.facts.rows_sum_to_one) and bool(
+    passed = layer_transitions(maps, residual, normalize)
+    product = rollout(passed.steps, normalize=False)
+    step = f"rollout({passed.rule})"
+    stochastic = (passed.normalized or maps.facts.rows_sum_to_one) and bool(
         np.allclose(product.sum(-1), 1, atol=1e-5)
     )
     facts = replace(
         maps.facts,
         rows_sum_to_one=stochastic,
-        residual_included=maps.facts.residual_included or residual > 0,
+        residual_included=maps.facts.residual_included or passed.with_identity,
         joined_by=step,
     )
     return maps.derived(product, step, facts)
 
 
+class Transitions(NamedTuple):
+    """What each layer of maps passes on, and by which rule."""
+
+    steps: np.ndarray  # [layer, token, token]
+    rule: str
+    with_identity: bool
+    normalized: bool
+
+
 def layer_transitions(
     maps: MixingMaps, residual: float | int | None, normalize: bool | None
-) -> tuple[Float[np.ndarray, "layer token token"], float, bool]:
-    """`transitions` of maps, checked, with the defaults of their measure filled in: matrices,
-    residual, normalize.
-    """
+) -> Transitions:
+    """`transitions` of maps, checked, with the defaults of their measure filled in."""
     require_whole_stack(maps)
     normalize = maps.rollout_normalized if normalize is None else normalize
     # Then scores and identity are on one scale, by the measure's own paper.
     shares = maps.rollout_residual is not None
+    if maps.rollout_adds_identity and residual is None:
+        added = maps.scores.astype(np.float64) + np.eye(maps.scores.shape[-1])
+        steps = row_normalized(added) if normalize else added
+        return Transitions(steps, f"identity added, normalize={normalize}", True, normalize)
     residual = float(maps.rollout_residual or 0.0 if residual is None else residual)
     signed_shares = maps.facts.signed and maps.facts.rows_sum_to_one
     if maps.facts.signed and normalize and not signed_shares:
@@ -105,7 +116,8 @@ def layer_transitions(
         # Otherwise the identity's share would depend on the unit of the scores.
         scores = row_normalized(scores)
     passed = transitions(scores, residual=residual, normalize=normalize and not signed_shares)
-    return passed, residual, normalize
+    rule = f"residual={residual:g}, normalize={normalize}"
+    return Transitions(passed, rule, residual > 0, normalize)
 
 
 def require_whole_stack(maps: MixingMaps) -> None:

@@ -122,10 +122,10 @@ def map_command(
         return
     if html is not None:
         others = [lens.measure(name, given, site=site) for name in beside or []]
-        first = None if target is None or spec.explains_output else number_or_name(target)
+        first = None if target is None or spec.gives != "maps" else number_or_name(target)
         maps.to_html(html, *others, target=None if first is None else maps.row(first).target)
         typer.echo(f"page: {html}", err=True)
-    every, one = maps, target is not None and not spec.explains_output
+    every, one = maps, target is not None and spec.gives == "maps"
     if target is not None and one:
         # before words: a position is a token's
         maps = maps.at(targets=[number_or_name(target)])
@@ -152,7 +152,7 @@ def _check_choices(
     """What can be seen to be wrong before a model is loaded."""
     if head is not None and not spec.per_head:
         raise InvalidInput(f"{measure} is defined for whole layers only, not per head: drop --head")
-    if rollout and spec.explains_output:
+    if rollout and spec.gives != "maps":
         raise InvalidInput(
             f"{measure} explains an output and has no layers to join: drop --rollout"
         )

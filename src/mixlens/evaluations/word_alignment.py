@@ -26,7 +26,6 @@ turn and has a single layer.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -38,7 +37,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.parallel import Range, WordInputs, word_inputs
 from mixlens.evaluations.statistics import interval_of
-from mixlens.measures import list_measures
+from mixlens.measures import spec_of
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -155,19 +154,16 @@ def _aligned(case: Case) -> Aligned:
 
 def _scores(case: Case, measure: str, inputs: WordInputs) -> np.ndarray:
     """[layer, row of the decoder, token of the encoder]."""
-    if measure not in _of_one_row():
+    spec = spec_of(measure)
+    if not spec.explains_output:
         return case.maps(measure).scores
-    encoder = case.recording.structure.stacks[0].name
+    whole = spec.gives == "maps"  # then the row of the decoder's position is the one that counts
+    site = "cross" if whole else case.recording.structure.stacks[0].name
     rows = [
-        case.maps(measure, site=encoder, position=row, word=token).scores[:, 0]
+        case.maps(measure, site=site, position=row, word=token).scores[:, row if whole else 0]
         for row, token in enumerate(inputs.produced)
     ]
     return np.stack(rows, 1)
-
-
-@functools.cache
-def _of_one_row() -> frozenset[str]:
-    return frozenset(name for name, spec in list_measures().items() if spec.gives != "maps")
 
 
 def _indicator(ranges: Sequence[Range], width: int) -> np.ndarray:

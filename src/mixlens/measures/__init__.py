@@ -61,7 +61,6 @@ OUTPUT_OPTIONS = (
     Option("word", None, _NAMED),
     Option("foil", None, _NAMED),
     Option("position", None, "int | list[int] | None"),
-    Option("of", "probability", "str"),
 )
 
 
@@ -128,7 +127,10 @@ def _described(measure: Measure) -> Spec:
         if p.kind is inspect.Parameter.KEYWORD_ONLY
     )
     spec = measure.SPEC
-    return spec.with_options((OUTPUT_OPTIONS if spec.explains_output else ()) + own)
+    if spec.explains_output:
+        number = Option("of", spec.explains_by_default, "str")
+        own = (*OUTPUT_OPTIONS, number, *own)
+    return spec.with_options(own)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
@@ -170,12 +172,13 @@ def scores_of(
             f"{name} explains what the model says of each row of the input, and {request.site} has"
             f" {recording.rows(request.site)} rows for {recording.batch}: choose a different site"
         )
-    naming = {option.name for option in OUTPUT_OPTIONS}
+    naming = {"of", *(option.name for option in OUTPUT_OPTIONS)}
     if request.targets is not None and measure.SPEC.gives != "maps":
         raise InvalidInput(
             f"{name} explains one output of the model, not tokens: name it by label=, word= or"
             " position=, not by targets"
         )
-    output = explained(recording, **{key: options[key] for key in options if key in naming})
+    named = {key: options[key] for key in options if key in naming}
+    output = explained(recording, **{"of": measure.SPEC.explains_by_default, **named})
     own = {key: options[key] for key in options if key not in naming}
     return measure.scores(recording, request, output, **own)

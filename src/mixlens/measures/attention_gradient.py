@@ -1,0 +1,60 @@
+"""Attention weights times their gradients: how much each attention link speaks for one output.
+
+Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
+Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
+entry, negative products cut for each head. y is the raw logit of what is explained. Their relevance
+is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which `rollout()` gives.
+`mixlens.aggregation.relevance` has their rules for encoder and decoder. The older variant that puts
+a relevance by layer-wise propagation in the place of A is left out.
+
+In the last layer only the explained token's row has a gradient.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.replay.attention_gradients import head_output_gradients, weight_gradients
+
+if TYPE_CHECKING:
+    from mixlens.explained import Explained
+    from mixlens.recording.recording import Recording
+
+SPEC = Spec(
+    summary="attention weights times the gradient of one output with respect to them, if positive",
+    citation=(
+        "Chefer et al. (2021), Generic Attention-model Explainability for Interpreting Bi-Modal and"
+        " Encoder-Decoder Transformers, ICCV, eq. 5"
+    ),
+    use_when=(
+        "maps of one prediction: which attention links speak for it, layer by layer and rolled out"
+    ),
+    cost="one forward and one backward pass",
+    facts=Facts(),
+    per_head=True,
+    explains_output=True,
+    explains_by_default="logit",
+    rollout_normalized=False,
+    rollout_adds_identity=True,
+    blind_spots=(
+        "follows attention links alone, weighed by what a change of each would do to the output;"
+        " links that speak against it are cut off, and the stream counts as a whole identity"
+    ),
+    memory="graph + 3 * heads * n**2",
+    rounding=3e-5,
+    half_precision=None,
+)
+
+
+def scores(recording: Recording, request: Request, output: Explained) -> Scores:
+    """Per head, or the mean over heads."""
+    gradients = head_output_gradients(recording, request.site, request.kind, output)
+    layers = []
+    for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):
+        links = (weight_gradients(site, gradients[index]) * site.weights).clamp_min(0)
+        links = request.take(links, 2)
+        layers.append(links if request.per_head else links.mean(1))
+    return Scores(torch.stack(layers))

@@ -1,0 +1,80 @@
+"""How an explained output depends on every attention weight, from one backward pass.
+
+A weight acts through the head's output alone, o_i = sum_j A_ij v_j. So dy/dA_ij = dy/do_i . v_j,
+and dy/do is the gradient at the input of the output projection: a zero is added to that input by a
+hook, and the gradient is taken with respect to the zero. The model's own code runs, with whatever
+attention back end it has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import hooks_removed
+from mixlens.recording.structure import SiteStructure
+from mixlens.replay.intervention import model_output
+
+if TYPE_CHECKING:
+    from mixlens.contracts import AttentionKind
+    from mixlens.explained import Explained
+    from mixlens.recording.layer import Layer
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.site import Site
+
+
+def head_output_gradients(
+    recording: Recording, site: str, kind: AttentionKind, output: Explained
+) -> list[Float[Tensor, "batch target head d_head"]]:
+    """dy/do of every layer behind a site, each text's output with respect to its own tokens."""
+    layers = recording.layers(site)
+    structures = [_structure(layer, kind) for layer in layers]
+    modules = [
+        layer.module.get_submodule(structure.output_projection)
+        for layer, structure in zip(layers, structures, strict=True)
+    ]
+    added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in order of calls
+
+    def enter(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        zero = torch.zeros_like(args[0], requires_grad=True)
+        added[module].append(zero)
+        return (args[0] + zero, *args[1:])
+
+    handles: list[Any] = []
+    rows = torch.arange(recording.batch, device=layers[0].input.device)
+    with torch.enable_grad(), hooks_removed(handles):
+        handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
+        explained = output(model_output(recording, rows, {}), rows).sum()
+    calls = {module: iter(zeros) for module, zeros in added.items()}
+    if any(len(added[module]) != modules.count(module) for module in set(modules)):
+        raise UnsupportedModel(
+            f"the output projections of {site} are not called once for each layer, so that their"
+            " gradients cannot be told apart"
+        )
+    zeros = [next(calls[module]) for module in modules]
+    gradients = torch.autograd.grad(explained, zeros, allow_unused=True)
+    found = []
+    for layer, structure, zero, gradient in zip(layers, structures, zeros, gradients, strict=True):
+        shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
+        given = torch.zeros_like(zero) if gradient is None else gradient
+        if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
+            raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
+        found.append(given.reshape(shape).to(layer.input.dtype))
+    return found
+
+
+def _structure(layer: Layer, kind: AttentionKind) -> SiteStructure:
+    return next(site for site in layer.structure.sites if site.kind == kind)
+
+
+def weight_gradients(
+    site: Site, gradient: Float[Tensor, "batch target head d_head"]
+) -> Float[Tensor, "batch head target source"]:
+    """dy/dA of one site."""
+    by_head = [gradient[:, :, h] @ site.head_values(h).mT for h in range(gradient.shape[2])]
+    return torch.stack(by_head, 1)

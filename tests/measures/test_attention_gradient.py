@@ -1,0 +1,90 @@
+"""Gradient-weighted attention against autograd on the weights, and the authors' numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import mixlens
+from mixlens import Lens, MixingMaps
+from mixlens.aggregation.relevance import relevance_through
+from tests import reference
+from tests.measures import models, test_gradients
+
+
+@pytest.fixture(scope="module")
+def numbers() -> dict[str, np.ndarray]:
+    return reference.arrays("chefer2021/numbers.npz")
+
+
+def one(maps: Any) -> MixingMaps:
+    assert isinstance(maps, MixingMaps)
+    return maps
+
+
+@pytest.mark.smoke
+def test_the_authors_numbers_of_an_encoder(numbers: dict[str, np.ndarray]) -> None:
+    model = reference.pretrained("chefer2021/bert", "BertForSequenceClassification")
+    given = {"input_ids": reference.tokens(numbers["input_ids"])}
+    maps = one(Lens(model).measure("attention_gradient", given, label=int(numbers["bert/label"])))
+    np.testing.assert_allclose(maps.scores, numbers["bert/cams"], atol=1e-14)
+    rolled = maps.rollout()
+    np.testing.assert_allclose(rolled.scores[-1], numbers["bert/R"], atol=1e-13)
+    assert not rolled.facts.rows_sum_to_one
+    assert rolled.provenance["steps"] == ["rollout(identity added, normalize=False)"]
+    heads = one(Lens(model).measure("attention_gradient", given, label=2, per_head=True))
+    expected = (numbers["bert/attention"] * numbers["bert/gradient"]).clip(0)
+    np.testing.assert_allclose(heads.scores, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", ["bart", "bart_inner_target"])
+def test_the_authors_numbers_through_encoder_and_decoder(
+    numbers: dict[str, np.ndarray], case: str
+) -> None:
+    model = reference.pretrained("chefer2021/bart", "BartForConditionalGeneration")
+    names = ("input_ids", "decoder_input_ids")
+    recording = Lens(model).record({name: torch.from_numpy(numbers[name]) for name in names})
+    explained = {"word": int(numbers[f"{case}/word"]), "position": int(numbers[f"{case}/target"])}
+    maps = [
+        one(mixlens.measure("attention_gradient", recording, site=site, **explained)).scores
+        for site in ("encoder", "decoder", "cross")
+    ]
+    own, across = relevance_through(*maps)
+    np.testing.assert_allclose(own, numbers[f"{case}/R_qq"], atol=1e-12)
+    np.testing.assert_allclose(across, numbers[f"{case}/guarded R_qi"], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["masked", "causal", "llama", "gemma2", "gpt_neox"])
+def test_the_gradient_is_that_of_the_weights(name: str) -> None:
+    """The model's own eager attention, with the weights as leaves of the graph."""
+    model, given = test_gradients.build(name), test_gradients.inputs(name)
+    model.config._attn_implementation = "eager"
+    answer: Any = model(**given, output_attentions=True)
+    number = test_gradients.number(name, "logit")(answer)
+    slopes = torch.autograd.grad(number, answer.attentions)
+    pairs = zip(slopes, answer.attentions, strict=True)
+    expected = torch.stack([(g * a).clamp_min(0).mean(1) for g, a in pairs])
+    made = models.scores(
+        "attention_gradient", Lens(model).record(given), **test_gradients.options(name)
+    )
+    bar = 1e-6 if name == "llama" else 1e-10  # Llama takes its softmax in float32
+    torch.testing.assert_close(made.values, expected.detach(), atol=bar, rtol=1e-6)
+
+
+def test_each_text_of_a_batch_has_its_own_output() -> None:
+    model = test_gradients.build("masked")
+    given = models.padded_inputs("masked", [5, 8])
+    together = models.scores("attention_gradient", Lens(model).record(given), position=2, word=7)
+    for row, length in enumerate([5, 8]):
+        alone = models.scores(
+            "attention_gradient",
+            Lens(model).record(test_gradients.inputs("masked", length, seed=row)),
+            position=2,
+            word=7,
+        )
+        part: Tensor = together.values[:, row, :length, :length]
+        torch.testing.assert_close(part, alone.values[:, 0], atol=1e-12, rtol=0)
