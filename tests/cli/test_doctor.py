@@ -41,6 +41,14 @@ def test_refused_families_exit_with_1(name: str, tmp_path: Path) -> None:
     assert report["error"] == "UnsupportedModel"
 
 
+def test_what_is_left_out_is_named(tmp_path: Path) -> None:
+    built("jamba").save_pretrained(tmp_path)
+    result = run(app, ["doctor", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "left out     `layers` 0: it shows no softmax attention" in result.output
+    assert "the parts of what is measured add up" in result.output
+
+
 def test_readable_report(tmp_path: Path) -> None:
     built("llama").save_pretrained(tmp_path)
     result = run(app, ["doctor", str(tmp_path)])

@@ -10,9 +10,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mixlens import Lens, UnsupportedModel
+from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel
 from mixlens.recording.recording import Recording
-from tests.conformance.zoo import FAMILIES, HEADS, LAYERS, REFUSED, ZOO, built, inputs
+from tests.conformance.zoo import (
+    FAMILIES,
+    HEADS,
+    LAYERS,
+    PARTIAL,
+    REFUSED,
+    ZOO,
+    built,
+    inputs,
+)
 
 CAUSAL = {"decoder", "text_model"}
 
@@ -196,3 +205,20 @@ def test_refused_with_a_reason(name: str) -> None:
     with pytest.raises(UnsupportedModel, match=r"attention|layer") as caught:
         Lens(built(name)).record(inputs(name, tokens=12))
     assert len(str(caught.value)) > 40
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_a_hybrid_is_measured_in_its_attention_layers(name: str) -> None:
+    lens = Lens(built(name))
+    report = lens.verify(inputs(name))
+    assert list(report.left_out) == ["`layers` 0"]
+    maps = lens.measure("value_zeroing", inputs(name, rows=1))
+    assert isinstance(maps, MixingMaps)
+    assert maps.layers == (1,)  # the number that it has in the model
+    assert lens.measure("attention", inputs(name, rows=1), layers=[1]).layers == (1,)
+    with pytest.raises(InvalidInput, match="measured in layers 1"):
+        lens.measure("attention", inputs(name, rows=1), layers=[0])
+    with pytest.raises(InvalidInput, match="every layer from 0 on"):
+        maps.rollout()
+    with pytest.raises(UnsupportedModel, match="every layer from the first on"):
+        lens.measure("hidden_token_attribution", inputs(name, rows=1), probes=2)

@@ -85,7 +85,7 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
     for parameter in model.parameters():
         if not parameter.is_floating_point():
             continue
-        if parameter.dim() < 2 or float(parameter.std()) == 0:
+        if parameter.dim() < 2 or parameter.numel() < 2 or float(parameter.std()) == 0:
             parameter.add_(0.2 * noise(parameter))
             continue
         spread = min(0.3, max(0.1, parameter[0].numel() ** -0.5))

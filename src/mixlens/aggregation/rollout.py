@@ -151,5 +151,6 @@ def require_whole_stack(maps: MixingMaps) -> None:
         raise InvalidInput(
             f"these maps hold the layers {', '.join(map(str, maps.layers))}, and joining them needs"
             " every layer from 0 on: measure without layers=…, then take what you need with"
-            " maps.at(layers=…)"
+            " maps.at(layers=…). If the model itself leaves out layers (`mixlens doctor` names"
+            " them), its layers cannot be joined."
         )

@@ -10,10 +10,13 @@ import typer
 from mixlens.cli.loading import DeviceOption, DtypeOption, JsonOption, RemoteCodeOption, lens_from
 from mixlens.cli.output import print_json
 from mixlens.cli.texts import TargetTextOption
-from mixlens.errors import InvalidInput, MixlensError
+from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 
 if TYPE_CHECKING:
     from mixlens.recording.verification import Report
+
+
+_COVERAGE = "docs/coverage.md says what is measured on each architecture of transformers."
 
 
 def doctor(
@@ -43,6 +46,8 @@ def doctor(
             print_json({"ok": False, "error": type(error).__name__, "reason": str(error)})
         else:
             print(f"FAILED  {type(error).__name__}: {error}", file=sys.stderr)
+            if isinstance(error, UnsupportedModel):
+                print(_COVERAGE, file=sys.stderr)
         raise typer.Exit(1) from None
     if as_json:
         print_json({"ok": True, **report.to_dict()})
@@ -92,4 +97,7 @@ def _show(report: Report) -> None:
     for name, reason in report.measures.items():
         if reason is not None:
             console.print(f"  not {name}: {reason}", markup=False)
-    console.print("[green]verified[/green]     the parts add up to what the model computes")
+    for where, reason in report.left_out.items():
+        console.print(f"left out     {where}: {reason}", markup=False)
+    what = "the parts of what is measured" if report.left_out else "the parts"
+    console.print(f"[green]verified[/green]     {what} add up to what the model computes")

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import tangents_at_once
 from mixlens.replay.intervention import LayerFunction, embedding_norm
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.norms import LinearisedNorm
     from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary=(
@@ -68,6 +69,13 @@ class _NormStep:
 
     def __call__(self, hidden: Tensor, states: Tensor | None = None) -> Tensor:
         return self.norm(hidden)
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Derivatives of one layer at a time miss what an earlier layer hands past it."""
+    if site.kind is AttentionKind.SELF and not site.own_values:
+        return "its values come from an earlier layer, so its derivatives are not the model's"
+    return None
 
 
 def scores(

@@ -159,12 +159,14 @@ class _Explainer:
         projection = self.projection(core)
         branch, branch_paths, branch_norm, end = self.branch(projection)
         weights, values = core.call.weights, core.call.values
+        own, causal = self.trace.depends_on_input[index], self.is_causal(index)
         site = SiteStructure(
-            kind=AttentionKind.SELF if self.trace.depends_on_input[index] else AttentionKind.CROSS,
+            kind=AttentionKind.SELF if own or causal else AttentionKind.CROSS,
+            own_values=own,
             heads=int(weights.shape[1]),
             kv_heads=int(values.shape[1]),
             d_head=int(values.shape[-1]),
-            causal=self.is_causal(index),
+            causal=causal,
             output_projection=projection.path,
             branch=branch_paths,
             branch_norm=branch_norm,
@@ -198,8 +200,11 @@ class _Explainer:
             self.obstacle = f"no residual sum follows the attention output `{projection.path}`"
 
     def is_causal(self, index: int) -> bool:
+        """Does no token read a later one? Then it reads its own stack, even if the values are those
+        of an earlier layer (Gemma 4).
+        """
         weights = self.trace.cores[index].call.weights
-        if weights.shape[-1] != weights.shape[-2] or not self.trace.depends_on_input[index]:
+        if weights.shape[-1] != weights.shape[-2]:
             return False
         return weights.shape[-1] > 1 and not bool(weights[0].triu(1).any())
 

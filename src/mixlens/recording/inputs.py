@@ -277,6 +277,8 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     if ids is None or ids.dim() != 2:  # several codebooks for each token have no one label
         return None
     lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
+    if len(lengths) != len(ids):  # several rows of codes for each sound (MusicGen)
+        return None
     return [
         _labels(tokenizer, row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)
     ]

@@ -52,6 +52,10 @@ class NoAttention(UnsupportedModel):
     """No layer with softmax attention was found."""
 
 
+class OnWholeInput(UnsupportedModel):
+    """What stops it on the whole input is the reason; a cut one may just not be an input."""
+
+
 class _NothingNew(UnsupportedModel):
     """A further back end hears no layer that is not known."""
 
@@ -62,7 +66,11 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
     """
     with restored(model) as turned:
         chosen = probes(inputs, model)
-        structure = _best(chosen, lambda probe: _on_probe(model, probe), is_plain_text(inputs))
+        plain = is_plain_text(inputs)
+        try:
+            structure = _best(chosen, lambda probe: _on_probe(model, probe), plain)
+        except (NoAttention, OnWholeInput) as error:
+            raise UnsupportedModel(str(error)) from error
     if turned:
         raise UnsupportedModel(
             f"{type(model).__name__} changes itself on a short text (`{turned[0]}`), so"
@@ -74,22 +82,28 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
 
 def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
     known: set[str] = set()
-    return _best(BACKENDS, lambda backend: _attempted(model, probe, backend, known), False)
+    try:
+        return _best(BACKENDS, lambda backend: _attempted(model, probe, backend, known), False)
+    except NoAttention:
+        raise
+    except UnsupportedModel as error:
+        raise (OnWholeInput if probe.whole else UnsupportedModel)(str(error)) from error
 
 
 def _best(
     choices: Iterable[_Choice], attempt: Callable[[_Choice], ModelStructure], in_part: bool
 ) -> ModelStructure:
     """The first structure that leaves out nothing (`in_part`: or something), else the one that
-    leaves out least; if there is none, the reason that is worth most.
+    leaves out least; if there is none, the reason that is worth most: of the whole input, or of the
+    first way that heard attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
     for choice in choices:
         try:
             found = attempt(choice)
-        except UnsupportedModel as error:  # the reason that got furthest is the one worth telling
-            if reason is None or isinstance(reason, NoAttention):
+        except UnsupportedModel as error:
+            if reason is None or isinstance(reason, NoAttention) or isinstance(error, OnWholeInput):
                 reason = error
             continue
         if best is None or len(found.left_out) < len(best.left_out):

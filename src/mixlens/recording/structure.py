@@ -57,6 +57,7 @@ class SiteStructure(ResidualSum):
     kv_heads: int
     d_head: int
     causal: bool
+    own_values: bool = True  # made from the layer's input; False: from an earlier layer or stack
     output_projection: str
     branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
     branch_norm: bool  # is one of them a norm?

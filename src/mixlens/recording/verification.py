@@ -61,7 +61,7 @@ class Report:
     measures: Mapping[
         str, str | None
     ]  # name -> None where it applies, else the reason why it does not
-    left_out: Mapping[str, str]  # layers that are not measured -> why
+    left_out: Mapping[str, str]  # layers that are not measured, by the path of their list -> why
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{stack.name} of {stack.layers} layers" for stack in self.stacks)
@@ -78,6 +78,16 @@ class Report:
         return asdict(self)
 
 
+def grouped(left_out: Mapping[str, str]) -> dict[str, str]:
+    """Layers of one list with the same reason together: "`model.layers` 0, 1, 3" -> why."""
+    lists: dict[tuple[str, str], list[str]] = {}
+    for path, reason in left_out.items():
+        parent, _, number = path.rpartition(".")
+        why = reason.removeprefix(f"layer `{path}`: ")
+        lists.setdefault((parent, why), []).append(number)
+    return {f"`{parent}` {', '.join(n)}": why for (parent, why), n in lists.items()}
+
+
 def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
     """Rebuilds every layer of a recording and compares with the native model; raises
     `UnsupportedModel` on a mismatch.
@@ -89,7 +99,7 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         layers = recording.stack_layers[stack.name]
         for layer in layers:
             found = [error for site in layer.sites() for error in site.errors.values()]
-            again = layer.rerun(0, copies=1)[0]
+            again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
             length = recording.lengths[stack.name][0]
             expected = layer.output[0, :length]
             rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
@@ -144,5 +154,5 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         tolerance=tolerance,
         sites=recording.sites,
         measures=dict(refusals),
-        left_out=dict(structure.left_out),
+        left_out=grouped(structure.left_out),
     )
