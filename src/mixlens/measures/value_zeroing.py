@@ -26,7 +26,7 @@ from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
-from mixlens.replay.changes import distances_by_changes
+from mixlens.replay.changes import distances_by_changes, row_distances
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed
 
@@ -97,6 +97,9 @@ def _layer_scores(
         apart = distances_by_changes(
             tail, weights, real, places, distance=distance, per_head=request.per_head
         )
+        if apart is not None and request.alone:
+            last = _last_sources(recording, request, tail.site.structure.causal)
+            return row_distances(apart, weights, real, last, per_head=request.per_head, rows=rows)
         if apart is not None:
             return changed(
                 apart,
@@ -116,6 +119,15 @@ def _layer_scores(
         return separation(distance, ready(outputs), unedited[text, target])
 
     return changed(rest, tail.site, weights, real, compare, per_head=request.per_head, rows=rows)
+
+
+def _last_sources(recording: Recording, request: Request, causal: bool) -> list[int]:
+    """For each text how many sources any of its targets can see."""
+    assert request.targets is not None
+    counts = [len(recording.source_tokens(request.site, row)) for row in range(recording.batch)]
+    if not causal:
+        return counts
+    return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]
 
 
 def _real(recording: Recording, request: Request, positions: Tensor, sources: int) -> Tensor:

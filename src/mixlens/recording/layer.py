@@ -16,6 +16,7 @@ from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.recording.calls import LayerCall
 from mixlens.recording.capture import AttentionCall, ValueEdit
 from mixlens.recording.differences import rounding
+from mixlens.recording.doubts import Doubts
 from mixlens.recording.events import Run, observed_run
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rerun import cast, expanded, run_layer
@@ -77,6 +78,11 @@ class Layer:
         self._whole = whole
         self._call, self._internals, self._wide_modules = call, internals, wide_modules
         self._sites: tuple[Site, ...] | None = None
+
+    @property
+    def doubts(self) -> Doubts | None:
+        """Checks that wait for the end of the pass; None if each is made at once."""
+        return self._internals[0].doubts if self._internals else None
 
     @property
     def whole(self) -> Layer:

@@ -27,6 +27,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
 from mixlens.recording.capture import AttentionCall, native_attention, plain_experts
+from mixlens.recording.doubts import Doubts
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer, WideModules
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
@@ -89,7 +90,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
     targets = torch.tensor(recording.targets, device=device)
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
-    wide_modules, count = WideModules(), 0
+    wide_modules, doubts, count = WideModules(), Doubts(), 0
 
     def on_call(
         module: nn.Module,
@@ -118,8 +119,8 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
         if call.hidden_in.shape[:2] != (recording.batch, recording.width):
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
-        row = _row_call(call, targets)
-        internals = _internals(row, list(heard), seen, layer_structure)
+        row = _row_call(call, targets, doubts)
+        internals = _internals(row, list(heard), seen, layer_structure, doubts)
         index = count
         visitor(
             Layer(
@@ -155,6 +156,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
         )
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
+    doubts.settle()
     return output
 
 
@@ -171,17 +173,21 @@ def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor
     return taken(tensor, targets, 1)
 
 
-def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"]) -> LayerCall:
+def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"], doubts: Doubts) -> LayerCall:
     """The call as if the layer had been given the wanted targets alone."""
     hidden, output = call.hidden_in, call.hidden_out
     if hidden.dim() != 3 or output.dim() != 3:
         raise RowsUnavailable(f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}")
     rows = taken(output, targets, 1)
-    if not bool(rows.isfinite().all()):
-        raise NonFiniteActivations(
-            f"layer `{call.path}` returned NaN or infinity. Check the weights, or load the model in"
-            " a wider dtype (float32)."
-        )
+    path = call.path
+    doubts.add(
+        1 - rows.isfinite().all().float(),
+        0.0,
+        lambda _: NonFiniteActivations(
+            f"layer `{path}` returned NaN or infinity. Check the weights, or load the model in a"
+            " wider dtype (float32)."
+        ),
+    )
     args, kwargs = with_hidden_argument(call.args, call.kwargs, taken(hidden, targets, 1))
     return LayerCall(call.path, call.module, args, kwargs, output=rows)
 
@@ -191,13 +197,14 @@ def _internals(
     heard: Sequence[AttentionCall],
     seen: Mapping[Any, Tensor],
     structure: LayerStructure,
+    doubts: Doubts,
 ) -> list[Internals]:
     if len(heard) != len(structure.sites):
         raise RowsUnavailable(
             f"layer `{call.path}` made {len(heard)} attention calls that can be cut to rows, and"
             f" has {len(structure.sites)}"
         )
-    return Internals.of_layer(heard, dict(seen), call.hidden_out)
+    return Internals.of_layer(heard, dict(seen), call.hidden_out, doubts)
 
 
 def row_recording(

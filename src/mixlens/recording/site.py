@@ -4,6 +4,7 @@ checked against what was seen.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -24,6 +25,7 @@ from mixlens.recording.differences import (
     rounding,
     row_sizes,
 )
+from mixlens.recording.doubts import Doubts, row_error
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
@@ -36,13 +38,18 @@ class Internals:
     attention: AttentionCall
     seen: Mapping[Witness, Tensor]
     layer_output: Tensor
+    doubts: Doubts | None = None  # if checks wait for the end of the pass
 
     @classmethod
     def of_layer(
-        cls, calls: Sequence[AttentionCall], seen: Mapping[Witness, Tensor], output: Tensor
+        cls,
+        calls: Sequence[AttentionCall],
+        seen: Mapping[Witness, Tensor],
+        output: Tensor,
+        doubts: Doubts | None = None,
     ) -> list[Internals]:
         """One for each attention call of a layer."""
-        return [cls(call, seen, output) for call in calls]
+        return [cls(call, seen, output, doubts) for call in calls]
 
     @property
     def nbytes(self) -> int:
@@ -154,7 +161,7 @@ class Site:
         return self.values[:, head // shared].to(self.output_weight)
 
     def source_values(
-        self, text: int, columns: Int[Tensor, " column"], heads: slice
+        self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
     ) -> Float[Tensor, "column head d_head"]:
         """The value vectors of a few sources of one text, for the query heads that read them."""
         shared = self.structure.heads // self.values.shape[1]
@@ -239,12 +246,16 @@ def rebuilt_site(
     matrix, bias = affine
     seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
     output = attention.output.to(stream)
+    product_error = projection_error = 0.0
     if attention.product is not None:
         product = attention.product.to(stream)
         remade = product.flatten(2) @ matrix + bias
         projected = seen if dtype == stream.dtype else remade
-        product_error = difference(product, output, dtype=dtype)
-        projection_error = difference(remade, seen, dtype=dtype)
+        heads = output.abs().amax((-1, -2))[..., None]  # of one token
+        parts = {
+            "attention product": row_error(product, output, heads),
+            "output projection": row_error(remade, seen),
+        }
     elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         projected = seen
         product_error = product_difference(output.transpose(1, 2), weights, values)
@@ -264,18 +275,29 @@ def rebuilt_site(
     branch = tuple(norm(path) for path in structure.branch)
     output_norm = None if structure.output_norm is None else norm(structure.output_norm)
     block = Block.of(structure, residual, projected, branch, output_norm)
-    errors = {
-        "attention product": product_error,
-        "output projection": projection_error,
-        "block output": _block_error(block, structure, layer, internals),
-    }
+    bar = rounding(stream, dtype)
+    errors: dict[str, float] = {}
+
+    def failure(part: str, error: float) -> UnsupportedModel:
+        return (RowsUnavailable if rows else UnsupportedModel)(
+            f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
+            f" (relative; {bar:.0e} would be rounding). No numbers are given for this model; please"
+            " report its architecture."
+        )
+
+    if internals.doubts is not None:
+        parts["block output"] = row_error(*_blocks(block, structure, layer, internals))
+        for part, doubt in parts.items():
+            internals.doubts.add(doubt, bar, functools.partial(failure, part))
+    else:
+        errors = {
+            "attention product": product_error,
+            "output projection": projection_error,
+            "block output": _block_error(block, structure, layer, internals),
+        }
     for part, error in errors.items():
-        if not error <= rounding(stream, dtype):
-            raise (RowsUnavailable if rows else UnsupportedModel)(
-                f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
-                f" (relative; {rounding(stream, dtype):.0e} would be rounding). No numbers are"
-                " given for this model; please report its architecture."
-            )
+        if not error <= bar:
+            raise failure(part, error)
     return Site(
         structure=structure,
         weights=weights,
@@ -295,17 +317,24 @@ def _block_error(
     block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
 ) -> float:
     """How far y is from the tensor in which the running layer had it."""
-    rebuilt, dtype = block.total, internals.layer_output.dtype
+    return difference(*_blocks(block, structure, layer, internals), internals.layer_output.dtype)
+
+
+def _blocks(
+    block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
+) -> tuple[Tensor, Tensor, Tensor]:
+    """y, the tensor in which the running layer had it, and the size of what was summed up."""
+    rebuilt = block.total
     output = internals.layer_output.to(rebuilt)
     summands = torch.maximum(row_sizes(block.own), row_sizes(block.total))
     if structure.witness is None:
-        return difference(rebuilt, output, summands, dtype)
+        return rebuilt, output, summands
     seen = internals.seen[structure.witness].to(rebuilt).reshape(rebuilt.shape)
     if not structure.parallel:
-        return difference(rebuilt, seen, summands, dtype)
+        return rebuilt, seen, summands
     assert layer.feed_forward is not None
     added = layer.feed_forward.scaled(seen)
-    return difference(rebuilt + added, output, torch.maximum(summands, row_sizes(added)), dtype)
+    return rebuilt + added, output, torch.maximum(summands, row_sizes(added))
 
 
 def _require_plain_shapes(

@@ -14,15 +14,18 @@ plain torch as their other form.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.errors import RowsUnavailable
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.recording.differences import rounding
+from mixlens.recording.doubts import row_error
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.perceptron import Perceptron, perceptron
@@ -99,14 +102,18 @@ class ByChanges:
 
     def __call__(self, sources: Sources, /) -> Float[Tensor, " row"]:
         """How far each linked target moves if the source's value is zero."""
+        apart = self.pairs(sources)
+        return apart.flatten() if bool(sources.linked.all()) else apart[sources.linked]
+
+    def pairs(self, sources: Sources) -> Float[Tensor, "source target"]:
+        """The same for all pairs, linked or not."""
         at = (sources.text, sources.targets)
         moved = self._moved(sources)
         normed, inverse = self._normed(moved)
         change = self._hidden_change(sources, normed, inverse)
         change = _times(change, self.mlp.second[0])
         stream = moved if self.structure.output_norm is None else normed
-        apart = self._distances(change, stream, at)
-        return apart.flatten() if bool(sources.linked.all()) else apart[sources.linked]
+        return self._distances(change, stream, at)
 
     # ---------------------------------------------------------------------------------------- steps
 
@@ -223,7 +230,8 @@ def distances_by_changes(
     """The fast form if this layer and device have one and it proves right, else None."""
     layer = tail.layer
     half = tail.site.values.element_size() < 4  # its products are cheap, those of folding are not
-    folded = not half and folding_pays(tail.site, real, per_head=per_head)
+    alone = layer.doubts is not None  # few pairs, and `real` is not to be looked at
+    folded = not half and not alone and folding_pays(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
     native = tail.site.values.dtype
@@ -234,17 +242,49 @@ def distances_by_changes(
     texts = torch.arange(len(places), device=places.device)[:, None]
     recorded = layer.output[texts, places]
     asked = real.any(2)
-    if not _close(changes.constant.outputs[asked], recorded[asked], layer.rounding):
+    unedited, bar = changes.constant.outputs, layer.rounding
+    if layer.doubts is not None:
+        layer.doubts.add(row_error(unedited, recorded), bar, _failure(layer.structure.path))
+    elif not bool(row_error(unedited[asked], recorded[asked]) <= bar):
         return None
     key = (layer.structure.path, str(tail.kind), distance, folded, native)
     proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
     return changes if proof else None
 
 
-def _close(rows: Tensor, expected: Tensor, bar: float) -> bool:
-    """Row by row: no row is further off than rounding explains."""
-    apart = (rows - expected).abs().amax(-1)
-    return bool((apart <= bar * expected.abs().amax(-1).clamp_min(1e-6)).all())
+def _failure(path: str) -> Callable[[float], Exception]:
+    return lambda error: RowsUnavailable(
+        f"layer `{path}`: products of rows are off by {error:.1e} from what the layer returned"
+    )
+
+
+def row_distances(
+    changes: ByChanges,
+    weights: Float[Tensor, "batch head target source"],
+    real: Tensor,
+    last: Sequence[int],
+    *,
+    per_head: bool,
+    rows: int,
+) -> Float[Tensor, "batch heads_or_one target source"]:
+    """`changes` for all pairs of a few targets, up to the last source that any of them can see: no
+    number is looked at on the way.
+    """
+    batch, heads, count, sources = weights.shape
+    scores = weights.new_zeros(batch, heads if per_head else 1, count, sources)
+    groups = [slice(h, h + 1) for h in range(heads)] if per_head else [slice(0, heads)]
+    everywhere = slice(0, count)
+    for number, group in enumerate(groups):
+        for text in range(batch):
+            for start in range(0, last[text], max(1, rows // count)):
+                part = slice(start, min(start + max(1, rows // count), last[text]))
+                seen = weights[text, group, :, part]
+                linked = (seen != 0).any(0) & real[text, :, part]
+                values = changes.tail.site.source_values(text, part, group)
+                taken = seen.permute(2, 1, 0).contiguous()
+                some = Sources(text, None, everywhere, group, taken, values, linked.T)
+                scores[text, number, :, part] = changes.pairs(some).T * linked
+    return scores
 
 
 @torch.no_grad()
