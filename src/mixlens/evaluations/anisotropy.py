@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from mixlens.contracts import Request
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import generator_of
 from mixlens.evaluations.statistics import known_mean
 
@@ -39,6 +39,12 @@ SPEC = EvaluationSpec(
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
     cost="1 forward pass + n^2 d_model per layer",
+    reports={
+        "outputs": Detail("cosine of two block outputs, of all texts", "layer"),
+        "outputs_within": Detail("the same within a text", "layer"),
+        "transformed": Detail("cosine of two transformed vectors, of all texts", "layer"),
+        "transformed_within": Detail("the same within a text", "layer"),
+    },
 )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from mixlens.corpus.examples import Tagged
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import CATEGORIES, categories
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ SPEC = EvaluationSpec(
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
     cost="hidden_token_attribution",
+    reports={
+        "own_mean": Detail("mean share of the token's own input", "layer"),
+        "not_largest": Detail("share of tokens whose own input is not the largest part", "layer"),
+    },
 )
 
 

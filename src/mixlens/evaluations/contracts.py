@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,6 +13,14 @@ from mixlens.evaluations.statistics import interval_of
 from mixlens.provenance import plain
 
 DIRECTIONS = ("higher", "lower", "neither")
+
+
+class Detail(NamedTuple):
+    """A number of a result in words."""
+
+    words: str
+    # "": a number. "layer": one for each layer. "state": the input of the first layer, then each.
+    axis: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,10 @@ class EvaluationSpec:
     # function `conclude_through(result, observations)`, and what that asks.
     through: str | None = None
     through_summary: str = ""
+
+    # Of a model: which of `Result.details` a report shows, and what they are. A part of a mapping is
+    # named as "mapping.part".
+    reports: Mapping[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:

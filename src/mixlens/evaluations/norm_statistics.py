@@ -30,7 +30,7 @@ import torch
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.pair_sample import lowest, together
 from mixlens.evaluations.states import CATEGORIES, categories, generator_of
 from mixlens.evaluations.statistics import interval_of, spearman
@@ -51,6 +51,16 @@ SPEC = EvaluationSpec(
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
     cost="1 forward pass + head n^2 per layer",
+    reports={
+        "x.mean": Detail("mean norm of a layer's input vectors", "layer"),
+        "x.cv": Detail("their spread (standard deviation / mean)", "layer"),
+        "correlation.cls": Detail("rank correlation of weight and norm, [CLS]"),
+        "correlation.sep": Detail("rank correlation of weight and norm, [SEP]"),
+        "correlation.punctuation": Detail("rank correlation of weight and norm, punctuation"),
+        "correlation.other": Detail("rank correlation of weight and norm, other tokens"),
+        "frequency.weight": Detail("rank correlation of frequency rank and weight"),
+        "frequency.norm": Detail("rank correlation of frequency rank and norm"),
+    },
 )
 
 MOMENTS = ("count", "sum", "squares", "max", "min")

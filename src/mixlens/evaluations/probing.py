@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.online_code import (
     bits,
     block_ends,
@@ -56,6 +56,12 @@ SPEC = EvaluationSpec(
         " it off the target"
     ),
     cost="1 forward pass; then some 40 small logistic regressions for each layer",
+    reports={
+        "layers": Detail("compression", "state"),
+        "bits": Detail("bits of the code", "state"),
+        "uniform_bits": Detail("bits of a uniform code"),
+        "labels_only": Detail("compression by the labels' frequencies alone"),
+    },
 )
 
 

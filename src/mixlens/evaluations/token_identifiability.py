@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import hidden_states, shuffled
 from mixlens.evaluations.statistics import interval_of
 from mixlens.identifiability.tokens import Pairs, Probe, Training, fitted, identified
@@ -39,6 +39,13 @@ SPEC = EvaluationSpec(
     kinds=("text", "agreement", "classification", "tagged"),
     of="model",
     cost="1 forward pass; then a probe for each layer and fold",
+    reports={
+        "layers": Detail("share of tokens that are told", "state"),
+        "chance": Detail("by chance"),
+        "tokens": Detail("tokens"),
+        "probe": Detail("probe"),
+        "metric": Detail("metric"),
+    },
 )
 
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -1,5 +1,5 @@
-"""The folder of a finished experiment: CSV tables, SVG figures, one `result.json` and a page
-`README.md`.
+"""The folder of a finished experiment: CSV tables, SVG figures, one `result.json`, and the page as
+`README.md` and as `report.html`.
 
 It appears only when its experiment is finished, whole.
 """
@@ -15,7 +15,9 @@ from typing import Any
 
 from mixlens.errors import InvalidInput
 from mixlens.experiments.contracts import ExperimentSpec, Outcome
+from mixlens.experiments.page import VERDICTS, html_page, shown
 from mixlens.provenance import plain
+from mixlens.render.canvas import save_figure
 from mixlens.runs.settings import differences
 
 
@@ -88,11 +90,12 @@ def write_finished(
         for key, frame in outcome.tables.items():
             frame.to_csv(making / f"{key}.csv", index=False)
         for key, figure in outcome.figures.items():
-            figure.savefig(making / f"{key}.svg", metadata={"Date": None})
+            save_figure(figure, making / f"{key}.svg")
         (making / "result.json").write_text(
             json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         (making / "README.md").write_text(page(spec, result, outcome), encoding="utf-8")
+        (making / "report.html").write_text(html_page(spec, result, outcome), encoding="utf-8")
         making.chmod(0o755)
         making.rename(folder)
     except BaseException:
@@ -112,15 +115,14 @@ def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> s
         f"The paper ({', '.join(spec.models) or 'its own models'}; {spec.data}): {spec.finding}"
     )
     if result["findings"]:
-        verdicts = {True: "holds", False: "does not hold", None: "cannot be told"}
         rows = [
-            f"| {cell(f['statement'])} | {verdicts[f['holds']]} | {cell(f['numbers'])} |"
+            f"| {cell(f['statement'])} | {VERDICTS[f['holds']]} | {cell(f['numbers'])} |"
             for f in result["findings"]
         ]
         parts.append("\n".join(["| statement | here | numbers |", "|---|---|---|", *rows]))
     if result["numbers"]:
         rows = [
-            f"| {cell(key)} | {_shown(pair['measured'])} | {_shown(pair['published'])} |"
+            f"| {cell(key)} | {shown(pair['measured'])} | {shown(pair['published'])} |"
             for key, pair in result["numbers"].items()
         ]
         parts.append("\n".join(["| number | measured | published |", "|---|---|---|", *rows]))
@@ -137,7 +139,3 @@ def page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> s
 def cell(text: str) -> str:
     """Text in a table of Markdown, where a bar would begin the next cell."""
     return text.replace("|", "\\|")
-
-
-def _shown(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
 
+LARGEST = 16.0, 20.0  # inches
 FORMATS = ("png", "pdf", "svg")
 
 
@@ -46,12 +47,16 @@ def styled(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
 def panels(
     count: int, *, columns: int = 1, width: float = WIDTH, height: float = HEIGHT, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with `count` axes in rows of `columns`; unused places stay empty."""
+    """A figure with `count` axes in rows of `columns`; unused places stay empty.
+
+    `width` and `height` are of one panel, in inches; the whole does not grow beyond `LARGEST`.
+    """
     from matplotlib.figure import Figure as New
 
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = New(figsize=(width * columns, height * rows), layout="constrained")
+    size = min(width * columns, LARGEST[0]), min(height * rows, LARGEST[1])
+    figure = New(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **shared)
     places = list(grid.flat)
     for empty in places[count:]:

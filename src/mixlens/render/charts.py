@@ -39,7 +39,8 @@ def evaluation_panels(
 
 def layer_curves(curves: Mapping[str, Sequence[float]], baseline: str, label: str) -> str:
     """A line over the layers for every measure that has one."""
-    return inline_svg(figures.lines(curves, y_label=label), f"{label} by layer")
+    layers = list(range(max(map(len, curves.values()))))
+    return inline_svg(figures.lines(curves, x=layers, y_label=label), f"{label} by layer")
 
 
 @styled

@@ -18,23 +18,21 @@ from mixlens.measures import MEASURES, list_measures
 
 LIGHT = {
     "paper": "#ffffff",
-    "ink": "#1c2128",
-    "quiet": "#59636e",
-    "line": "#d6dae0",
-    "band": "#f3f5f8",
-    "mark": "#0a5ea7",
-    "accent": "#a9720e",
-    "negative": "#a3310f",
+    "ink": "#16191d",
+    "quiet": "#59626d",
+    "line": "#dfe3e8",
+    "band": "#f4f6f8",
+    "mark": "#1a66ad",
+    "wrong": "#a33a00",
 }
 DARK = {
-    "paper": "#14181d",
-    "ink": "#e4e8ed",
-    "quiet": "#a3adb8",
-    "line": "#363d46",
-    "band": "#1d232a",
+    "paper": "#101316",
+    "ink": "#e8ebef",
+    "quiet": "#a0a9b4",
+    "line": "#2c333b",
+    "band": "#191e23",
     "mark": "#7cbcf5",
-    "accent": "#e0a94a",
-    "negative": "#f0967c",
+    "wrong": "#f0a36b",
 }
 SERIES = (
     "#0a5ea7",
@@ -47,13 +45,16 @@ SERIES = (
     "#866fde",
 )
 BASELINE = "#8a8f98"
+TARGET = "#a9720e"  # what outlines the target or a gold link on a shaded ground
 MARKERS = "osD^vPX*h"
 DASHES = ("-", "--", ":")
 
 SEQUENTIAL, DIVERGING = "Blues", "RdBu_r"  # from white; white is zero
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so that figures look alike everywhere
-PAGE_FONT = "system-ui, sans-serif"
+PAGE_FONT = (
+    "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif"
+)
 TITLE, TEXT, SMALL, SMALLEST = 10, 9, 8, 5.5  # points; nothing is set smaller than the last
 WIDTH, HEIGHT = 6.4, 4.0  # inches: one figure across a page of text
 WIDEST = 12.0  # inches: what a large map may grow to

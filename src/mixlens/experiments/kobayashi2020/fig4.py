@@ -40,7 +40,7 @@ def run(setting: Setting, *, heads: int = 3) -> Outcome:
         np.unravel_index(place, on_special.shape)
         for place in np.argsort(-on_special, axis=None)[:heads]
     ]
-    size = 0.2 * len(labels) + 2.2
+    size = min(0.2 * len(labels) + 2.2, 7.0)
     figure, places = figures.panels(2 * len(chosen), columns=2, width=size, height=size)
     for number, (layer, head) in enumerate(chosen):
         for side, (what, values) in enumerate((("weight", weights), ("|alpha f(x)|", norms))):

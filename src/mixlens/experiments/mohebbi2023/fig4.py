@@ -60,7 +60,7 @@ def run(setting: Setting) -> Outcome:
                 found["tokens"],
                 columns,
                 title=f"{name}{how}",
-                x_label="layer",
+                x_label=figures.FROM_ONE,
                 y_label="",
                 axes=place,
             )

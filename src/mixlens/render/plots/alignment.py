@@ -13,7 +13,7 @@ from mixlens.aggregation.target_row import shares
 from mixlens.render.canvas import finish, panels
 from mixlens.render.figures.matrix import name_axis, side
 from mixlens.render.plots.chosen import layer_of, source_labels, target_labels, whole_layers
-from mixlens.render.style import LIGHT
+from mixlens.render.style import LIGHT, TARGET
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,7 +61,7 @@ def _squares(values: np.ndarray) -> Any:
     for row, column in np.argwhere(np.abs(values) >= _SMALLEST):
         half = 0.46 * float(np.sqrt(min(1.0, abs(values[row, column]))))
         patches.append(Rectangle((column - half, row - half), 2 * half, 2 * half))
-        colours.append(LIGHT["mark" if values[row, column] > 0 else "negative"])
+        colours.append(LIGHT["mark" if values[row, column] > 0 else "wrong"])
     return PatchCollection(patches, facecolors=colours, linewidths=0, zorder=2)
 
 
@@ -82,7 +82,7 @@ def _outline(axes: Any, row: int, column: int) -> None:
             0.92,
             0.92,
             fill=False,
-            edgecolor=LIGHT["accent"],
+            edgecolor=TARGET,
             linewidth=1.4,
             zorder=3,
         )

@@ -18,7 +18,7 @@ from mixlens.errors import InvalidInput
 from mixlens.render.canvas import finish, name_ticks, panels
 from mixlens.render.labels import shortened, token_labels
 from mixlens.render.plots.chosen import target_of, whole_layers
-from mixlens.render.style import LIGHT, SMALL, SMALLEST, WIDTH
+from mixlens.render.style import LIGHT, SMALL, SMALLEST, TARGET, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,5 +143,5 @@ def _nodes(axes: Any, drawn: np.ndarray, row_of: dict[int, int], target: int) ->
                 areas.append(6 + 60 * float(edges[:, token].sum()))
     places.append((len(drawn), row_of[target]))
     areas.append(66.0)
-    colours = [LIGHT["mark"]] * (len(places) - 1) + [LIGHT["accent"]]
+    colours = [LIGHT["mark"]] * (len(places) - 1) + [TARGET]
     axes.scatter(*np.array(places).T, s=areas, c=colours, linewidths=0, zorder=2)

@@ -12,7 +12,7 @@ from mixlens.render.canvas import drawable, panels
 from mixlens.render.figures.matrix import scale_bar
 from mixlens.render.labels import WORD_MARKS, is_right_to_left, printable, visible
 from mixlens.render.plots.chosen import layer_of, row_of, target_name, target_of, whole_layers
-from mixlens.render.style import DIVERGING, LIGHT, SEQUENTIAL, TEXT, WIDTH
+from mixlens.render.style import DIVERGING, LIGHT, SEQUENTIAL, TARGET, TEXT, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,7 +180,7 @@ def _box(
             width,
             1.5 * size,
             facecolor=colour,
-            edgecolor=LIGHT["accent"] if outlined else "none",
+            edgecolor=TARGET if outlined else "none",
             linewidth=1.6,
             zorder=2 if outlined else 1,
         )

@@ -46,9 +46,13 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
         for name, result in ranking.of_model.items():
             value = f"{wording.number(result.value)} {wording.between(result.interval)}".strip()
             yield f"- **{name}**: {value}. {specs[name].summary}."
-            yield from (
-                f"    - {key}: {text}" for key, text in wording.short_details(result).items()
-            )
+            numbers, by_layer = wording.reported(specs[name], result)
+            yield from (f"    - {key}: {text}" for key, text in numbers.items())
+            for heads, rows in by_layer:
+                for words, *cells in rows:
+                    pairs = zip(heads[1:], cells, strict=True)
+                    named = ", ".join(f"{head}: {cell}" for head, cell in pairs)
+                    yield f"    - {words}, by layer: {named}"
     if ranking.left_out:
         yield from ("", "## Left out", "")
         yield from (

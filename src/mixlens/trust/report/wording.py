@@ -14,6 +14,7 @@ from mixlens.trust.plan import BASELINE
 
 if TYPE_CHECKING:
     from mixlens.evaluations import Result
+    from mixlens.evaluations.contracts import EvaluationSpec
     from mixlens.trust.findings import RowError
     from mixlens.trust.marks import Marks
     from mixlens.trust.ranking import Ranking
@@ -98,26 +99,37 @@ def some(names: list[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def short_details(result: Result) -> Mapping[str, str]:
-    """The further numbers of a result that fit a line."""
-    return {key: text for key, value in result.details.items() if (text := _short(value))}
+ByLayer = tuple[list[str], list[list[str]]]
+"""The head of a table over layers, and its rows."""
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, (bool, str)):
-        return str(value)
-    if isinstance(value, (int, float, np.number)):
-        return f"{float(value):.4g}"
-    if isinstance(value, (list, tuple, np.ndarray)):
-        entries = np.asarray(value)
-        if entries.ndim == 1 and 0 < entries.size <= 32 and entries.dtype.kind in "fiub":
-            return " ".join(f"{float(entry):.3g}" for entry in entries)
-        if entries.ndim == 1 and entries.size <= 12 and entries.dtype.kind == "U":
-            return ", ".join(map(str, entries))
-    if isinstance(value, Mapping) and len(value) <= 16:
-        parts = [f"{key} {text}" for key, entry in value.items() if (text := _short(entry))]
-        return "; ".join(parts) if sum(map(len, parts)) < 400 else ""
-    return ""
+def reported(spec: EvaluationSpec, result: Result) -> tuple[dict[str, str], list[ByLayer]]:
+    """The further numbers of a result that its evaluation wants in a report: single ones, and
+    tables over the layers.
+    """
+    numbers: dict[str, str] = {}
+    tables: dict[tuple[str, ...], list[list[str]]] = {}
+    for key, detail in spec.reports.items():
+        value: Any = result.details
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if value is None:
+            continue
+        if not detail.axis:
+            numbers[detail.words] = value if isinstance(value, str) else f"{float(value):.4g}"
+            continue
+        cells = [f"{float(entry):.3g}" for entry in np.asarray(value)]
+        heads = _numbered(detail.axis, len(cells), result.details.get("layer"))
+        tables.setdefault(("layer", *heads), []).append([detail.words, *cells])
+    return numbers, [(list(heads), rows) for heads, rows in tables.items()]
+
+
+def _numbered(axis: str, count: int, states: Any) -> list[str]:
+    """Layers from 0. A state is the input, or the output of the layer before it."""
+    numbers = range(count) if states is None or len(states) != count else states
+    if axis == "layer":
+        return [str(number) for number in numbers]
+    return ["input" if number == 0 else str(number - 1) for number in numbers]
 
 
 def charts_of(ranking: Ranking) -> dict[str, str]:
