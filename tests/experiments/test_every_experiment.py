@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 import pandas as pd
@@ -42,6 +43,7 @@ def test_each_runs_and_keeps_what_it_found(finished: tuple[str, Path]) -> None:
         for file in result["figures"]:
             assert "<svg" in (folder / file).read_text()[:2000], (name, file)
         assert spec.title in (folder / "README.md").read_text()
+        assert escape(spec.title) in (folder / "report.html").read_text()
         assert not result["skipped"], (name, result["skipped"][:3])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 
@@ -65,11 +66,12 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_series_are_told_apart_by_every_eye() -> None:
-    """Okabe and Ito's six colours are 0.076 apart for the worst eye; ours are eight."""
+    """Okabe and Ito's six colours are 0.076 apart for the worst eye."""
     for name, eye in EYES.items():
-        seen = [oklab(eye @ linear(colour)) for colour in style.SERIES]
+        count = len(style.SERIES) if name == "normal" else style.SAFE
+        seen = [oklab(eye @ linear(colour)) for colour in style.SERIES[:count]]
         nearest = min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
-        assert nearest > 0.079, name
+        assert nearest > (0.11 if name == "normal" else 0.079), name
 
 
 def test_colours_can_be_read_on_both_papers() -> None:
@@ -83,10 +85,10 @@ def test_colours_can_be_read_on_both_papers() -> None:
 def test_every_measure_has_a_style_of_its_own() -> None:
     styles = style.measure_styles()
     assert list(styles) == list(list_measures())
-    assert len({(s.colour, s.marker, s.dash) for s in styles.values()}) == len(styles)
+    assert len({(s.marker, s.dash) for s in styles.values()}) == len(styles)
+    assert len({s.colour for s in styles.values()}) == min(len(styles), len(style.SERIES) + 1)
     assert styles["random"].colour == style.BASELINE
     assert all(s.colour in style.SERIES for name, s in styles.items() if name != "random")
-    assert len({style.series_style(number) for number in range(72)}) == 72
 
 
 def test_a_measure_of_others_takes_no_style_of_ours() -> None:
@@ -111,3 +113,10 @@ def test_pages_get_every_colour() -> None:
     sheet = style.css()
     for theme in (style.LIGHT, style.DARK):
         assert all(f"--{name}: {value};" in sheet for name, value in theme.items())
+
+
+def test_the_viewer_has_the_same_colours() -> None:
+    sheet = (Path(__file__).parents[2] / "web" / "src" / "style.css").read_text()
+    for theme in (style.LIGHT, style.DARK):
+        for name, value in theme.items():
+            assert f"--{name}: {value};" in sheet

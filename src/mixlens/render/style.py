@@ -3,10 +3,11 @@
 Nothing else in the project names a colour. `css()` gives the same values to pages as custom
 properties (`--ink`, `--mark`, `--series-0` ...), for light and for dark.
 
-The series' colours were searched for the largest distance (OKLab) between any two of them, as seen
-with normal vision and with protanopia, deuteranopia and tritanopia (Machado et al. 2009), on white
-and on the dark paper alike. A test measures it. Colours repeat after eight, so a series has a
-marker and a dash as well, and no two of the first 72 share all three.
+The first eight of the series' colours were searched for the largest distance (OKLab) between any
+two of them, as seen with normal vision and with protanopia, deuteranopia and tritanopia (Machado et
+al. 2009), on white and on the dark paper alike. The second eight are as far from all as normal
+vision allows. No palette of sixteen is told apart by every eye, so a series has a marker and a dash
+as well: the first eight are solid, the second eight dashed. A test measures all this.
 """
 
 from __future__ import annotations
@@ -43,7 +44,16 @@ SERIES = (
     "#485f0e",
     "#d27e9b",
     "#866fde",
+    "#0c9063",
+    "#fa8a05",
+    "#d10517",
+    "#7226c1",
+    "#f476f4",
+    "#db2f8d",
+    "#126df5",
+    "#84543e",
 )
+SAFE = 8  # of them are told apart by every eye
 BASELINE = "#8a8f98"
 TARGET = "#a9720e"  # what outlines the target or a gold link on a shaded ground
 MARKERS = "osD^vPX*h"
@@ -106,11 +116,10 @@ class SeriesStyle:
 
 def series_style(number: int) -> SeriesStyle:
     """The style of the number-th series of a figure."""
-    turn = number // len(SERIES)
     return SeriesStyle(
         SERIES[number % len(SERIES)],
         MARKERS[number % len(MARKERS)],
-        DASHES[turn % len(DASHES)],
+        DASHES[number // SAFE % len(DASHES)],
     )
 
 

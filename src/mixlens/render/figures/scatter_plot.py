@@ -46,4 +46,8 @@ def scatter(
         )
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
     finish(axes, title, x_label, y_label, legend=groups is not None)
+    legend: Any = axes.get_legend()
+    for handle in legend.legend_handles if legend else ():
+        handle.set_alpha(1)
+        handle.set_sizes([22])
     return figure
