@@ -42,8 +42,8 @@ class EvaluationSpec:
     through: str | None = None
     through_summary: str = ""
 
-    # Of a model: which of `Result.details` a report shows, and what they are. A part of a mapping is
-    # named as "mapping.part".
+    # Of a model: which of `Result.details` a report shows, and what they are. A part of a mapping
+    # is named as "mapping.part".
     reports: Mapping[str, Detail] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
