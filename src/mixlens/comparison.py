@@ -107,8 +107,8 @@ class Comparison:
         return comparison_payload(
             self.scores,
             self.row or TokenRow(self.sources),
-            self.target,
             self.target_token,
+            own_source=self.own_source,
             aggregate=self.aggregate,
             by_layer=self.by_layer,
             provenance=self.provenance,

@@ -87,9 +87,10 @@ def test_words_and_pieces_of_the_text() -> None:
 
 def test_a_comparison_of_two_sides_has_no_target_among_its_sources() -> None:
     row = TokenRow(("le", "chat"))
-    payload = comparison_payload({"a": np.array([0.2, 0.8])}, row, 1, "cat", aggregate="mean")
+    rows = {"a": np.array([0.2, 0.8])}
+    payload = comparison_payload(rows, row, "chat", own_source=None, aggregate="mean")
     assert payload["maps"][0]["targets"] == 1
-    assert payload["texts"][1]["labels"] == ["cat"]
+    assert payload["texts"][1]["labels"] == ["chat"]
 
 
 def test_nothing_to_show_is_said() -> None:

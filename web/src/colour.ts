@@ -67,5 +67,5 @@ function luminance(colour: Rgb): number {
 }
 
 export function inkOn(colour: Rgb): string {
-  return luminance(colour) > 0.18 ? "#101316" : "#ffffff";
+  return luminance(colour) > 0.179 ? "#000000" : "#ffffff";
 }

@@ -69,27 +69,29 @@ def payload_of(
 def comparison_payload(
     rows: Mapping[str, np.ndarray],
     sources: TokenRow,
-    target: int,
     target_token: str,
     *,
+    own_source: int | None,
     aggregate: str,
     by_layer: Mapping[str, np.ndarray] | None = None,
     provenance: Mapping[str, Mapping[str, Any]] | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """One row of every measure, and what each layer says if that is known ([layer, source])."""
-    is_source = target < len(sources) and sources.labels[target] == target_token
-    targets = sources if is_source else TokenRow((target_token,))
-    texts = [text_of(sources)] + ([] if is_source else [text_of(targets)])
+    """One row of every measure, and what each layer says if that is known ([layer, source]).
+
+    `own_source` is the target's position among the sources, or None if it is not one of them.
+    """
+    apart = own_source is None
+    texts = [text_of(sources)] + ([text_of(TokenRow((target_token,)))] if apart else [])
     entries = []
     for name, values in rows.items():
         layers = None if by_layer is None else by_layer.get(name)
         entries.append(
             {
                 **_about(name, (provenance or {}).get(name, {"measure": name, "steps": []})),
-                "targets": 0 if is_source else 1,
+                "targets": int(apart),
                 "sources": 0,
-                "target_positions": [target if is_source else 0],
+                "target_positions": [own_source or 0],
                 "layers": [] if layers is None else list(range(len(layers))),
                 "signed": bool((values < 0).any()),
                 "reaches_input": False,
@@ -108,7 +110,7 @@ def comparison_payload(
         "texts": texts,
         "maps": entries,
         "left_out": dict(left_out or {}),
-        "start": {"target": target if is_source else 0, "view": "compare"},
+        "start": {"target": own_source or 0, "view": "compare"},
     }
 
 
