@@ -55,7 +55,7 @@ def test_the_first_screen_has_the_numbers_of_the_maps(
         page.goto(f"file://{file}")
         assert page.locator(".answer").inner_text().startswith("[MASK] took most from unbelievable")
         for label in ("unbelievable", "doorway", "cabinet"):
-            shown = float(_ranked(page)[label].removesuffix(" %"))
+            shown = float(_ranked(page)[label].removesuffix("\u00a0%"))
             assert shown == pytest.approx(100 * shares[label], abs=0.6)
         page.select_option("select >> nth=1", label="Layer 2")
         spec = list_measures()["value_zeroing"]

@@ -23,9 +23,9 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 
 export function percent(value: number): string {
   const size = Math.abs(value * 100);
-  if (size > 0 && size < 0.005) return "under 0.01 %";
+  if (size > 0 && size < 0.005) return "under 0.01\u00a0%";
   const digits = size >= 9.95 ? 0 : size >= 0.095 ? 1 : 2;
-  return `${value < 0 ? "−" : ""}${size.toFixed(digits)} %`;
+  return `${value < 0 ? "−" : ""}${size.toFixed(digits)}\u00a0%`;
 }
 
 /** A label inside a sentence, whose direction must not reorder what is around it. */

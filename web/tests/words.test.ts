@@ -109,13 +109,15 @@ describe("colours", () => {
   });
 });
 
-it("writes percentages with the digits that matter", () => {
-  expect([0.271, 0.0936, 0.0004, 0.00001, -0.5, 0].map(percent)).toEqual([
-    "27 %",
-    "9.4 %",
-    "0.04 %",
-    "under 0.01 %",
-    "−50 %",
-    "0.00 %",
+it("writes percentages with the digits that matter, on one line", () => {
+  const shown = [0.271, 0.0936, 0.0004, 0.00001, -0.5, 0].map((v) => percent(v));
+  expect(shown.map((text) => text.replace("\u00a0%", ""))).toEqual([
+    "27",
+    "9.4",
+    "0.04",
+    "under 0.01",
+    "−50",
+    "0.00",
   ]);
+  expect(shown.join("")).not.toContain(" %");
 });

@@ -256,8 +256,17 @@ def _title(maps: MixingMaps) -> str:
 
 
 def _first_target(maps: MixingMaps) -> int:
+    """The mask, else the last token; if the model reads both ways, the last that is a word."""
     held, row = maps.target_positions, maps.target_row
     masks = [at for at in held if row.labels[at] in _MASKS]
     special = row.special or (False,) * len(row)
-    words = [at for at in held if not special[at]]
-    return (masks or words[-1:] or list(held[-1:]) or [0])[0]
+    tokens = [at for at in held if not special[at]]
+    words = [at for at in tokens if any(letter.isalnum() for letter in row.labels[at])]
+    last = tokens if _is_causal(maps) else words or tokens
+    return (masks or last[-1:] or list(held[-1:]) or [0])[0]
+
+
+def _is_causal(maps: MixingMaps) -> bool:
+    """Does the first token take nothing from later ones?"""
+    first = maps.scores[..., :1, 1:]
+    return maps.facts.same_tokens and maps.target_positions[:1] == (0,) and not first.any()

@@ -142,8 +142,11 @@ export class FlowView implements View {
     }
     const blue = css(shade(palette, 0.78));
     const seen = new Map<string, number>();
+    // What passes a traced token is drawn as if it were all there is.
+    const whole = (state.node && flow.mass[state.node[0]]?.[state.node[1]]) || 1;
     for (const edge of edges) {
-      const width = Math.max(0.8, 15 * edge.value);
+      const part = edge.value / whole;
+      const width = Math.max(0.8, 15 * part);
       painter.curve(
         this.x(edge.source),
         this.y(edge.level),
@@ -151,7 +154,7 @@ export class FlowView implements View {
         this.y(edge.level + 1),
         width,
         blue,
-        Math.min(0.9, 0.22 + 1.6 * edge.value),
+        Math.min(0.9, 0.22 + 1.6 * part),
       );
       for (const [level, group] of [
         [edge.level, edge.source],
