@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+
 from mixlens import Lens
 
 HERE = Path(__file__).parent

@@ -29,12 +29,10 @@ first""",
 
 @needs_browser
 def test_two_views_in_one_notebook_are_there_after_it_was_saved(tmp_path: Path) -> None:
-    notebook = nbformat.v4.new_notebook(  # type: ignore[no-untyped-call]
-        cells=[nbformat.v4.new_code_cell(code) for code in CELLS]  # type: ignore[no-untyped-call]
-    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in CELLS])
     NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     saved = tmp_path / "saved.ipynb"
-    nbformat.write(notebook, saved)  # type: ignore[no-untyped-call]
+    nbformat.write(notebook, saved)
     shown, _ = HTMLExporter(embed_images=True).from_filename(str(saved))
     file = tmp_path / "saved.html"
     file.write_text(shown, encoding="utf-8")
