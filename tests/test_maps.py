@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
 from mixlens.measuring import maps_of_row
@@ -37,11 +37,13 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
         batch=2,
         target_tokens=lambda site, row: ROWS[row],
         source_tokens=lambda site, row: sources[row],
+        structure=SimpleNamespace(site=lambda name: SimpleNamespace(numbers=tuple(range(8)))),
     )
 
 
 def request(layers: tuple[int, ...] = (0, 1), targets: Any = None, kind: str = "self") -> Request:
-    return Request(site="encoder", kind=kind, layers=layers, targets=targets, per_head=False)
+    chosen = AttentionKind(kind)
+    return Request(site="encoder", kind=chosen, layers=layers, targets=targets, per_head=False)
 
 
 def of_row(

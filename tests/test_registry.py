@@ -121,8 +121,12 @@ def test_an_installed_package_brings_its_measures(
     assert (maps.scores == 1).all()
 
 
-def _without_request(recording: Recording) -> Scores: ...
-def _without_scores(recording: Recording, request: Request) -> float: ...
+def _without_request(recording: Recording) -> Scores:
+    raise NotImplementedError
+
+
+def _without_scores(recording: Recording, request: Request) -> float:
+    raise NotImplementedError
 
 
 def test_types_see_a_wrong_signature() -> None:

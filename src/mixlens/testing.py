@@ -90,18 +90,18 @@ def measured(
     """
     spec = spec_of(name)
     given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
-    found, refused = {}, []
+    rows, refused = {}, []
     # One row is about the whole model: the first site stands for all.
     for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
         try:
             maps = measure(name, recording, site=site, **given)
-            found[site] = maps if isinstance(maps, list) else [maps]
+            rows[site] = maps if isinstance(maps, list) else [maps]
         except (UnsupportedModel, InvalidInput) as error:
             require_reason(error)
             refused.append(error)
-    if not found:
+    if not rows:
         raise refused[0]
-    return found
+    return rows
 
 
 def fixed_output(spec: Spec, recording: Recording) -> dict[str, Any]:
@@ -237,10 +237,10 @@ def _inputs(model: nn.Module) -> Inputs:
     """Two texts of eight tokens, none of them twice in a text."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.stack([torch.randperm(47, generator=generator)[:8] + 3 for _ in range(2)])
-    found = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if getattr(model.config, "is_encoder_decoder", False):
-        found["decoder_input_ids"] = ids.flip(1)[:, :5]
-    return found
+        inputs["decoder_input_ids"] = ids.flip(1)[:, :5]
+    return inputs
 
 
 def _padded(given: Inputs, side: str) -> tuple[Inputs, Inputs]:

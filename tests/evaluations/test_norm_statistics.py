@@ -10,7 +10,7 @@ from scipy.stats import spearmanr, variation
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import norm_statistics
 from mixlens.evaluations.case import Case
-from mixlens.evaluations.pair_sample import lowest, together
+from mixlens.evaluations.pair_sample import joint_sample, lowest
 from mixlens.evaluations.states import CATEGORIES, categories
 from tests.evaluations.model_cases import bundled_cases, random_case
 
@@ -161,14 +161,14 @@ def test_each_pair_has_the_same_chance_whatever_its_text() -> None:
         generator = np.random.default_rng(seed)
         drawn = [lowest(count, 50, generator) for count in (10, 1000)]
         for place, kept in enumerate(
-            together([one[1] for one in drawn], [one[2] for one in drawn])
+            joint_sample([one[1] for one in drawn], [one[2] for one in drawn])
         ):
             taken[place] += kept.sum()
     assert math.isclose(taken[0] / taken[1], 0.01, rel_tol=0.25)
     assert taken[1] == 300 * 50
     assert [
         kept.sum()
-        for kept in together([np.array([0.1, 0.4]), np.array([0.2, 0.3])], [1.0, 0.35], most=2)
+        for kept in joint_sample([np.array([0.1, 0.4]), np.array([0.2, 0.3])], [1.0, 0.35], most=2)
     ] == [1, 1]
 
 

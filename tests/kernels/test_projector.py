@@ -183,7 +183,7 @@ def test_bidirectional_windows() -> None:
     lengths, positions = torch.tensor([12]), torch.arange(12)[None]
     distance = (torch.arange(12) - torch.arange(12)[:, None]).abs()
     weights = weights * (distance <= 2)
-    visibility = Visibility.found(weights, [12], [12], causal=False, self_attention=True)
+    visibility = Visibility.of_weights(weights, [12], [12], causal=False, self_attention=True)
     assert visibility.reach is not None
     assert visibility.reach.tolist() == [2]
     effective, _ = visible_projection(
@@ -196,13 +196,13 @@ def test_bidirectional_windows() -> None:
 def test_a_stray_zero_is_no_window() -> None:
     weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
     weights[:, :, 3, 1] = 0
-    assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
+    assert Visibility.of_weights(weights, [6], [6], causal=False, self_attention=True).shared
 
 
 def test_one_head_is_enough_to_see_far() -> None:
     weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
     weights[:, 0] = torch.eye(6)
-    assert Visibility.found(weights, [6], [6], causal=False, self_attention=True).shared
+    assert Visibility.of_weights(weights, [6], [6], causal=False, self_attention=True).shared
 
 
 def test_nearly_dependent_rows_in_float64_are_handled() -> None:

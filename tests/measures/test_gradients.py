@@ -125,14 +125,16 @@ def test_integrated_gradients_equal_the_quadrature(name: str) -> None:
     torch.testing.assert_close(made.values[0, 0, 0], expected, atol=1e-12, rtol=1e-9)
 
 
-def test_integrated_gradients_equal_captum():
+def test_integrated_gradients_equal_captum() -> None:
     from captum.attr import IntegratedGradients
 
     model, given = build("masked"), inputs("masked")
     run, hidden = oracles.as_function_of_layer_input(
         model, LAYERS["masked"](model)[1], given, number("masked", "logit")
     )
-    theirs = IntegratedGradients(lambda copies: torch.stack([run(copy[None]) for copy in copies]))
+    theirs: Any = IntegratedGradients(
+        lambda copies: torch.stack([run(copy[None]) for copy in copies])
+    )
     expected = theirs.attribute(hidden, torch.zeros_like(hidden), n_steps=8).sum(-1)[0]
     made = models.scores(
         "integrated_gradients",

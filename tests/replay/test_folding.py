@@ -203,9 +203,9 @@ def test_wrong_matrices_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_few_tangents_are_not_worth_the_matrices() -> None:
     step = _step("bert", "encoder")
-    assert not folding.pays(step, 4)
-    assert folding.pays(step, 64)
-    assert not folding.pays(object(), 10**9)
+    assert not folding.is_worth_folding(step, 4)
+    assert folding.is_worth_folding(step, 64)
+    assert not folding.is_worth_folding(object(), 10**9)
     assert folding.folded_bytes(step) == 9 * 16 * 16 * 8
     assert folding.folded_bytes(_step("gpt_neox", "decoder")) == 2 * 9 * 16 * 16 * 8
 

@@ -42,7 +42,7 @@ def require_native_zeroing(
 
 
 def test_experts_with_a_capacity_at_forty_tokens() -> None:
-    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2, "num_layers": 2}
+    sizes: dict[str, Any] = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_heads": 2, "num_layers": 2}
     config = hf.SwitchTransformersConfig(
         **sizes,
         vocab_size=50,

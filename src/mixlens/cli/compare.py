@@ -99,7 +99,7 @@ def compare(
     explain = {"word": word, "label": label, "foil": foil}
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
     with _progress() as progress:
-        found = lens.compare(
+        comparison = lens.compare(
             given,
             None if target is None else number_or_name(target),
             site=site,
@@ -112,14 +112,14 @@ def compare(
             progress=progress,
         )
     if figure is not None:
-        write_figure(figure, lambda: found.plot(kind))
+        write_figure(figure, lambda: comparison.plot(kind))
     if html is not None:
-        found.to_html(html)
+        comparison.to_html(html)
         typer.echo(f"page: {html}", err=True)
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
-        show(found)
+        show(comparison)
 
 
 @contextlib.contextmanager
@@ -137,7 +137,7 @@ def _progress() -> Iterator[Progress]:
         )
 
 
-def show(found: Comparison, console: Console | None = None) -> None:
+def show(comparison: Comparison, console: Console | None = None) -> None:
     """The table, the agreement, and the rank of the cue if one is named."""
     from rich.console import Console
     from rich.table import Table
@@ -146,33 +146,35 @@ def show(found: Comparison, console: Console | None = None) -> None:
     from mixlens.render.labels import printable
 
     console = console or Console(highlight=False)
-    names = list(found.scores)
+    names = list(comparison.scores)
     console.print(
-        f"What is inside {printable(found.target_token)} (token {found.target}): a column for each"
-        " measure, shaded by its largest score",
+        f"What is inside {printable(comparison.target_token)} (token {comparison.target}): a column"
+        " for each measure, shaded by its largest score",
         markup=False,
     )
-    if found.explained is not None:
+    if comparison.explained is not None:
         console.print(
-            f"measures of an output explain: {found.explained}", markup=False, style="dim"
+            f"measures of an output explain: {comparison.explained}", markup=False, style="dim"
         )
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", justify="right", style="dim")
     table.add_column("source", style="bold", no_wrap=True)
     for number in range(len(names)):
         table.add_column(_letter(number), no_wrap=True)
-    largest = {name: max(abs(found.scores[name][found.others]), default=0.0) for name in names}
-    for position, source in enumerate(found.sources):
-        own = position == found.own_source
-        mark = "→" if position == found.cue else "·" if own else ""
+    largest = {
+        name: max(abs(comparison.scores[name][comparison.others]), default=0.0) for name in names
+    }
+    for position, source in enumerate(comparison.sources):
+        own = position == comparison.own_source
+        mark = "→" if position == comparison.cue else "·" if own else ""
         cells = [
-            "" if own else terminal.shade(float(found.scores[name][position]), largest[name])
+            "" if own else terminal.shade(float(comparison.scores[name][position]), largest[name])
             for name in names
         ]
         table.add_row(f"{mark}{position}", terminal.escaped(printable(source)), *cells)
     console.print(table)
-    _show_ranks(console, found, names)
-    for name, reason in found.left_out.items():
+    _show_ranks(console, comparison, names)
+    for name, reason in comparison.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False, style="dim")
 
 
@@ -182,11 +184,11 @@ def _letter(number: int) -> str:
     return (chr(ord("a") + more - 1) if more else "") + chr(ord("a") + last)
 
 
-def _show_ranks(console: Console, found: Comparison, names: list[str]) -> None:
+def _show_ranks(console: Console, comparison: Comparison, names: list[str]) -> None:
     from rich.table import Table
 
-    agreement = found.agreement()
-    ranks = found.rank_of(found.cue) if found.cue is not None else {}
+    agreement = comparison.agreement()
+    ranks = comparison.rank_of(comparison.cue) if comparison.cue is not None else {}
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     titles = ["", "measure", "agrees most with", "least with"]
     for column in titles + ["rank of the cue"] * bool(ranks):
@@ -199,7 +201,7 @@ def _show_ranks(console: Console, found: Comparison, names: list[str]) -> None:
         row = [letters[name], name, best, worst]
         if ranks:
             verdict = "  by luck" if name == "random" else "  [green]finds it[/]"
-            row.append(f"{ranks[name]} of {len(found.others)}" + verdict * (ranks[name] == 1))
+            row.append(f"{ranks[name]} of {len(comparison.others)}" + verdict * (ranks[name] == 1))
         table.add_row(*row)
     console.print()
     console.print(table)

@@ -80,9 +80,9 @@ def dataset_from(
     if data is None:
         print("no --data given: using the bundled agreement sentences", file=sys.stderr)
         return corpus.bundled() if sample is None else corpus.bundled().sample(sample, seed)
-    found = corpus.read(data, kind, sample=sample, seed=seed)
-    if found.errors:
-        name, reason = found.errors[0]
-        rows = f"{len(found.errors)} row" + "s" * (len(found.errors) > 1)
+    dataset = corpus.read(data, kind, sample=sample, seed=seed)
+    if dataset.errors:
+        name, reason = dataset.errors[0]
+        rows = f"{len(dataset.errors)} row" + "s" * (len(dataset.errors) > 1)
         print(f"{rows} of {data} cannot be used, the first: {name}: {reason}", file=sys.stderr)
-    return found
+    return dataset

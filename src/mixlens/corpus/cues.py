@@ -168,9 +168,9 @@ PARADIGMS = {
 }
 
 
-def counts(found: Dataset) -> str:
+def counts(dataset: Dataset) -> str:
     """How many examples with cues each paradigm yields, beside the paper's count."""
-    sizes = {group: size for group, size in found.groups.items() if group in PARADIGMS}
+    sizes = {group: size for group, size in dataset.groups.items() if group in PARADIGMS}
     lines = [f"{group:<42}{size:>6,}" for group, size in sizes.items()]
     return "\n".join(
         [*lines, f"{'all':<42}{sum(sizes.values()):>6,}   (Mohebbi et al. 2023: {PAPER_TOTAL:,})"]

@@ -66,8 +66,8 @@ def evaluations() -> dict[str, EvaluationSpec]:
 
 def evaluate(name: str, *given: Any, **options: Any) -> Result:
     """The `evaluate` of one evaluation; its own documentation says what it takes."""
-    found: Result = module(name).evaluate(*given, **options)
-    return found
+    result: Result = module(name).evaluate(*given, **options)
+    return result
 
 
 def conclude(name: str, observations: Iterable[Any], **options: Any) -> Result:

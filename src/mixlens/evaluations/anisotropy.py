@@ -79,18 +79,18 @@ def observe(
     return {key: np.stack(values) for key, values in sums.items()}
 
 
-def _transformed(found: Site, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
+def _transformed(site: Site, targets: np.ndarray, sources: int) -> Iterable[Tensor]:
     """The parts T_i(x_j) of one target after another, [source, d_model]; the residual belongs to
     the target's own.
     """
-    parts = found.parts()
+    parts = site.parts()
     for target in targets.tolist():
-        weights = found.weights[0, :, target, :sources]
+        weights = site.weights[0, :, target, :sources]
         vectors = (
             torch.einsum("hs,hsd->sd", weights, parts.vectors.of(slice(0, sources))[0])
             * parts.scale[0, target]
         )
-        if found.structure.kind == "self":
+        if site.structure.kind == "self":
             vectors[target] += parts.own[0, target]
         yield vectors
 

@@ -81,14 +81,14 @@ class Case:
     @cached_property
     def recording(self) -> Recording:
         """The text, recorded once."""
-        found = self.lens.record(self.given)
-        if len(found.structure.stacks) > 1 and not isinstance(self.example, Aligned):
+        recording = self.lens.record(self.given)
+        if len(recording.structure.stacks) > 1 and not isinstance(self.example, Aligned):
             raise InvalidInput(
                 f"{self.example.kind} examples have one row of tokens, and this model has"
-                f" {len(found.structure.stacks)} stacks of layers (encoder and decoder): it can be"
-                " judged on aligned pairs only"
+                f" {len(recording.structure.stacks)} stacks of layers (encoder and decoder): it can"
+                " be judged on aligned pairs only"
             )
-        return found
+        return recording
 
     @cached_property
     def causal(self) -> bool:

@@ -31,7 +31,7 @@ import torch
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.pair_sample import lowest, together
+from mixlens.evaluations.pair_sample import joint_sample, lowest
 from mixlens.evaluations.states import CATEGORIES, categories, generator_of
 from mixlens.evaluations.statistics import interval_of, spearman
 from mixlens.evaluations.value_maps import read_by, singular_values_of
@@ -276,7 +276,7 @@ def _joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str
     kept = []
     for kind in range(len(CATEGORIES)):
         own = [seen["pairs"][:, 0] == kind for seen in observations]
-        chosen = together(
+        chosen = joint_sample(
             [seen["priority"][mine] for seen, mine in zip(observations, own, strict=True)],
             [float(seen["threshold"][kind]) for seen in observations],
             most,

@@ -26,7 +26,7 @@ def lowest(
     return chosen, priorities[chosen], float(priorities[order[keep]])
 
 
-def together(
+def joint_sample(
     priorities: Sequence[np.ndarray], thresholds: Sequence[float], most: int | None = None
 ) -> list[np.ndarray]:
     """For each text which of the things that it kept belong to the joint sample, `most` things in

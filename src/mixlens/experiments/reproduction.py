@@ -241,6 +241,6 @@ def data_path(spec: ExperimentSpec, given: Path) -> Path:
     """
     if given.is_dir():
         for pattern in spec.files:
-            for found in sorted(given.glob(pattern)):
-                return found
+            for path in sorted(given.glob(pattern)):
+                return path
     return given

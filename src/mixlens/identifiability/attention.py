@@ -164,14 +164,14 @@ class _Row:
 
     def whole(self, row: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " source"]:
         """The row over all sources, invisible ones zero."""
-        found = np.zeros_like(self.weights)
-        found[self.visible] = row
-        return found
+        weights = np.zeros_like(self.weights)
+        weights[self.visible] = row
+        return weights
 
     def furthest(self, direction: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
         """The distribution with the same output that goes furthest in a direction."""
         given = self.seen
-        found = scipy_optimize().linprog(
+        solution = scipy_optimize().linprog(
             -direction,
             A_eq=self.fixed.T,
             b_eq=self.fixed.T @ given,
@@ -180,12 +180,12 @@ class _Row:
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
         )
         if (
-            found.x is None
+            solution.x is None
         ):  # the solver gave up on a badly scaled corner: the row itself is always feasible
             return given
         # What the solver's tolerance lets through is taken out again: only the null space is left
         # of the change.
-        moved = given + self.null @ (self.null.T @ (found.x - given))
+        moved = given + self.null @ (self.null.T @ (solution.x - given))
         moved = np.clip(moved, 0, None)
         kept: np.ndarray = moved * (given.sum() / moved.sum())
         return kept
@@ -211,31 +211,33 @@ def alternative_attention(
     This is repeated from `starts` sign vectors: small weights up and large ones down, the reverse,
     and random ones. The result is a true alternative, but a further one may exist.
     """
-    found = _row(recording, layer, head, target, site, row)
-    best = found.seen
-    if found.null.shape[1] > 0:
+    recorded_row = _row(recording, layer, head, target, site, row)
+    best = recorded_row.seen
+    if recorded_row.null.shape[1] > 0:
         random = np.random.default_rng(seed)
         low = np.where(best < np.median(best), 1.0, -1.0)
         signs = [low, -low, *random.choice([-1.0, 1.0], size=(max(0, starts - 2), len(low)))]
-        candidates = [_climbed(found, start) for start in signs[: max(1, starts)]]
-        best = max([best, *candidates], key=lambda other: float(np.abs(other - found.seen).sum()))
-    weights = found.whole(best)
-    output = found.weights @ found.transformed
-    changed = np.abs(weights @ found.transformed - output).max()
+        candidates = [_climbed(recorded_row, start) for start in signs[: max(1, starts)]]
+        best = max(
+            [best, *candidates], key=lambda other: float(np.abs(other - recorded_row.seen).sum())
+        )
+    weights = recorded_row.whole(best)
+    output = recorded_row.weights @ recorded_row.transformed
+    changed = np.abs(weights @ recorded_row.transformed - output).max()
     return AlternativeAttention(
-        weights, found.weights, float(changed / max(np.abs(output).max(), 1e-300))
+        weights, recorded_row.weights, float(changed / max(np.abs(output).max(), 1e-300))
     )
 
 
-def _climbed(found: _Row, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
+def _climbed(row: _Row, signs: Float[np.ndarray, " seen"]) -> Float[np.ndarray, " seen"]:
     """From one sign vector to a corner whose own signs lead no further."""
-    best, reached = found.seen, 0.0
+    best, reached = row.seen, 0.0
     for _ in range(20):
-        other = found.furthest(signs)
-        distance = float(np.abs(other - found.seen).sum())
+        other = row.furthest(signs)
+        distance = float(np.abs(other - row.seen).sum())
         if distance <= reached + 1e-9:
             break
-        best, reached, signs = other, distance, np.where(other >= found.seen, 1.0, -1.0)
+        best, reached, signs = other, distance, np.where(other >= row.seen, 1.0, -1.0)
     return best
 
 
@@ -248,21 +250,28 @@ def attention_bounds(
     Where the tokens are no more than the rank of [T, 1], both are the true weight. Sources that the
     target cannot see stay at zero.
     """
-    found = _row(recording, layer, head, target, site, row)
-    count = len(found.weights)
-    rows = {-1: np.tile(found.weights, (count, 1)), 1: np.tile(found.weights, (count, 1))}
-    if found.null.shape[1] > 0:
-        for place, source in enumerate(found.visible):
-            unit = np.zeros(len(found.visible))
+    recorded_row = _row(recording, layer, head, target, site, row)
+    count = len(recorded_row.weights)
+    rows = {
+        -1: np.tile(recorded_row.weights, (count, 1)),
+        1: np.tile(recorded_row.weights, (count, 1)),
+    }
+    if recorded_row.null.shape[1] > 0:
+        for place, source in enumerate(recorded_row.visible):
+            unit = np.zeros(len(recorded_row.visible))
             unit[place] = 1
             for sign, made in rows.items():
-                other = found.whole(found.furthest(sign * unit))
+                other = recorded_row.whole(recorded_row.furthest(sign * unit))
                 if (
-                    sign * (other[source] - found.weights[source]) > 0
+                    sign * (other[source] - recorded_row.weights[source]) > 0
                 ):  # else the row itself is as extreme
                     made[source] = other
     return AttentionBounds(
-        rows[-1].diagonal().copy(), rows[1].diagonal().copy(), found.weights, rows[-1], rows[1]
+        rows[-1].diagonal().copy(),
+        rows[1].diagonal().copy(),
+        recorded_row.weights,
+        rows[-1],
+        rows[1],
     )
 
 
@@ -295,12 +304,12 @@ def _row(
 
 
 def _visible_columns(
-    recording: Recording, request: Request, found: Site, row: int, head: int, target: int
+    recording: Recording, request: Request, parts: Site, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
     """Which sources a target sees, and the columns of [T, 1] over all of them."""
-    visibility = effective_attention.visibility_of(recording, request, found)
+    visibility = effective_attention.visibility_of(recording, request, parts)
     columns = with_ones(
-        value_columns(found.values, found.output_weight, visibility.lengths), visibility.lengths
+        value_columns(parts.values, parts.output_weight, visibility.lengths), visibility.lengths
     )[row, head]
     positions = torch.full((recording.batch, 1), target, device=columns.device)
     seen = visibility.of(positions, len(columns))[row, 0]

@@ -42,7 +42,7 @@ class Visibility:
         return seen
 
     @classmethod
-    def found(
+    def of_weights(
         cls,
         weights: Float[Tensor, "batch head target source"],
         targets: Sequence[int],

@@ -100,7 +100,7 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
 def visibility_of(recording: Recording, request: Request, site: Site) -> Visibility:
     """Which sources every target of a site can see."""
     rows = range(recording.rows(request.site))
-    return Visibility.found(
+    return Visibility.of_weights(
         site.weights,
         [len(recording.target_tokens(request.site, row)) for row in rows],
         [len(recording.source_tokens(request.site, row)) for row in rows],

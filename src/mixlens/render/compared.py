@@ -20,7 +20,7 @@ KINDS = ("sources", "agreement")
 
 
 @styled
-def plot(found: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
+def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> Figure:
     """`Comparison.plot`."""
     kind = kind or KINDS[0]
     if kind not in KINDS:
@@ -29,28 +29,28 @@ def plot(found: Comparison, kind: str | None = None, *, most: int = 40) -> Figur
         )
     if most < 1:
         raise InvalidInput(f"most={most}: draw at least one source")
-    figure, detail = _sources(found, most) if kind == "sources" else _agreement(found)
-    what = f"target {printable(found.target_token)} (token {found.target})"
-    parts = [what, f"layers: {found.aggregate}", detail, found.model]
+    figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)
+    what = f"target {printable(comparison.target_token)} (token {comparison.target})"
+    parts = [what, f"layers: {comparison.aggregate}", detail, comparison.model]
     return caption(figure, " · ".join(part for part in parts if part))
 
 
-def _sources(found: Comparison, most: int) -> tuple[Figure, str]:
+def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
     """Measures down, sources across, each measure shaded by its largest score."""
-    scores = np.stack(list(found.scores.values()))
-    others = np.isin(np.arange(scores.shape[1]), found.others)
+    scores = np.stack(list(comparison.scores.values()))
+    others = np.isin(np.arange(scores.shape[1]), comparison.others)
     sizes = np.abs(np.where(others, scores, 0))
     relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
     relative[:, ~others] = np.nan  # the target itself would outshine the rest
     shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
-    labels = [printable(source) for source in found.sources]
+    labels = [printable(source) for source in comparison.sources]
     left_out = len(labels) > len(shown)
     across, down = side(len(shown), 0.22), side(len(scores), 0.2)
     figure, (axes,) = panels(1, width=across + 3.0, height=down + 1.7)
     signed = bool((scores < 0).any())
     heat_map(
         relative[:, shown],
-        list(found.scores),
+        list(comparison.scores),
         [f"{i} {labels[i]}" if left_out else labels[i] for i in shown],
         x_label="source token",
         y_label="",
@@ -63,9 +63,9 @@ def _sources(found: Comparison, most: int) -> tuple[Figure, str]:
     return figure, f"each row by its largest score, the target itself left out{rest}"
 
 
-def _agreement(found: Comparison) -> tuple[Figure, str]:
+def _agreement(comparison: Comparison) -> tuple[Figure, str]:
     """Rank correlation of every two measures."""
-    agreement = found.agreement()
+    agreement = comparison.agreement()
     names = [str(name) for name in agreement.columns]
     size = side(len(names), 0.24) + 2.4
     figure, (axes,) = panels(1, width=size + 0.4, height=size)

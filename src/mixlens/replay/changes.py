@@ -30,7 +30,7 @@ from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import ByRows, Sources, folding_pays, nothing_zeroed, sources_of
+from mixlens.replay.zeroing import ByRows, Sources, folding_is_faster, nothing_zeroed, sources_of
 
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
@@ -231,7 +231,7 @@ def distances_by_changes(
     layer = tail.layer
     half = tail.site.values.element_size() < 4  # its products are cheap, those of folding are not
     alone = layer.doubts is not None  # few pairs, and `real` is not to be looked at
-    folded = not half and not alone and folding_pays(tail.site, real, per_head=per_head)
+    folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
     native = tail.site.values.dtype

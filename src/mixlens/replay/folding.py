@@ -74,7 +74,7 @@ def folded_bytes(step: object) -> int:
     return int(_matrices(step) * tokens * width * width * step.point.element_size())
 
 
-def pays(step: object, tangents: int) -> bool:
+def is_worth_folding(step: object, tangents: int) -> bool:
     """Do so many tangents save more products than the matrices take?"""
     if not isinstance(step, LayerFunction):
         return False

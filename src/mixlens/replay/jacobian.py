@@ -29,7 +29,7 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import pieces
 from mixlens.precision import matmul_precision
-from mixlens.replay.folding import Push, fold, folded_bytes, pays
+from mixlens.replay.folding import Push, fold, folded_bytes, is_worth_folding
 
 Tangents = Float[Tensor, "tangent token d"]
 _AGREES = {
@@ -179,8 +179,8 @@ class _Plan:
         chunk = 2 * size * largest * steps[0].point.element_size()
         self.keep = sum(sizes) <= memory
         self.chunks = 1 if self.keep else max(1, (memory - max(sizes)) // chunk)
-        together = tangents if self.keep else min(tangents, self.chunks * size)
-        self.folds = [max(sizes) <= memory and pays(step, together) for step in steps]
+        at_once = tangents if self.keep else min(tangents, self.chunks * size)
+        self.folds = [max(sizes) <= memory and is_worth_folding(step, at_once) for step in steps]
         if not any(self.folds):
             self.chunks = 1
 

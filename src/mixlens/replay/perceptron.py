@@ -69,7 +69,7 @@ def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | N
 
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
     """
-    paths = _known.of(layer.model, signature(layer), lambda: _found(layer.whole))
+    paths = _known.of(layer.model, signature(layer), lambda: _discovered_paths(layer.whole))
     if paths is None:
         return None
     wide = layer.input
@@ -99,7 +99,7 @@ class _Step:
 
 
 @torch.no_grad()
-def _found(layer: Layer) -> _Paths | None:
+def _discovered_paths(layer: Layer) -> _Paths | None:
     structure, site = layer.structure.feed_forward, layer.structure.sites[-1]
     if (
         structure is None

@@ -350,7 +350,9 @@ class ByProducts:
         )
 
 
-def folding_pays(site: Site, real: Bool[Tensor, "batch target source"], *, per_head: bool) -> bool:
+def folding_is_faster(
+    site: Site, real: Bool[Tensor, "batch target source"], *, per_head: bool
+) -> bool:
     """Are there so many pairs that the first product costs less before they are formed?"""
     d_model, heads, pairs = int(site.projected.shape[-1]), site.structure.heads, int(real.sum())
     at_once, pairs = (1, pairs * heads) if per_head else (heads, pairs)
@@ -374,7 +376,7 @@ def fastest_rest(
     )
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
-        folded = folding_pays(tail.site, real, per_head=per_head)
+        folded = folding_is_faster(tail.site, real, per_head=per_head)
         by_products = ByProducts(tail, mlp, positions, folded=folded)
         if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
             return by_products

@@ -101,16 +101,16 @@ def _reason(name: str, kinds: Sequence[str], kind: str, extras: Mapping[str, Any
 _NEEDS = {"other": "it compares two models: name the second with --other-model"}
 
 
-def _parameters(found: ModuleType, function: str) -> Mapping[str, inspect.Parameter]:
+def _parameters(module: ModuleType, function: str) -> Mapping[str, inspect.Parameter]:
     return (
-        inspect.signature(getattr(found, function)).parameters if hasattr(found, function) else {}
+        inspect.signature(getattr(module, function)).parameters if hasattr(module, function) else {}
     )
 
 
-def _needed(found: ModuleType) -> list[str]:
+def _needed(module: ModuleType) -> list[str]:
     return [
         name
-        for name, parameter in _parameters(found, "observe").items()
+        for name, parameter in _parameters(module, "observe").items()
         if name not in ("case", "measure")
         and parameter.default is inspect.Parameter.empty
         and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)

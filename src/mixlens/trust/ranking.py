@@ -90,7 +90,7 @@ class Ranking:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON; NaN becomes None."""
         specs = evaluations()
-        found: dict[str, Any] = plain(
+        content: dict[str, Any] = plain(
             {
                 "verdict": self.verdict,
                 "texts": self.texts,
@@ -124,29 +124,29 @@ class Ranking:
             },
             finite=True,
         )
-        return found
+        return content
 
 
 def rank(
-    found: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
+    findings: Findings, plan: Plan, texts: int, settings: Mapping[str, Any], *, seed: int = 0
 ) -> Ranking:
     """Ranks, tests and intervals from what was found."""
     measures = [
         m
         for m in plan.measures
-        if m not in found.left_out and any(m in c.results for c in found.columns)
+        if m not in findings.left_out and any(m in c.results for c in findings.columns)
     ]
     return Ranking(
-        standings=standings(found.columns, measures, baseline=BASELINE, seed=seed),
-        columns={column.evaluation: column for column in found.columns},
+        standings=standings(findings.columns, measures, baseline=BASELINE, seed=seed),
+        columns={column.evaluation: column for column in findings.columns},
         marks={
             column.evaluation: marks_of(column, measures, baseline=BASELINE, seed=seed)
-            for column in found.columns
+            for column in findings.columns
         },
-        of_model=found.of_model,
-        seconds=found.seconds,
-        left_out=found.left_out,
-        errors=found.errors,
+        of_model=findings.of_model,
+        seconds=findings.seconds,
+        left_out=findings.left_out,
+        errors=findings.errors,
         texts=texts,
         settings=settings,
     )

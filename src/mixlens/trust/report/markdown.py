@@ -67,7 +67,8 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
             "",
         )
         for tried, reason, names in wording.error_groups(ranking.errors):
-            yield f"- {tried}, {len(names)} × {_escaped(reason)}: {_escaped(wording.some(names))}"
+            listed = _escaped(wording.first_few(names))
+            yield f"- {tried}, {len(names)} × {_escaped(reason)}: {listed}"
     yield from ("", "## Settings", "")
     yield from (f"- {key}: {_escaped(str(value))}" for key, value in ranking.settings.items())
 

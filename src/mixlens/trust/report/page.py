@@ -139,6 +139,7 @@ def _errors(ranking: Ranking) -> Iterator[str]:
     )
     groups = wording.error_groups(ranking.errors)
     rows = [
-        (tried, reason, f"{len(names)}: {wording.some(names)}") for tried, reason, names in groups
+        (tried, reason, f"{len(names)}: {wording.first_few(names)}")
+        for tried, reason, names in groups
     ]
     yield table("Errors", ("tried", "reason", "examples"), rows, left=True)

@@ -46,7 +46,7 @@ def show(ranking: Ranking, console: Console) -> None:
         console.print(f"{len(ranking.errors)} errors in single examples:", markup=False)
     for tried, reason, names in wording.error_groups(ranking.errors)[:5]:
         console.print(
-            f"  {tried}, {len(names)} × {reason}: {wording.some(names, 3)}",
+            f"  {tried}, {len(names)} × {reason}: {wording.first_few(names, 3)}",
             style="dim",
             markup=False,
         )

@@ -94,7 +94,7 @@ def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]
     return sorted(((*key, names) for key, names in found.items()), key=lambda group: -len(group[2]))
 
 
-def some(names: list[str], most: int = 5) -> str:
+def first_few(names: list[str], most: int = 5) -> str:
     """The first few names, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
