@@ -145,7 +145,7 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
         return None
     for number, layer in enumerate(stack.layers):
         for part in layer.sites:
-            if part.kind == kind:
+            if kind in part.kinds:
                 reason = check(layer, part)
                 if reason is not None:
                     return f"{name}, layer {number} of {stack.name}: {reason}"

@@ -46,6 +46,11 @@ def _is_identity(matrix: Tensor) -> bool:
     return square and torch.equal(matrix, torch.eye(len(matrix)).to(matrix))
 
 
+def _no_later(weights: Tensor) -> bool:
+    targets, sources = weights.shape[-2:]
+    return targets == sources > 1 and not bool(weights[0].triu(1).any())
+
+
 @dataclass
 class _Sum:
     """total = residual_scale * residual + branch_scale * branch"""
@@ -159,14 +164,15 @@ class _Explainer:
         projection = self.projection(core)
         branch, branch_paths, branch_norm, end = self.branch(projection)
         weights, values = core.call.weights, core.call.values
-        own, causal = self.trace.depends_on_input[index], self.is_causal(index)
+        kind, own_sources = self.sources(index)
         site = SiteStructure(
-            kind=AttentionKind.SELF if own or causal else AttentionKind.CROSS,
-            own_values=own,
+            kind=kind,
+            own_sources=own_sources,
+            own_values=any(self.trace.own_sources[index]),
             heads=int(weights.shape[1]),
             kv_heads=int(values.shape[1]),
             d_head=int(values.shape[-1]),
-            causal=causal,
+            causal=self.is_causal(index),
             output_projection=projection.path,
             branch=branch_paths,
             branch_norm=branch_norm,
@@ -199,14 +205,34 @@ class _Explainer:
         else:
             self.obstacle = f"no residual sum follows the attention output `{projection.path}`"
 
+    def sources(self, index: int) -> tuple[AttentionKind, str | None]:
+        """Whose tokens an attention reads, and where its own are if it reads others as well."""
+        own, targets = self.trace.own_sources[index], int(self.hidden.shape[1])
+        others = len(own) - targets
+        if not any(own):  # the values may be those of an earlier layer of its stack (Gemma 4)
+            shared = _no_later(self.trace.cores[index].call.weights)
+            return AttentionKind.SELF if shared else AttentionKind.CROSS, None
+        if all(own) and others == 0:
+            return AttentionKind.SELF, None
+        if others > 0 and own == (True,) * targets + (False,) * others:
+            return AttentionKind.SELF, "first"
+        if others > 0 and own == (False,) * others + (True,) * targets:
+            return AttentionKind.SELF, "last"
+        raise UnsupportedModel(
+            f"layer `{self.path}`: its attention reads {len(own)} sources for {targets} tokens, and"
+            f" {sum(own)} of them follow its input: they are not the tokens themselves (keys and"
+            " values are pooled, or made for other places), so no score belongs to a token"
+        )
+
     def is_causal(self, index: int) -> bool:
-        """Does no token read a later one? Then it reads its own stack, even if the values are those
-        of an earlier layer (Gemma 4).
-        """
-        weights = self.trace.cores[index].call.weights
-        if weights.shape[-1] != weights.shape[-2]:
+        """Does no token read a later one of its own stack?"""
+        kind, own_sources = self.sources(index)
+        if kind is AttentionKind.CROSS:
             return False
-        return weights.shape[-1] > 1 and not bool(weights[0].triu(1).any())
+        weights = self.trace.cores[index].call.weights
+        count = int(weights.shape[2])
+        own = weights[..., -count:] if own_sources == "last" else weights[..., :count]
+        return _no_later(own)
 
     def projection(self, core: Core) -> Event:
         """The affine module that takes A V."""

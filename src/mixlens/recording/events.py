@@ -58,7 +58,7 @@ class LayerTrace(Run):
 
     module: nn.Module
     hidden: Tensor
-    depends_on_input: tuple[bool, ...]  # of each core: do its values change with the layer's input?
+    own_sources: tuple[tuple[bool, ...], ...]  # of each core: which values follow the input?
     rerun: Callable[..., Tensor]  # `rerun(replaced={path: tensor})`: with other outputs of modules
 
     def output_if(self, path: str, replaced: Mapping[str, Tensor]) -> Tensor | None:
@@ -172,16 +172,17 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
         )
 
     seen = observed_run(module, hidden, run)
-    depends = tuple(_follows_input(core.call) for core in seen.cores)
-    return LayerTrace(seen.output, seen.events, seen.cores, module, hidden, depends, run)
+    own = tuple(_own_sources(core.call) for core in seen.cores)
+    return LayerTrace(seen.output, seen.events, seen.cores, module, hidden, own, run)
 
 
-def _follows_input(call: AttentionCall) -> bool:
-    """Do the values of the second copy, whose input is another, differ from those of the first?
+def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
+    """For each source: does its value differ in the second copy, whose input is another?
 
     Values that are the same at every place come from no other sequence either: they are those of a
     value projection of zeros.
     """
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
-    idle = square and bool((values == values[:1, :, :1]).all())
-    return idle or not torch.equal(values[0], values[1])
+    if square and bool((values == values[:1, :, :1]).all()):
+        return (True,) * int(values.shape[2])
+    return tuple((values[0] != values[1]).any(-1).any(0).tolist())

@@ -181,14 +181,14 @@ class Layer:
     def position(self, kind: str = AttentionKind.SELF) -> int:
         """Which of the layer's attention sites is of this kind."""
         for number, site in enumerate(self.structure.sites):
-            if site.kind == kind:
+            if kind in site.kinds:
                 return number
         raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
 
     def site(self, kind: str = AttentionKind.SELF) -> Site:
         """The layer's attention site of one kind."""
         position = self.position(kind)
-        return self.sites()[position]
+        return self.sites()[position].reading(AttentionKind(kind))
 
     def seen(self, witness: Witness) -> Float[Tensor, "batch target d_model"]:
         """A tensor that the layer really had: at once if the recording kept it, else by one more
@@ -285,7 +285,10 @@ class Layer:
             if number != position or values is None:
                 return original
             given = _for_heads(values.to(original.dtype), int(original.shape[1]))
-            return given.expand(original.shape)
+            site, sources = self.structure.sites[position], int(original.shape[2])
+            edited = original.clone()
+            edited[:, :, site.columns(kind, self.width, sources)] = given
+            return edited
 
         replaced = {}
         if attention_output is not None:

@@ -30,7 +30,7 @@ class StackStructure:
         return tuple(
             position
             for position, layer in enumerate(self.layers)
-            if any(site.kind is kind for site in layer.sites)
+            if any(kind in site.kinds for site in layer.sites)
         )
 
 
@@ -121,7 +121,7 @@ def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
     crossed = [
         path
         for path, group in grouped.items()
-        if any(site.kind is AttentionKind.CROSS for site in group[0].sites)
+        if any(AttentionKind.CROSS in site.kinds for site in group[0].sites)
     ]
     if len(grouped) == 1 or (len(grouped) == 2 and len(crossed) == 1):
         return {

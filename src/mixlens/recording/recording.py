@@ -153,8 +153,10 @@ def recorded(
         position += 1
         parts = Internals.of_layer(call.attention, seen, call.hidden_out)
         for part, site in zip(parts, expected, strict=True):
-            count = int(part.attention.weights.shape[-1])
-            sources.setdefault((order[position - 1][0].name, site.kind), count)
+            _, _, targets, count = part.attention.weights.shape
+            for kind in site.kinds:
+                columns = range(count)[site.columns(kind, targets, count)]
+                sources.setdefault((order[position - 1][0].name, kind), len(columns))
         size = sum(part.nbytes for part in parts)
         keep = kept + size <= memory_budget
         kept += size if keep else 0

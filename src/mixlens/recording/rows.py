@@ -224,6 +224,8 @@ def row_recording(
         raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
     if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
         raise RowsUnavailable("which stack the cross-attention reads is known only after a run")
+    if any(part.own_sources for layer in chosen.stack.layers for part in layer.sites):
+        raise RowsUnavailable("its attention reads two stacks at once")
     if structure.backend != "interface":
         raise RowsUnavailable("its attention does not go through transformers' attention interface")
     tokens = _text_tokens(structure, ready)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -143,6 +143,20 @@ class Site:
     output_norm: LinearisedNorm | None
     block: Block
     errors: Mapping[str, float]  # how far the parts are from what the model computed
+    beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
+
+    def reading(self, kind: AttentionKind) -> Site:
+        """The same site with the sources of one kind, if it reads both at once."""
+        if self.structure.own_sources is None:
+            return self
+        targets, sources = self.weights.shape[2:]
+        columns = self.structure.columns(kind, targets, sources)
+        causal = self.structure.causal and kind is AttentionKind.SELF
+        structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
+        weights, values = self.weights[..., columns], self.values[:, :, columns]
+        written = torch.einsum("bhte,hed->btd", weights @ values, self.output_weight)
+        beside = self.projected - self.output_bias - written
+        return replace(self, structure=structure, weights=weights, values=values, beside=beside)
 
     @property
     def block_output(self) -> Float[Tensor, "batch target d_model"]:
@@ -201,6 +215,8 @@ class Site:
             onwards = self._through(through.linear(weight))
             return Parts(onwards, block.scale, through.linear(block.own), None, block.total)
         summed = self.projected - self.output_bias
+        if self.beside is not None:
+            summed = summed - self.beside
         for linear in block.maps:
             summed = linear(summed)
         constant = block.total - block.own - summed * block.scale[..., None]

@@ -52,7 +52,7 @@ class SiteStructure(ResidualSum):
     + b)).
     """
 
-    kind: AttentionKind
+    kind: AttentionKind  # of its sources, or of its own ones if it reads both at once
     heads: int
     kv_heads: int
     d_head: int
@@ -66,6 +66,21 @@ class SiteStructure(ResidualSum):
     output_norm: str | None = None
     parallel: bool = False
     witness: Witness | None = None  # where y can be seen; None: it is the layer's output
+    own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
+
+    @property
+    def kinds(self) -> tuple[AttentionKind, ...]:
+        """Whose tokens it reads: T5Gemma 2 reads the decoder's and the encoder's in one call."""
+        return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
+
+    def columns(self, kind: str, targets: int, sources: int) -> slice:
+        """The sources of one kind among all of them."""
+        if self.own_sources is None:
+            return slice(0, sources)
+        others = sources - targets
+        if self.own_sources == "first":
+            return slice(0, targets) if kind == AttentionKind.SELF else slice(targets, sources)
+        return slice(others, sources) if kind == AttentionKind.SELF else slice(0, others)
 
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
         """What the block adds to, from the stream that reaches it."""

@@ -41,7 +41,7 @@ def _state(part: nn.Module) -> dict[str, Any]:
 
 def _put_back(part: nn.Module, state: dict[str, Any]) -> Iterator[str]:
     for name, value in state.items():
-        now = vars(part).get(name)
+        now: Any = vars(part).get(name)
         if name in _TABLES:
             if {key: id(entry) for key, entry in now.items()} != {
                 key: id(entry) for key, entry in value.items()

@@ -60,7 +60,7 @@ class Tail:
         self.rows = rows  # the most that go through the layer at once
         self.sites: list[Site] = layer.sites()
         self.position = layer.position(kind)
-        self.site = self.sites[self.position]
+        self.site = layer.site(kind)
         self.shortcuts: tuple[_Shortcut, ...] = ()
         self.mode = self._chosen_mode()
 

@@ -144,6 +144,8 @@ class ByRows:
             self.whole = wide(site.output_bias).repeat(*positions.shape, 1)
             for head, matrix in enumerate(site.output_weight):
                 self.whole += wide(weights[:, head]) @ wide(site.head_values(head)) @ wide(matrix)
+            if site.beside is not None:
+                self.whole += site.beside[texts, positions]
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""
