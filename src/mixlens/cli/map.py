@@ -209,8 +209,8 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
 
     label = printable(maps.tokens[0])
     opening = f"What speaks for {label}" if spec.explains_output else f"What is inside {label}"
-    across = "layers across, each" if len(maps.layers) > 1 else "a bar"
-    console.print(f"{opening}: {steps}, {across} shaded by its largest score", markup=False)
+    across = "layers across, each " if len(maps.layers) > 1 else ""
+    console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
     console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
     console.print(f"\nlargest in layer {maps.layers[-1]}")
     console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))

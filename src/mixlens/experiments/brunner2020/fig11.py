@@ -37,7 +37,7 @@ def run(
     folds: int = 10,
 ) -> Outcome:
     seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
-    table = pd.DataFrame({"layer": np.arange(1, 1 + len(next(iter(layers.values())))), **layers})
+    table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     naive = min(
         (float(values.min()) for name, values in layers.items() if name.startswith("naive")),
         default=float("nan"),

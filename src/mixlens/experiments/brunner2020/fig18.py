@@ -38,7 +38,7 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
             "this tokenizer writes no [CLS] at the beginning of a text, so there is nothing to"
             " look at"
         )
-    layers = [str(layer + 1) for layer in range(len(around["cls"]))]
+    layers = [str(layer) for layer in range(len(around["cls"]))]
     figure, axes = figures.panels(2, columns=2, width=5.6, height=0.3 * len(layers) + 1.8)
     rows = []
     for place, (key, values) in zip(axes, around.items(), strict=True):
@@ -56,7 +56,7 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
         rows += [
             {
                 "around": key,
-                "layer": layer + 1,
+                "layer": layer,
                 "offset": int(places[i]),
                 "contribution": float(values[layer, i]),
             }

@@ -39,7 +39,7 @@ def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome
             len(chosen), columns=len(chosen), width=3.6, height=0.22 * len(labels) + 1.4
         )
         for place, target in zip(places, chosen, strict=True):
-            layers = [str(layer + 1) for layer in range(len(scores))]
+            layers = [str(layer) for layer in range(len(scores))]
             figures.heat_map(
                 scores[:, target].T,
                 labels,
@@ -53,7 +53,7 @@ def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome
                 {
                     "text": number,
                     "word": labels[target],
-                    "layer": layer + 1,
+                    "layer": layer,
                     "source": label,
                     "contribution": float(scores[layer, target, i]),
                 }

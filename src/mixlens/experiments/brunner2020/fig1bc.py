@@ -48,7 +48,7 @@ def run(setting: Setting) -> Outcome:
     }
     by_layer = {side: means[side].mean(1) for side in SIDES}
     rows = [
-        {"layer": layer + 1, "to": name, **{side: by_layer[side][layer, i] for side in SIDES}}
+        {"layer": layer, "to": name, **{side: by_layer[side][layer, i] for side in SIDES}}
         for layer in range(len(by_layer["raw"]))
         for i, name in enumerate(CATEGORIES[:3])
     ]
@@ -120,7 +120,7 @@ def _to_separator(found: list[dict[str, object]]) -> pd.DataFrame:
     shape = means[columns[0]].shape
     return pd.DataFrame(
         [
-            {"layer": a + 1, "head": b + 1, **{column: means[column][a, b] for column in columns}}
+            {"layer": a, "head": b, **{column: means[column][a, b] for column in columns}}
             for a, b in np.ndindex(*shape)
         ]
     )

@@ -42,7 +42,7 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     medians = {tag: np.median(values, 1) for tag, values in tags.items()}
     table = pd.DataFrame(
         [
-            {"tag": tag, "tokens": tags[tag].shape[1], "layer": layer + 1, "median": float(value)}
+            {"tag": tag, "tokens": tags[tag].shape[1], "layer": layer, "median": float(value)}
             for tag, values in medians.items()
             for layer, value in enumerate(values)
         ]

@@ -46,7 +46,7 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     quartiles = np.asarray(context_contribution.conclude(seen.answers["shares"]).details["own"]).T
     table = pd.DataFrame(
         {
-            "layer": np.arange(1, len(shares) + 1),
+            "layer": np.arange(len(shares)),
             "lower quartile": quartiles[0],
             "median": quartiles[1],
             "upper quartile": quartiles[2],
@@ -63,6 +63,6 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
         bool(medians[-1] < medians[0]),
         f"{medians[0]:.3f} to {medians[-1]:.3f}",
     )
-    groups = {str(layer + 1): values for layer, values in enumerate(shares)}
+    groups = {str(layer): values for layer, values in enumerate(shares)}
     figure = figures.boxes(groups, title="own contribution of every token", y_label="share")
     return Outcome({"by_layer": table}, {"fig3a": figure}, measured, [finding], seen.skipped)

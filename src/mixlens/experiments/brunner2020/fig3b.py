@@ -31,7 +31,7 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     layers = np.asarray(
         context_contribution.conclude(seen.answers["shares"]).details["not_largest"]
     )
-    table = pd.DataFrame({"layer": np.arange(1, len(layers) + 1), "share": layers})
+    table = pd.DataFrame({"layer": np.arange(len(layers)), "share": layers})
     measured = {
         "first layer": float(layers[0]),
         "middle layer": float(layers[(len(layers) - 1) // 2]),

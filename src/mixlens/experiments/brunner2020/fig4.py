@@ -38,14 +38,12 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     ]
     table = pd.DataFrame(
         {
-            "layer": np.arange(1, len(groups) + 1),
+            "layer": np.arange(len(groups)),
             **{name: context[:, i] for i, name in enumerate(names)},
         }
     )
     chosen = sorted({0, (len(groups) - 1) // 2, len(groups) - 1})
-    offsets = {
-        f"layer {layer + 1}": np.asarray(found["by_offset_total"])[layer] for layer in chosen
-    }
+    offsets = {f"layer {layer}": np.asarray(found["by_offset_total"])[layer] for layer in chosen}
     places = np.asarray(found["offsets"])
     by_offset = pd.DataFrame({"offset": places, **offsets})
     near = places != 0

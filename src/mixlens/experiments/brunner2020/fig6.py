@@ -38,7 +38,7 @@ def run(setting: Setting, *, layer: int | None = None, head: int | None = None) 
             values,
             labels,
             labels,
-            title=f"{name} attention, layer {at[0] + 1}, head {at[1] + 1}",
+            title=f"{name} attention, layer {at[0]}, head {at[1]}",
             axes=place,
         )
     rows = [

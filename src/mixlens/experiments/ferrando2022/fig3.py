@@ -33,7 +33,7 @@ def run(setting: Setting) -> Outcome:
     outputs, transformed = np.asarray(found["outputs"]), np.asarray(found["transformed"])
     table = pd.DataFrame(
         {
-            "layer": np.arange(1, len(outputs) + 1),
+            "layer": np.arange(len(outputs)),
             "block outputs": outputs,
             "transformed vectors": transformed,
         }

@@ -77,7 +77,7 @@ def _layers(found: dict[str, Any]) -> Any:
         len(BY_LAYER), columns=len(BY_LAYER), width=4, height=0.26 * len(found["tokens"]) + 1.4
     )
     for place, (name, values) in zip(places, found["rolled"].items(), strict=True):
-        columns = [str(layer + 1) for layer in range(len(values))]
+        columns = [str(layer) for layer in range(len(values))]
         figures.heat_map(
             values.T,
             found["tokens"],

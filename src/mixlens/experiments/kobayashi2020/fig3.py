@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
         shares[side] = totals / totals.sum(-1, keepdims=True)
     rows = [
         {
-            "layer": layer + 1,
+            "layer": layer,
             "category": name,
             "share of weight": shares["weight"][layer, i],
             "share of norm": shares["norm"][layer, i],

@@ -44,7 +44,7 @@ def run(setting: Setting, *, heads: int = 3) -> Outcome:
     figure, places = figures.panels(2 * len(chosen), columns=2, width=size, height=size)
     for number, (layer, head) in enumerate(chosen):
         for side, (what, values) in enumerate((("weight", weights), ("|alpha f(x)|", norms))):
-            title = f"{what}, layer {layer + 1}, head {head + 1}"
+            title = f"{what}, layer {layer}, head {head}"
             figures.heat_map(
                 values[layer, head], labels, labels, title=title, axes=places[2 * number + side]
             )

@@ -27,8 +27,8 @@ def run(setting: Setting) -> Outcome:
     ratios = values.max(-1) / np.maximum(values.min(-1), 1e-30)
     rows = [
         {
-            "layer": layer + 1,
-            "head": head + 1,
+            "layer": layer,
+            "head": head,
             "number": number + 1,
             "singular value": float(values[layer, head, number]),
         }
@@ -40,7 +40,7 @@ def run(setting: Setting) -> Outcome:
     for layer, place in enumerate(places):
         for head in values[layer]:
             place.plot(np.arange(1, len(head) + 1), np.sort(head)[::-1], linewidth=0.9)
-        place.set_title(f"layer {layer + 1}", fontsize=10)
+        place.set_title(f"layer {layer}", fontsize=10)
     finding = Finding(
         "the largest singular value is at least 1.8 times the smallest in every head",
         smallest >= 1.8,

@@ -41,8 +41,8 @@ def run(setting: Setting) -> Outcome:
     cv = np.asarray(found["f"]["cv"])
     heads = [
         {
-            "layer": layer + 1,
-            "head": head + 1,
+            "layer": layer,
+            "head": head,
             **{
                 key: float(found["f"][key][layer, head])
                 for key in ("mean", "std", "cv", "max", "min")
@@ -52,7 +52,7 @@ def run(setting: Setting) -> Outcome:
     ]
     layers = pd.DataFrame(
         {
-            "layer": np.arange(1, len(cv) + 1),
+            "layer": np.arange(len(cv)),
             **{key: found["x"][key] for key in ("mean", "std", "cv", "max", "min")},
         }
     )
@@ -65,10 +65,10 @@ def run(setting: Setting) -> Outcome:
     }
     more = measured["mean CV of |f(x)|"] > measured["mean CV of |x|"]
     shown = f"{measured['mean CV of |f(x)|']:.2f} against {measured['mean CV of |x|']:.2f}"
-    labels = [str(head + 1) for head in range(cv.shape[1])]
+    labels = [str(head) for head in range(cv.shape[1])]
     figure = figures.heat_map(
         cv,
-        [str(i + 1) for i in range(len(cv))],
+        [str(i) for i in range(len(cv))],
         labels,
         title="CV of |f(x)|",
         x_label="head",

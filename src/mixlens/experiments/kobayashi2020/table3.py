@@ -54,7 +54,7 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         {
             "measure": name,
             "setting": how,
-            "layer": layer + 1,
+            "layer": layer,
             "AER": rate,
             "precision": result.details["precision"][layer],
             "recall": result.details["recall"][layer],
@@ -66,7 +66,7 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
         {
             "measure": name,
             "setting": how,
-            "best layer": r.details["best_layer"] + 1,
+            "best layer": r.details["best_layer"],
             "AER": r.value,
             "low": r.interval[0],
             "high": r.interval[1],
@@ -125,7 +125,5 @@ def _drawn(found: dict[str, Any]) -> Figure:
     for place, (name, values) in zip(places, maps.items(), strict=True):
         shares = values / values.sum(-1, keepdims=True).clip(1e-30)
         layer = int(shares.max(-1).mean(-1).argmax())
-        figures.heat_map(
-            shares[layer], target, source, title=f"{name}, layer {layer + 1}", axes=place
-        )
+        figures.heat_map(shares[layer], target, source, title=f"{name}, layer {layer}", axes=place)
     return figure

@@ -54,7 +54,7 @@ def run(setting: Setting) -> Outcome:
             height=0.3 * len(found["tokens"]) + 1.2,
         )
         for place, (name, how, values) in zip(places, found["scores"], strict=True):
-            columns = [str(layer + 1) for layer in range(len(values))]
+            columns = [str(layer) for layer in range(len(values))]
             figures.heat_map(
                 values.T,
                 found["tokens"],
@@ -70,7 +70,7 @@ def run(setting: Setting) -> Outcome:
                 "text": number,
                 "measure": name,
                 "rollout": bool(how),
-                "layer": layer + 1,
+                "layer": layer,
                 "token": token,
                 "share": float(value),
             }

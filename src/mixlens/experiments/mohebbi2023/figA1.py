@@ -46,7 +46,7 @@ def run(setting: Setting) -> Outcome:
     layers = {
         name: cue_alignment.conclude(kept).details["layers"] for name, kept in seen.answers.items()
     }
-    table = pd.DataFrame({"layer": np.arange(1, len(layers["cosine"]) + 1), **layers})
+    table = pd.DataFrame({"layer": np.arange(len(layers["cosine"])), **layers})
     smallest = float(table.drop(columns="layer").corr().loc["cosine"].min())
     finding = Finding(
         "every distance shows the same pattern over layers",

@@ -46,7 +46,7 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
         key: cue_alignment.conclude(kept, metric=key[0]) for key, kept in seen.answers.items()
     }
     rows = [
-        {"metric": metric, "measure": name, "layer": layer + 1, "alignment": value}
+        {"metric": metric, "measure": name, "layer": layer, "alignment": value}
         for (metric, name), result in results.items()
         for layer, value in enumerate(result.details["layers"])
     ]
