@@ -50,6 +50,29 @@ def measure(
     return _maps(name, recording, request, scores, options)
 
 
+def measure_together(
+    measures: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    *,
+    layers: int | Sequence[int] | None = None,
+    per_head: bool = False,
+    precision: str | None = None,
+) -> dict[str, MixingMaps | list[MixingMaps]]:
+    """Several measures of one recording, by name (or by name with their options).
+
+    A recording of a few targets (`lens.record(text, targets=...)`) runs the model once for all of
+    them.
+    """
+    named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    if isinstance(recording, RowRecording):
+        requests = [
+            _checked_request(name, recording, None, layers, None, per_head) for name in named
+        ]
+        return measure_rows(named, recording, requests[0], precision=precision)
+    chosen: dict[str, Any] = {"layers": layers, "per_head": per_head, "precision": precision}
+    return {name: measure(name, recording, **chosen, **own) for name, own in named.items()}
+
+
 def measure_rows(
     measures: Mapping[str, Mapping[str, Any]],
     recording: RowRecording,

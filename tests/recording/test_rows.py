@@ -12,6 +12,7 @@ import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.measures import list_measures, refusal
+from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
 from mixlens.recording.rows import RowRecording
 from tests.conformance.zoo import built, inputs
@@ -110,3 +111,12 @@ def test_a_recording_of_rows_says_what_it_lacks() -> None:
         mixlens.measure("alti", rows, targets=[1])
     with pytest.raises(RowsUnavailable, match="needs all targets"):
         mixlens.measure("hidden_token_attribution", rows)
+
+
+def test_measures_together_are_the_measures_one_by_one() -> None:
+    lens, given = Lens(built("llama")), inputs("llama")
+    names = ("attention_norm", "alti", "value_zeroing")
+    together = measure_together(names, lens.record(given, targets=[-1]))
+    for name in names:
+        alone = as_list(mixlens.measure(name, lens.record(given, targets=[-1])))
+        assert as_list(together[name]) == alone

@@ -1,0 +1,81 @@
+"""Rows of the GPU table for a few targets of a long prompt: costs in forward passes of the base
+model with its own sdpa attention, no head and no cache.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import torch
+
+import mixlens
+from benchmarks import models
+from benchmarks.gpu_rows import Bench
+from benchmarks.report import Figure
+from benchmarks.timing import timed
+from mixlens.measuring import measure_together
+
+THREE = ("attention_norm", "alti", "value_zeroing")
+SHAPE = {
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+}
+
+
+def _lens(bench: Bench) -> mixlens.Lens:
+    """A model of the 8B shape that runs sdpa."""
+    shape = {**SHAPE, **bench.sizes.llama}
+    model = models.llama(dtype=bench.sizes.llama_dtype, device=bench.device, **shape)
+    model.config.max_position_embeddings = 2**18  # rotary: no table is longer for it
+    model.set_attn_implementation("sdpa")
+    return mixlens.Lens(model, memory_budget=3 * 2**30)
+
+
+def _above(bench: Bench, base: int, run: Any) -> float:
+    """GiB of one call above the peak of the forward pass."""
+    return (bench.peak(run)[1] - base) / 2**30
+
+
+def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: Any) -> None:
+    inputs = models.tokens(lens.model, tokens)
+    rows = list(range(-targets, 0))
+
+    def forward() -> None:
+        with torch.no_grad():
+            lens.model(**inputs, use_cache=False)
+
+    plain = timed(forward, repeats=3)
+    base = bench.peak(forward)[1]
+    for names, bar in bars.items():
+
+        def run(names: tuple[str, ...] = names) -> None:
+            measure_together(names, lens.record(inputs, targets=rows))
+
+        seconds = timed(run, repeats=3 if tokens <= 10_000 else 1)
+        label = f"Llama 8B, {tokens} tokens, {targets} targets, {' + '.join(names)}"
+        above = _above(bench, base, run)
+        why = f"call {seconds}, forward pass {plain}, {above:.2f} GiB above it"
+        bench.add(Figure(f"{label}: forward passes", seconds.best / plain.best, bar), why)
+        bench.add(Figure(f"{label}: memory above a forward pass", above, 2.0, unit=" GiB"))
+
+
+def targets_of_long_prompts(bench: Bench) -> None:
+    """One target and sixteen, at three lengths of the prompt."""
+    lens = _lens(bench)
+    short, middle, long = (1024, 8192, 131_072) if bench.sizes.long > 1000 else (24, 40, 60)
+    _compare(bench, lens, short, 1, {("attention_norm",): 2.2, ("value_zeroing",): 2.6})
+    _compare(
+        bench,
+        lens,
+        middle,
+        1,
+        {("attention_norm",): 1.3, ("alti",): 1.4, ("value_zeroing",): 2.0, THREE: None},
+    )
+    _compare(bench, lens, middle, 16, {("attention_norm",): 3.2, ("value_zeroing",): 15.0})
+    _compare(bench, lens, long, 1, {THREE: 1.4})
+    del lens
+    gc.collect()
