@@ -1,26 +1,75 @@
-"""Draws docs/compare.svg, the picture of the README: `python docs/pictures.py`."""
+"""Draws the pictures of the documentation: `python docs/pictures.py`.
+
+docs/compare.svg is that of the README, docs/figures/ those of docs/figures.md. Small files: 100 dots
+per inch and few colours.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 
-from mixlens import Lens
+from mixlens import Lens, MixingMaps
 from mixlens.cli.compare import show
 from mixlens.cli.demo import SENTENCES
+from mixlens.render.canvas import save_figure
+from mixlens.tokens import TokenRow
+
+HERE = Path(__file__).parent
+TEXT = "The keys to the old cabinet near the door [MASK] on the kitchen table."
 
 
-def main() -> None:
+def terminal(lens: Lens) -> None:
+    """docs/compare.svg: what `mixlens compare` prints."""
     text, cue, word, foil = SENTENCES[0]
     console = Console(
         record=True, width=90, highlight=False, file=io.StringIO(), force_terminal=True
     )
-    found = Lens.bundled().compare(text, "[MASK]", explain={"word": word, "foil": foil})
-    show(found, cue, console)
-    console.save_svg(str(Path(__file__).parent / "compare.svg"), title="mixlens compare")
+    show(lens.compare(text, "[MASK]", cue=cue, explain={"word": word, "foil": foil}), console)
+    console.save_svg(str(HERE / "compare.svg"), title="mixlens compare")
+
+
+def figures(lens: Lens) -> None:
+    """docs/figures: one picture of each kind."""
+    maps = lens.measure("value_zeroing", TEXT)
+    heads = lens.measure("attention", TEXT, per_head=True)
+    drawn = {
+        "map": maps.plot("map", layer=2),
+        "layers": maps.plot("layers"),
+        "heads": heads.plot("heads", layer=1),
+        "target": maps.plot("target"),
+        "text": maps.plot("text", layer=3),
+        "curves": maps.plot("curves", target="[MASK]"),
+        "all_targets": maps.plot("curves"),
+        "flow": maps.plot("flow", target="[MASK]"),
+        "sources": lens.compare(TEXT).plot(),
+        "agreement": lens.compare(TEXT).plot("agreement"),
+    }
+    for name, scripts in enumerate(_scripts(), 1):
+        drawn[f"script{name}"] = scripts.plot("text", target=3)
+    for name, figure in drawn.items():
+        save_figure(figure, HERE / "figures" / f"{name}.png", dots_per_inch=100)
+
+
+def _scripts() -> Iterator[MixingMaps]:
+    """Numbers that nobody measured, to show letters."""
+    for text in (
+        "قرأت الطالبات الكتب الجديدة في المكتبة مع BERT model يوم الخميس",
+        "東京 の 大学 で 自然 言語 処理 を 研究 して います 。",
+    ):
+        words = text.split(" ")
+        at = np.cumsum([0, *(len(word) + 1 for word in words[:-1])]).tolist()
+        spans = tuple((start, start + len(word)) for start, word in zip(at, words, strict=True))
+        row = TokenRow(tuple(words), text, spans, (False,) * len(words))
+        scores = np.random.default_rng(1).dirichlet(np.ones(len(words)) * 0.4, (1, len(words)))
+        yield MixingMaps.of(scores, row, measure="made up")
 
 
 if __name__ == "__main__":
-    main()
+    bundled = Lens.bundled()
+    terminal(bundled)
+    figures(bundled)

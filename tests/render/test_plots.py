@@ -153,7 +153,7 @@ def test_right_to_left_text_is_laid_out_from_the_right() -> None:
 def test_edges_of_the_flow_add_up_to_rollout(maps: MixingMaps) -> None:
     from mixlens.aggregation.rollout import layer_transitions
 
-    steps, _, _ = layer_transitions(maps, None, None)
+    steps = layer_transitions(maps, None, None).steps
     edges = contributions(steps, 7)
     np.testing.assert_allclose(edges.sum((1, 2)), 1, atol=1e-6)
     rolled = maps.rollout().row(7).scores[-1]

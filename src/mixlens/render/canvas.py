@@ -126,10 +126,12 @@ def caption(figure: Figure, text: str) -> Figure:
 
 
 @styled
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Writes a figure as PNG (200 dots per inch), PDF or SVG, by the ending of the name."""
+def save_figure(figure: Figure, path: str | os.PathLike[str], *, dots_per_inch: int = 200) -> None:
+    """Writes a figure as PNG, PDF or SVG, by the ending of the name."""
     kind = figure_format(path)
-    extra: dict[str, Any] = {"dpi": 200} if kind == "png" else {"metadata": {_DATE[kind]: None}}
+    extra: dict[str, Any] = (
+        {"dpi": dots_per_inch} if kind == "png" else {"metadata": {_DATE[kind]: None}}
+    )
     drawn = io.BytesIO()
     figure.savefig(drawn, format=kind, **extra)
     Path(path).write_bytes(drawn.getvalue())

@@ -41,7 +41,7 @@ def draw(
         raise InvalidInput(f"threshold={threshold}: a share above 0 and up to 1")
     position = target_of(maps, target)
     maps = maps.normalized(absolute=True) if maps.facts.signed else maps
-    steps, _, _ = layer_transitions(maps, None, True)
+    steps = layer_transitions(maps, None, True).steps
     edges = contributions(steps, position)
     drawn = _connected(np.where(edges >= threshold, edges, 0), position)
     rows = _rows(drawn, position)
