@@ -1,7 +1,7 @@
 """Draws the pictures of the documentation: `python docs/pictures.py`.
 
-docs/compare.svg is that of the README, docs/figures/ those of docs/figures.md. Small files: 100 dots
-per inch and few colours.
+docs/compare.svg is that of the README, docs/figures/ those of docs/figures.md, at 100 dots per inch
+so that the files stay small.
 """
 
 from __future__ import annotations
