@@ -178,7 +178,6 @@ def maps_of_row(
             facts,
             residual_included=facts.residual_included and own,  # a cross target is not a source
             same_tokens=own and scores.target_labels is None,
-            reaches_input=spec.facts.reaches_input,
         ),
         provenance=provenance_of(name, spec, recording, request, options),
         rollout_residual=spec.rollout_residual,

@@ -1,0 +1,52 @@
+"""A constant shared among the sources of a target, in proportion to what they have there.
+
+Modarressi et al. 2023, DecompX, section 3.2: a bias is divided among the split vectors it is added
+to, T'_k = T_k + w_k / (sum_k w_k) b, so that they still add up to the whole.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+BIASES = ("absdot", "abssim", "norm", "equal", "cls", "none", "column")
+SHIFT = 1e-12  # what the released code adds to denominators
+
+
+def shared(
+    parts: Float[Tensor, "*targets source width"],
+    constant: Float[Tensor, "*targets width"],
+    how: str,
+    shift: float = 0.0,
+) -> Float[Tensor, "*targets source width"]:
+    """`parts` with the constant added, divided by the rule `how`.
+
+    "column" adds all of it to the last source, "none" nothing. If no source has a weight, nobody
+    gets anything.
+    """
+    if how == "none":
+        return parts
+    if how == "column":
+        return torch.cat([parts[..., :-1, :], parts[..., -1:, :] + constant[..., None, :]], -2)
+    weights = _weights(parts, constant, how)
+    total = weights.sum(-1, keepdim=True) + shift
+    share = torch.where(total == 0, torch.zeros_like(weights), weights / total)
+    return torch.addcmul(parts, share[..., None], constant[..., None, :])
+
+
+def _weights(parts: Tensor, constant: Tensor, how: str) -> Float[Tensor, "*targets source"]:
+    if how == "cls":
+        first = torch.zeros_like(parts[..., 0])
+        first[..., 0] = 1
+        return first
+    lengths = torch.linalg.vector_norm(parts, dim=-1)
+    if how == "norm":
+        return lengths
+    if how == "equal":
+        return (lengths != 0).to(parts)
+    dots = (parts @ constant[..., None])[..., 0].abs()
+    if how == "absdot":
+        return dots
+    sizes = lengths.clamp_min(1e-8) * torch.linalg.vector_norm(constant, dim=-1)[..., None]
+    return torch.where(lengths == 0, torch.zeros_like(dots), dots / sizes.clamp_min(1e-16))

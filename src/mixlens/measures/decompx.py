@@ -1,0 +1,117 @@
+"""DecompX: the length of the vector that each hidden token owes to each input token.
+
+Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
+Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are carried from
+layer to layer, so that the map of a layer speaks of the input tokens, cumulatively. With
+`local=True` each layer is taken by itself. `mixlens.replay.vector_parts` says how, what the
+released code does differently (`variant="released"`), and what goes beyond the authors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.errors import InvalidInput
+from mixlens.kernels.chunks import rows_at_once
+from mixlens.kernels.shares import BIASES
+from mixlens.measures.feed_forward_scopes import no_feed_forward
+from mixlens.replay.vector_parts import Rules, VectorLayer, own_parts
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+SPEC = Spec(
+    summary=(
+        "the norm of the vector that each hidden token owes to each input token, carried through"
+        " attention, norms and feed-forward parts"
+    ),
+    citation=(
+        "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"
+        " Decomposition, ACL, eq. 3-13"
+    ),
+    use_when=(
+        "to follow input tokens through the whole stack as vectors that add up, without joining"
+        " maps"
+    ),
+    cost="about 0.8 n forward passes",
+    facts=Facts(residual_included=True, reaches_input=True),
+    sites=("self",),
+    blind_spots=(
+        "follows every vector with the attention, the norms and the slopes that were there, so that"
+        " what changes these is beyond it; two vectors that cancel each other look important"
+    ),
+    memory=(
+        "heads * n * d_model + 4 * n**2 * d_model + n**2 * d_model + 2 * d_model * d_ff + chunk"
+    ),
+)
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why vectors cannot be followed through such a layer."""
+    return no_feed_forward(layer, site)
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording,
+    request: Request,
+    *,
+    bias: str = "absdot",
+    variant: str = "paper",
+    local: bool = False,
+    feed_forward: bool = True,
+) -> Scores:
+    """`bias`: absdot, abssim, norm, equal, cls, none or column; `variant`: paper or released;
+    `local`: each layer by itself; `feed_forward`: False leaves that part out.
+    """
+    if bias not in BIASES:
+        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
+    if variant not in ("paper", "released"):
+        raise InvalidInput(f"variant={variant!r}: choose paper or released")
+    rules = Rules(bias, variant == "released", feed_forward)
+    like = recording.layers(request.site)[0].input
+    batch, count = like.shape[:2]
+    values = like.new_zeros(len(request.layers), batch, count, count)
+    column = like.new_zeros(len(request.layers), batch, count)
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    for text, length in enumerate(lengths):
+        for place, rows, norms in _text_norms(recording, request, text, length, rules, local):
+            values[place, text, rows, :length] = norms[:, :length]
+            if bias == "column":
+                column[place, text, rows] = norms[:, length]
+    taken = torch.stack([request.take(layer, 1) for layer in values])
+    facts = Facts(residual_included=True, reaches_input=not local)
+    if bias != "column":
+        return Scores(taken, facts=facts)
+    extra = torch.stack([request.take(layer, 1) for layer in column])
+    return Scores(taken, {"bias": extra}, {"bias": ("target",)}, facts=facts)
+
+
+def _text_norms(
+    recording: Recording, request: Request, text: int, length: int, rules: Rules, local: bool
+) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """The place of each requested layer, its targets, and their norms [target, source]."""
+    layers = recording.layers(request.site)[: max(request.layers) + 1]
+    parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
+    targets = torch.arange(length, device=parts.device)
+    for number, layer in enumerate(layers):
+        if local:
+            if number not in request.layers:
+                continue
+            parts = own_parts(layer.input[text, :length], column=rules.bias == "column")
+        if request.targets is not None and (local or layer is layers[-1]):
+            # Nothing follows that needs the others.
+            targets = torch.tensor(sorted(set(request.targets[text])), device=parts.device)
+        step = VectorLayer(layer, layer.site(request.kind), text, length, rules)
+        width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])
+        block = rows_at_once(4 * width * parts.element_size(), recording.memory_budget)
+        parts = step.of(parts, targets, first=local or number == 0, block=block)
+        for place, wanted in enumerate(request.layers):
+            if wanted == number:
+                yield place, targets, torch.linalg.vector_norm(parts, dim=-1)

@@ -1,0 +1,168 @@
+"""The stream as a sum of vectors, one for each input token, layer by layer.
+
+Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
+Decomposition (ACL), equations 3-13. Attention weights, the sigma of each norm and the slope of each
+activation (output over input) are those of the recorded pass and held. Every constant (bias, shift)
+is shared among the sources of its target (`mixlens.kernels.shares`).
+
+`variant="paper"` follows the equations. `"released"` does as the authors' code: the value bias of
+the first layer stays inside its vectors, the attention bias is shared by attention and residual
+together, and 1e-12 is added to denominators. Beyond the authors: norms in front of a block, RMS
+norms, grouped heads, any activation g with g(0) = 0, causal models (a constant is shared among the
+sources that a target sees).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.errors import UnsupportedModel
+from mixlens.kernels.chords import chord
+from mixlens.kernels.chunks import pieces
+from mixlens.kernels.shares import SHIFT, shared
+from mixlens.recording.layer import Layer
+from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.site import Site
+from mixlens.recording.structure import Witness
+from mixlens.replay.perceptron import Perceptron, perceptron
+from mixlens.replay.value_map import value_map
+
+Parts = Float[Tensor, "target source d_model"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How constants are shared, and what is left out."""
+
+    bias: str = "absdot"
+    released: bool = False
+    feed_forward: bool = True
+
+    @property
+    def shift(self) -> float:
+        """What is added to denominators."""
+        return SHIFT if self.released else 0.0
+
+    def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
+        """Parts with a constant shared among them."""
+        return shared(parts, constant, self.bias, self.shift)
+
+
+class VectorLayer:
+    """One layer as a map from the parts of its input to those of its output, for one text."""
+
+    def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: Rules) -> None:
+        feed_forward = layer.structure.feed_forward
+        assert feed_forward is not None  # `refusal` was asked before
+        self.rules, self.site, self.feed_forward = rules, site, feed_forward
+        self.stream = layer.input[text, :length]
+        self.weights = site.weights[text, :, :length, :length]
+        self.matrices, self.biases = value_map(layer, site)
+        self.block = site.block_output[text, :length]
+        self.projected = site.projected[text, :length]
+        self.input_norm = _norm(layer, site.structure.input_norm)
+        self.output_norm = site.output_norm
+        mlp = perceptron(layer)
+        if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
+            raise UnsupportedModel(
+                f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
+                " products (it is gated, a mixture, or has a norm of its own), and the split of"
+                " others is not defined; use alti or value_zeroing instead"
+            )
+        self.mlp: Perceptron = mlp
+        self.last_norm = _norm(layer, feed_forward.output_norm)
+        self.entering_last: Tensor | None = None
+        if feed_forward.output_norm is not None:
+            seen = layer.seen(Witness(feed_forward.output_norm, "in"))
+            self.entering_last = seen[text, :length]
+
+    def of(
+        self, parts: Parts, targets: Int[Tensor, " target"], *, first: bool, block: int
+    ) -> Parts:
+        """The parts of the output at some targets; `first`: each token is its own source still."""
+        normed = parts
+        if self.input_norm is not None:
+            normed = self._normed(parts, self.input_norm, self.stream)
+        bias = self.biases if first and self.rules.released else None
+        values = [normed @ matrix for matrix in self.matrices]
+        if bias is not None:  # inside the vectors: each source carries its own
+            own = torch.arange(len(parts), device=parts.device)
+            for head, made in enumerate(values):
+                made[own, own] += bias[head]
+        rows = [
+            self._rows(parts, values, some, inside=bias is not None)
+            for some in pieces(targets, block)
+        ]
+        return torch.cat(rows)
+
+    def _rows(self, parts: Parts, values: list[Tensor], targets: Tensor, *, inside: bool) -> Parts:
+        rules, structure = self.rules, self.site.structure
+        made: Tensor = parts.new_zeros(len(targets), *parts.shape[1:])
+        for head, vectors in enumerate(values):
+            mixed = (self.weights[head, targets] @ vectors.flatten(1)).view(
+                len(targets), parts.shape[1], -1
+            )
+            made += mixed @ self.site.output_weight[head]
+        constant = self.site.output_bias.expand(len(targets), -1)
+        if not inside:
+            written = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
+            constant = constant + self.weights[:, targets].sum(-1).T @ written
+        residual = structure.residual_scale * parts[targets]
+        if rules.released:
+            made = rules.shared(structure.scaled(made) + residual, structure.scaled(constant))
+        else:
+            made = structure.scaled(rules.shared(made, constant)) + residual
+        whole = structure.total(self.stream, self.projected)[targets]
+        if self.output_norm is not None:
+            made = self._normed(made, self.output_norm, whole)
+        return self._behind(made, targets)
+
+    def _behind(self, made: Parts, targets: Tensor) -> Parts:
+        """Through the feed-forward part and the last norm."""
+        total = made
+        if self.rules.feed_forward:
+            entering, whole = made, self.block[targets]
+            if self.output_norm is None:  # the norm in front of the feed-forward part
+                entering = self._normed(made, self.mlp.norm, whole)
+                whole = self.mlp.norm(whole)
+            (first, bias), (second, shift) = self.mlp.first[0], self.mlp.second
+            hidden = self.rules.shared(entering @ first, bias.expand(len(made), -1))
+            hidden = hidden * self._slope(whole @ first + bias)[:, None]
+            branch = self.rules.shared(hidden @ second, shift.expand(len(made), -1))
+            total = self.feed_forward.total(made, branch)
+        if self.last_norm is None:
+            return total
+        assert self.entering_last is not None
+        return self._normed(total, self.last_norm, self.entering_last[targets])
+
+    def _slope(self, whole: Tensor) -> Tensor:
+        if self.rules.released:
+            return self.mlp.activation(whole) / (whole + SHIFT)
+        return chord(self.mlp.activation, torch.zeros_like(whole), whole)
+
+    def _normed(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
+        inverse = norm.inverse_sigma(whole)
+        made = norm.linear(parts) * inverse[:, None, None]
+        return self.rules.shared(made, norm.shift.expand(len(parts), -1))
+
+
+def _norm(layer: Layer, path: str | None) -> LinearisedNorm | None:
+    if path is None:
+        return None
+    form = norm_of(layer.module.get_submodule(path), layer.input)
+    if form is None:
+        raise UnsupportedModel(f"`{layer.structure.path}`: `{path}` is not a norm")
+    return form
+
+
+def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
+    """Each token is its own and only source; with a last, empty one for the biases."""
+    count = len(stream)
+    parts = stream.new_zeros(count, count + column, stream.shape[-1])
+    places = torch.arange(count, device=stream.device)
+    parts[places, places] = stream
+    return parts

@@ -1,0 +1,114 @@
+"""DecompX against the authors' code, and what must be true of it on other architectures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.kernels.shares import shared
+from mixlens.recording.recording import Recording
+from mixlens.replay.vector_parts import Rules, VectorLayer, own_parts
+from tests import reference
+from tests.measures import models
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recording:
+    given = reference.arrays("decompx/inputs.npz")
+    return Lens(reference.decompx()).record({k: torch.from_numpy(v) for k, v in given.items()})
+
+
+RELEASED: list[tuple[str, dict[str, Any]]] = [
+    ("default", {}),
+    ("nobias", {"bias": "none"}),
+    ("noffn", {"feed_forward": False}),
+    ("nobias_noffn", {"bias": "none", "feed_forward": False}),
+    ("abssim", {"bias": "abssim"}),
+    ("norm", {"bias": "norm"}),
+    ("equal", {"bias": "equal"}),
+    ("cls", {"bias": "cls"}),
+    ("local", {"local": True}),
+    ("local_nobias", {"local": True, "bias": "none"}),
+]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("case", "options"), RELEASED)
+def test_released_variant_is_the_authors_code(
+    recorded: Recording, case: str, options: dict[str, Any]
+) -> None:
+    expected = reference.arrays("decompx/results.npz")[f"{case}/encoder_norm"][:, 0]
+    made = models.scores("decompx", recorded, variant="released", **options).values[:, 0]
+    np.testing.assert_allclose(made.numpy(), expected, atol=1e-10)
+
+
+def test_the_bias_column_is_the_authors(recorded: Recording) -> None:
+    expected = reference.arrays("decompx/results.npz")["biastoken/encoder_norm"][:, 0]
+    made = models.scores("decompx", recorded, variant="released", bias="column")
+    np.testing.assert_allclose(made.values[:, 0].numpy(), expected[..., :-1], atol=1e-10)
+    np.testing.assert_allclose(made.extras["bias"][:, 0].numpy(), expected[..., -1], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [("default", {}), ("nobias", {"bias": "none"}), ("noffn", {"feed_forward": False})],
+)
+def test_the_paper_to_the_letter(recorded: Recording, case: str, options: dict[str, Any]) -> None:
+    expected = reference.arrays("decompx/ours_paper_literal.npz")[f"{case}/encoder_norm"][:, 0]
+    made = models.scores("decompx", recorded, **options).values[:, 0]
+    np.testing.assert_allclose(made.numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", ["absdot", "norm", "equal", "column"])
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_vectors_add_up_to_the_hidden_states(name: str, bias: str) -> None:
+    recording = models.recording(name, 9)
+    layers = recording.layers(None)
+    parts = own_parts(layers[0].input[0], column=bias == "column")
+    for number, layer in enumerate(layers):
+        step = VectorLayer(layer, layer.site("self"), 0, 9, Rules(bias))
+        parts = step.of(parts, torch.arange(9), first=number == 0, block=4)
+        torch.testing.assert_close(parts.sum(1), layer.output[0], atol=1e-10, rtol=1e-9)
+        if name == "gpt2":
+            assert not parts[:, :9][torch.ones(9, 9).triu(1).bool()].any()
+
+
+def test_batches_layers_and_targets_change_nothing() -> None:
+    model = models.build("bert")
+    together = models.scores("decompx", Lens(model).record(models.padded_inputs("bert", [5, 8])))
+    for row, length in enumerate([5, 8]):
+        alone = models.scores(
+            "decompx", Lens(model).record(models.inputs("bert", length, seed=row))
+        )
+        part = together.values[:, row, :length, :length]
+        torch.testing.assert_close(part, alone.values[:, 0], atol=1e-12, rtol=0)
+    recording = models.recording("bert", 9)
+    whole = models.scores("decompx", recording).values
+    some = models.scores("decompx", recording, layers=[1], targets=[3, 0]).values
+    torch.testing.assert_close(some, whole[1:2, :, [3, 0]], atol=1e-12, rtol=0)
+
+
+def test_shares_by_hand() -> None:
+    parts = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]], dtype=torch.float64)
+    constant = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    added = {
+        how: (shared(parts, constant, how) - parts)[:, 0].tolist()
+        for how in ("absdot", "abssim", "norm", "equal", "cls", "none", "column")
+    }
+    assert added["absdot"] == added["abssim"] == added["cls"] == [1, 0, 0]
+    assert added["norm"] == pytest.approx([3 / 7, 4 / 7, 0])
+    assert (added["equal"], added["none"], added["column"]) == ([0.5, 0.5, 0], [0] * 3, [0, 0, 1])
+    assert not shared(0 * parts, constant, "absdot").any()
+
+
+def test_refusals() -> None:
+    with pytest.raises(UnsupportedModel, match="gated"):
+        models.scores("decompx", models.recording("llama", 4))
+    with pytest.raises(InvalidInput, match="absdot"):
+        models.scores("decompx", models.recording("bert", 4), bias="dot")
+    with pytest.raises(InvalidInput, match="paper or released"):
+        models.scores("decompx", models.recording("bert", 4), variant="theirs")
