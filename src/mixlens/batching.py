@@ -26,7 +26,13 @@ MOST_TOKENS_ELSEWHERE = 65_536
 
 def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
     """Tokens of each text or pair; one for what is not a text, which the recording will refuse."""
-    return [max(1, sum(_count(tokenizer, part) for part in _parts(text))) for text in texts]
+    parts = [part for text in texts for part in _parts(text)]
+    try:
+        sizes = [len(ids) for ids in tokenizer(parts)["input_ids"]] if parts else []
+    except (TypeError, ValueError):  # no tokenizer, or something that is not a text
+        sizes = [_count(tokenizer, part) for part in parts]
+    taken = iter(sizes)
+    return [max(1, sum(next(taken) for _ in _parts(text))) for text in texts]
 
 
 def _parts(text: Any) -> Sequence[Any]:
@@ -34,10 +40,8 @@ def _parts(text: Any) -> Sequence[Any]:
 
 
 def _count(tokenizer: Any, part: Any) -> int:
-    if tokenizer is None or not isinstance(part, str):
-        return 1
     try:
-        return len(tokenizer(part)["input_ids"])
+        return len(tokenizer(part)["input_ids"]) if isinstance(part, str) else 1
     except (TypeError, ValueError):  # half of a character: the recording says what is wrong
         return 1
 

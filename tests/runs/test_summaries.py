@@ -24,7 +24,9 @@ def maps() -> list[MixingMaps]:
 
 def test_a_summary_is_what_its_equations_say(maps: list[MixingMaps]) -> None:
     one = maps[1].at(targets=[2, 5])
-    for layer, found in enumerate(summarise(one, shares_of(one.scores))):
+    summary = summarise([one], shares_of(one.scores[None]))
+    for layer in range(len(one.layers)):
+        found = {key: value[0, layer] for key, value in summary.items() if value is not None}
         for row, target in enumerate((2, 5)):
             sizes = [abs(float(score)) for score in one.scores[layer, row]]
             p = [size / sum(sizes) for size in sizes]
@@ -51,7 +53,7 @@ def test_aggregates_merge_in_any_order(maps: list[MixingMaps], texts: list[int],
     def of(places: list[int]) -> Aggregates:
         found = Aggregates()
         for place in places:
-            found.add(maps[place], shares_of(maps[place].scores), f"text {place}")
+            found.add([maps[place]], shares_of(maps[place].scores[None]), [f"text {place}"])
         return found
 
     whole, draw = of(texts).to_dict(), random.Random(seed)
@@ -68,7 +70,7 @@ def test_aggregates_merge_in_any_order(maps: list[MixingMaps], texts: list[int],
 def test_an_aggregate_of_one_text_by_hand(maps: list[MixingMaps]) -> None:
     one, shares = maps[0], shares_of(maps[0].scores)
     found = Aggregates()
-    found.add(one, shares, "a")
+    found.add([one], shares[None], ["a"])
     concluded = found.conclude()["alti"]
     n = len(one.source_row)
     near = [shares[0, i, j] for i in range(n) for j in range(n) if abs(i - j) == 1]

@@ -11,12 +11,13 @@ answer, bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mixlens.maps import MixingMaps
-from mixlens.runs.summaries import entropies_of
+from mixlens.runs.summaries import distances, entropies_of
 
 UNIT = 2.0**32
 DISTANCES = 64  # farther sources share the last place
@@ -43,35 +44,42 @@ class MeasureAggregate:
         self.sums = {key: np.zeros((len(layers), *shape), np.int64) for key, shape in SUMS.items()}
         self.contexts: list[set[tuple[int, str, int, int]]] = [set() for _ in layers]
 
-    def add(self, maps: MixingMaps, shares: np.ndarray, name: str) -> None:
-        """One text, with the shares of its maps."""
-        shares = np.nan_to_num(shares)
+    def add(self, maps: Sequence[MixingMaps], shares: np.ndarray, names: Sequence[str]) -> None:
+        """Texts whose maps have one shape, with their shares [text, layer, target, source]."""
+        shares = np.nan_to_num(shares).swapaxes(0, 1)  # layer, text, target, source
         units = np.rint(shares * UNIT)
         sums = self.sums
-        sums["rows"] += shares.shape[1]
-        sums["category"] += _sums_by(units, _categories(maps), len(CATEGORIES))
+        sums["rows"] += shares.shape[1] * shares.shape[2]
+        categories = np.stack([_categories(one) for one in maps])[:, None]
+        sums["category"] += _sums_by(units, categories, len(CATEGORIES))
         sums["shares"] += _histogram(shares, 1.0)
         sums["entropies"] += _histogram(entropies_of(shares), LARGEST_ENTROPY)
-        if maps.facts.same_tokens:
-            targets = np.array(maps.target_positions)[:, None]
-            gaps = np.minimum(np.abs(np.arange(shares.shape[2]) - targets), DISTANCES - 1)
+        if maps[0].facts.same_tokens:
+            gaps = np.minimum(distances(maps), DISTANCES - 1)
             sums["distance"] += _sums_by(units, gaps, DISTANCES)
             sums["pairs"] += np.bincount(gaps.reshape(-1), minlength=DISTANCES)
-        self._add_contexts(maps, units, name)
+        self._add_contexts(maps, units, names)
 
-    def _add_contexts(self, maps: MixingMaps, units: np.ndarray, name: str) -> None:
+    def _add_contexts(
+        self, maps: Sequence[MixingMaps], units: np.ndarray, names: Sequence[str]
+    ) -> None:
         """The largest share that a target takes from a token other than itself, in each layer."""
-        others = units.copy()
-        if maps.facts.same_tokens:
-            others[:, np.arange(units.shape[1]), list(maps.target_positions)] = 0
-        flat = others.reshape(len(others), -1)
-        for layer, place in enumerate(flat.argmax(1)):
-            row, source = divmod(int(place), units.shape[2])
-            context = int(flat[layer, place]), name, maps.target_positions[row], source
-            if context[0] > 0:
-                self.contexts[layer].add(context)
-                if len(self.contexts[layer]) > 10 * CONTEXTS:
-                    self.contexts[layer] = set(_top(self.contexts[layer]))
+        flat = units.copy()
+        if maps[0].facts.same_tokens:
+            targets = np.array([one.target_positions for one in maps])[None, ..., None]
+            np.put_along_axis(
+                flat, np.broadcast_to(targets, (len(flat), *targets.shape[1:])), 0, -1
+            )
+        flat = flat.reshape(*units.shape[:2], -1)
+        largest = flat.argmax(-1)
+        for layer, places in enumerate(largest.tolist()):
+            found = self.contexts[layer]
+            for text, place in enumerate(places):
+                row, source = divmod(place, units.shape[-1])
+                share = int(flat[layer, text, place])
+                if share > 0:
+                    found.add((share, names[text], maps[text].target_positions[row], source))
+            self.contexts[layer] = set(_top(found))
 
     def merge(self, other: MeasureAggregate) -> None:
         """Adds the texts of another; the order does not matter."""
@@ -123,12 +131,12 @@ class MeasureAggregate:
 class Aggregates(dict[str, MeasureAggregate]):
     """The aggregates of a run, by measure."""
 
-    def add(self, maps: MixingMaps, shares: np.ndarray, name: str) -> None:
-        """One text, with the shares of its maps."""
-        measure = maps.provenance["measure"]
+    def add(self, maps: Sequence[MixingMaps], shares: np.ndarray, names: Sequence[str]) -> None:
+        """Texts whose maps have one shape, with their shares [text, layer, target, source]."""
+        measure = maps[0].provenance["measure"]
         if measure not in self:
-            self[measure] = MeasureAggregate([int(layer) for layer in maps.layers])
-        self[measure].add(maps, shares, name)
+            self[measure] = MeasureAggregate([int(layer) for layer in maps[0].layers])
+        self[measure].add(maps, shares, names)
 
     def merge(self, saved: dict[str, Any]) -> None:
         """Adds another part of the corpus, as `to_dict` gave it."""
@@ -148,11 +156,11 @@ class Aggregates(dict[str, MeasureAggregate]):
 
 
 def _sums_by(units: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """Sums of [layer, target, source] by the place of each source: [layer, place].
+    """Sums of [layer, text, target, source] by the place of each source: [layer, place].
 
     Sums of whole numbers below 2^53 are exact in float64.
     """
-    layers = count * np.arange(len(units))[:, None, None]
+    layers = count * np.arange(len(units))[:, None, None, None]
     flat = (layers + np.broadcast_to(places, units.shape[1:])).reshape(-1)
     sums = np.bincount(flat, units.reshape(-1), minlength=count * len(units))
     return sums.reshape(len(units), count).astype(np.int64)

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.corpus.rows import BadRow, TextRow, rows_of
 from mixlens.corpus.shards import Shard
@@ -28,7 +30,7 @@ from mixlens.precision import outside_inference_mode
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.job import Job
-from mixlens.runs.summaries import shares_of
+from mixlens.runs.summaries import shares_of, summarise
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -108,21 +110,34 @@ class _Work:
             self.do(batch[:middle])
             self.do(batch[middle:])
             return
-        for place, maps in zip(batch, measured, strict=True):
-            self._keep(place, maps)
+        for column in zip(*measured, strict=True):
+            self._keep(batch, column)
 
-    def _keep(self, place: int, measured: Sequence[MixingMaps]) -> None:
-        row = self.texts[place]
-        self.rows[place] = []
-        for maps in measured:
-            name = maps.provenance["measure"]
-            if name not in self.about:
-                self.about[name] = store.about(maps)
-            shares = shares_of(maps.scores)
-            self.rows[place] += store.rows_of(
-                maps, shares, line=row.line, name=row.id, keep=self.job.keep
-            )
-            self.aggregates.add(maps, shares, row.id)
+    def _keep(self, batch: Sequence[int], measured: Sequence[MixingMaps]) -> None:
+        """The maps of one measure; those of one shape are summarised together."""
+        name = measured[0].provenance["measure"]
+        if name not in self.about:
+            self.about[name] = store.about(measured[0])
+        by_shape: dict[tuple[int, ...], list[tuple[int, MixingMaps]]] = {}
+        for place, maps in zip(batch, measured, strict=True):
+            by_shape.setdefault(maps.scores.shape, []).append((place, maps))
+        for pairs in by_shape.values():
+            alike = [maps for _, maps in pairs]
+            shares = shares_of(np.stack([maps.scores for maps in alike]))
+            summary = summarise(alike, shares)
+            names = [self.texts[place].id for place, _ in pairs]
+            self.aggregates.add(alike, shares, names)
+            for number, (place, maps) in enumerate(pairs):
+                self.rows.setdefault(place, []).extend(
+                    store.rows_of(
+                        maps,
+                        summary,
+                        number,
+                        line=self.texts[place].line,
+                        name=names[number],
+                        keep=self.job.keep,
+                    )
+                )
 
 
 def _measure_batch(

@@ -21,7 +21,7 @@ import numpy as np
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.maps import MixingMaps
 from mixlens.provenance import plain
-from mixlens.runs.summaries import summarise
+from mixlens.runs.summaries import Summary
 from mixlens.storage import write_whole
 
 if TYPE_CHECKING:
@@ -69,32 +69,30 @@ def schema() -> pa.Schema:
 
 
 def rows_of(
-    maps: MixingMaps, shares: np.ndarray, *, line: int, name: str, keep: str
+    maps: MixingMaps, summary: Summary, text: int, *, line: int, name: str, keep: str
 ) -> list[dict[str, Any]]:
-    """One text and measure: a row for each layer."""
-    rows = []
-    for number, summary in enumerate(summarise(maps, shares)):
-        kept = None if keep == "summary" else maps.scores[number]
-        rows.append(
-            {
-                "id": name,
-                "line": line,
-                "measure": maps.provenance["measure"],
-                "layer": maps.layers[number],
-                "tokens": list(maps.source_tokens),
-                "special": None if maps.source_row.special is None else maps.source_row.special,
-                "targets": list(maps.target_positions),
-                "target_tokens": list(maps.tokens),
-                **{key: _listed(value) for key, value in summary.items()},
-                "shape": list(maps.scores.shape[1:]),
-                "scores": None if kept is None else kept.astype("float32").reshape(-1),
-            }
-        )
-    return rows
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if value is not None and value.ndim > 1 else value
+    """One text and measure, which is the given one of its summary: a row for each layer."""
+    shared = {
+        "id": name,
+        "line": line,
+        "measure": maps.provenance["measure"],
+        "tokens": list(maps.source_tokens),
+        "special": maps.source_row.special,
+        "targets": list(maps.target_positions),
+        "target_tokens": list(maps.tokens),
+        "shape": list(maps.scores.shape[1:]),
+    }
+    return [
+        {
+            **shared,
+            "layer": layer,
+            **{key: None if v is None else v[text, number] for key, v in summary.items()},
+            "scores": None
+            if keep == "summary"
+            else maps.scores[number].astype(np.float32).reshape(-1),
+        }
+        for number, layer in enumerate(maps.layers)
+    ]
 
 
 def about(maps: MixingMaps) -> dict[str, Any]:
@@ -117,11 +115,33 @@ def write_shard(
     import pyarrow.parquet as pq
 
     text = json.dumps({"schema": SCHEMA_VERSION, **description}, sort_keys=True)
-    table = pa.Table.from_pylist(list(rows), schema().with_metadata({METADATA: text.encode()}))
+    wanted = schema().with_metadata({METADATA: text.encode()})
+    columns = [_column(field, [row[field.name] for row in rows]) for field in wanted]
+    table = pa.Table.from_arrays(columns, schema=wanted)
     content = BytesIO()
     pq.write_table(table, content, compression="zstd")  # type: ignore[no-untyped-call]
     write_safely(path, content.getvalue())
     return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+def _column(field: pa.Field, values: list[Any]) -> pa.Array:
+    """Arrays go in as they are: number by number would take longer than measuring."""
+    import pyarrow as pa
+
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if not arrays:
+        return pa.array(values, field.type)
+    inner = field.type.value_type
+    sizes = np.array([0 if value is None else len(value) for value in values])
+    mask = pa.array([value is None for value in values])
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
+    if pa.types.is_list(inner):  # [target, rank]
+        counts = np.concatenate([np.full(len(a), a.shape[1]) for a in arrays])
+        ends = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+        flat = pa.array(np.concatenate([a.reshape(-1) for a in arrays]), inner.value_type)
+        return pa.ListArray.from_arrays(offsets, pa.ListArray.from_arrays(ends, flat))
+    flat = pa.array(np.concatenate([a.reshape(-1) for a in arrays]), inner)
+    return pa.ListArray.from_arrays(offsets, flat, mask=mask)
 
 
 def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What is kept of a map by default: for each target and layer where its mixture comes from.
+"""What is kept of maps by default: for each target and layer where its mixture comes from.
 
 With s the scores of a target's row, its shares are p_j = |s_j| / sum_k |s_k|. Of each row are kept
 
@@ -10,17 +10,22 @@ With s the scores of a target's row, its shares are p_j = |s_j| / sum_k |s_k|. O
 
 Own share and distance are null if targets and sources are different tokens (cross-attention, an
 explained output). A row of zeros has no shares: its numbers are NaN.
+
+Texts whose maps have the same shape are summarised together.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from mixlens.maps import MixingMaps
 
 TOP = 10
+
+Summary = dict[str, np.ndarray | None]
+"""By column: numbers [text, layer, target], or [text, layer, target, rank]."""
 
 
 def shares_of(scores: np.ndarray) -> np.ndarray:
@@ -40,33 +45,33 @@ def entropies_of(shares: np.ndarray) -> np.ndarray:
     return entropies
 
 
-def summarise(maps: MixingMaps, shares: np.ndarray) -> list[dict[str, Any]]:
-    """One dict for each layer, with a number (or a list) for each target."""
-    count = shares.shape[-1]
-    order = np.argsort(-shares, axis=-1, kind="stable")[..., : min(TOP, count)]
-    entropy = entropies_of(shares)
-    special = np.array(maps.source_row.special or (False,) * count, bool)
-    on_special = shares[..., special].sum(-1)
-    own, distance = _places(maps, shares)
-    return [
-        {
-            "top_sources": order[layer].astype(np.int32),
-            "top_shares": np.take_along_axis(shares[layer], order[layer], -1).astype(np.float32),
-            "entropy": entropy[layer].astype(np.float32),
-            "special_share": on_special[layer].astype(np.float32),
-            "own_share": None if own is None else own[layer].astype(np.float32),
-            "mean_distance": None if distance is None else distance[layer].astype(np.float32),
-        }
-        for layer in range(len(shares))
-    ]
+def special_tokens(maps: Sequence[MixingMaps]) -> np.ndarray:
+    """[text, source]: which sources are special tokens."""
+    count = len(maps[0].source_row)
+    return np.array([one.source_row.special or (False,) * count for one in maps], bool)
 
 
-def _places(
-    maps: MixingMaps, shares: np.ndarray
-) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
-    if not maps.facts.same_tokens:
-        return None, None
-    targets = np.array(maps.target_positions)
-    own = np.take_along_axis(shares, targets[None, :, None], -1)[..., 0]
-    gaps = np.abs(np.arange(shares.shape[-1])[None] - targets[:, None])
-    return own, (shares * gaps).sum(-1)
+def distances(maps: Sequence[MixingMaps]) -> np.ndarray:
+    """[text, target, source]: how many tokens lie between, plus one."""
+    targets = np.array([one.target_positions for one in maps])
+    gaps: np.ndarray = np.abs(np.arange(len(maps[0].source_row)) - targets[..., None])
+    return gaps
+
+
+def summarise(maps: Sequence[MixingMaps], shares: np.ndarray) -> Summary:
+    """Maps of one shape, with their shares [text, layer, target, source]."""
+    order = np.argsort(-shares, axis=-1, kind="stable")[..., :TOP]
+    special = special_tokens(maps)[:, None, None]
+    own, distance = None, None
+    if maps[0].facts.same_tokens:
+        targets = np.array([one.target_positions for one in maps])[:, None, :, None]
+        own = np.take_along_axis(shares, targets, -1)[..., 0].astype(np.float32)
+        distance = (shares * distances(maps)[:, None]).sum(-1).astype(np.float32)
+    return {
+        "top_sources": order.astype(np.int32),
+        "top_shares": np.take_along_axis(shares, order, -1).astype(np.float32),
+        "entropy": entropies_of(shares).astype(np.float32),
+        "own_share": own,
+        "special_share": (shares * special).sum(-1).astype(np.float32),
+        "mean_distance": distance,
+    }
