@@ -75,7 +75,7 @@ def test_killed_at_random_moments_it_goes_on(corpus: Path, whole: Path, tmp_path
             try:
                 process.wait(draw.uniform(0.5, 8.0))
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
+                process.send_signal(draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
         assert time.monotonic() - start < 600
     run(corpus, tmp_path)
     assert contents(tmp_path) == contents(whole)
@@ -89,6 +89,8 @@ def test_a_task_of_a_job_array_does_its_own_shards(
     assert (half.shards_done, half.complete) == (2, False)
     assert run(corpus, tmp_path, shards=(0, 2)).complete
     assert contents(tmp_path) == contents(whole)
+    with pytest.raises(InvalidInput, match="clears the whole folder"):
+        run(corpus, tmp_path, shards=(0, 2), fresh=True)
     with pytest.raises(InvalidInput, match="the corpus has 4"):
         run(corpus, tmp_path, shards=(3, 9))
 

@@ -74,6 +74,11 @@ def run_corpus(
     `shards` (first, after the last) leaves the others to other tasks.
     """
     store.require_parquet()
+    if fresh and shards is not None:
+        raise InvalidInput(
+            "--fresh clears the whole folder, and --shards is for tasks that share it: delete the"
+            " folder before the tasks start"
+        )
     out, heard = Path(job.out), on_event or (lambda event: None)
     with _opened(job, source, shards, fresh) as (plan, journal):
         first, last = shards or (0, len(plan))

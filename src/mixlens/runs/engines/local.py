@@ -7,6 +7,7 @@ shard is done again.
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -73,6 +74,7 @@ def _until_one_dies(
 
 def _start(source: ModelSource, job: Job) -> None:
     global _lens, _job
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
     _lens, _job = source.load(), job
 
 
