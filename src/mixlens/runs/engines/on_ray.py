@@ -42,9 +42,14 @@ def measure_on_ray(
     if started:
         # A cluster knows its own size; a machine of our own must have room for all workers.
         cpus = None if os.environ.get("RAY_ADDRESS") else workers * (source.threads or 1)
-        ray.init(
-            num_cpus=cpus, log_to_driver=False, include_dashboard=False, configure_logging=False
-        )
+        quiet = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+        try:
+            ray.init(num_cpus=cpus, **quiet)
+        except Exception as error:  # Ray raises bare exceptions if a process of it is late
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise MixlensError(
+                f"Ray could not be started ({reason}): try again, or use --engine local"
+            ) from error
     try:
         yield from _scheduled(ray, source, job, shards, workers)
     finally:
