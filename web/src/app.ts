@@ -2,11 +2,12 @@
 
 import { DARK, LIGHT } from "./colour";
 import { Context, type View } from "./context";
-import { h, percent, selectOf } from "./dom";
-import { csv, download, json, png, svg } from "./export";
+import { h, selectOf } from "./dom";
+import { footLines } from "./foot";
 import { Grouping, type Unit } from "./groups";
 import { liveForm, type Live } from "./live";
 import { ranked, type Depth, type Measured } from "./measured";
+import { saveMenu } from "./menu";
 import { checked, type Payload } from "./payload";
 import { fromFragment, toFragment, VIEWS, type State } from "./state";
 import { CompareView } from "./views/compare";
@@ -217,7 +218,7 @@ export class App {
     const { element } = this.view;
     if (this.panel.firstChild !== element) this.panel.replaceChildren(element);
     this.view.update(this.context);
-    this.footLine();
+    this.foot.replaceChildren(...footLines(this.context));
   }
 
   private choices(): void {
@@ -269,7 +270,7 @@ export class App {
       ...fields,
       h("span", { class: "push" }),
       this.themeButton(),
-      this.exportMenu(),
+      saveMenu(() => this.view, this.context, this.linked),
     );
     if (focused >= 0)
       (
@@ -289,60 +290,6 @@ export class App {
       },
       dark ? "☀" : "☾",
     );
-  }
-
-  private exportMenu(): HTMLElement {
-    const name = `mixlens-${this.context.state.view}`;
-    const item = (label: string, act: () => unknown) =>
-      h(
-        "button",
-        {
-          type: "button",
-          onclick: async () => {
-            menu.open = false;
-            try {
-              await act();
-            } catch (error) {
-              this.context.actions.announce((error as Error).message);
-              this.tipAt(null, []);
-            }
-          },
-        },
-        label,
-      );
-    const menu = h(
-      "details",
-      { class: "menu" },
-      h("summary", {}, "Save"),
-      h(
-        "div",
-        {},
-        item("Picture (PNG)", async () =>
-          download(`${name}.png`, await png(this.view, this.context), "image/png"),
-        ),
-        item("Drawing (SVG)", () =>
-          download(`${name}.svg`, svg(this.view, this.context), "image/svg+xml"),
-        ),
-        item("Numbers (CSV)", () =>
-          download(`${name}.csv`, csv(this.view.rows(this.context)), "text/csv"),
-        ),
-        item("Numbers (JSON)", () =>
-          download(`${name}.json`, json(this.view, this.context), "application/json"),
-        ),
-        item("Copy the picture", async () =>
-          navigator.clipboard.write([
-            new ClipboardItem({ "image/png": png(this.view, this.context) }),
-          ]),
-        ),
-        ...(this.linked
-          ? [item("Copy a link to this view", () => navigator.clipboard.writeText(location.href))]
-          : []),
-      ),
-    );
-    menu.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") menu.open = false;
-    });
-    return menu;
   }
 
   private tabBar(): void {
@@ -379,35 +326,6 @@ export class App {
     (this.tabs.children[next] as HTMLElement).focus();
   }
 
-  private footLine(): void {
-    const { current, payload } = this.context;
-    const { provenance, citation, summary, notes, measure } = current.entry;
-    const options = Object.entries((provenance.options as Record<string, unknown>) ?? {})
-      .map(([key, value]) => `${key}=${String(value)}`)
-      .join(", ");
-    const steps = ((provenance.steps as string[]) ?? []).join(" → ");
-    const model = (provenance.name ?? provenance.model ?? "") as string;
-    const line = [
-      model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
-      `${measure}${options ? ` (${options})` : ""}${steps ? ` → ${steps}` : ""}`,
-      current.entry.joined && `layers joined by ${current.entry.joined.how}`,
-      provenance.site as string,
-      citation,
-      "shares in float16, three digits",
-      `mixlens ${payload.mixlens}`,
-    ];
-    const left = current.complete
-      ? []
-      : [
-          `Of each row and column only the largest shares are in this page; for this target ${percent(Math.max(0, 1 - Array.from(this.context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0)))} is left out.`,
-        ];
-    this.foot.replaceChildren(
-      h("p", {}, h("b", {}, measure), summary ? `: ${summary}.` : "."),
-      h("p", {}, line.filter(Boolean).join(" · ")),
-      ...[...(notes ?? []), ...left].map((note) => h("p", {}, note)),
-    );
-  }
-
   private tipAt(event: MouseEvent | null, lines: string[]): void {
     const { tip } = this;
     tip.classList.toggle("on", Boolean(event && lines.length));
@@ -417,6 +335,7 @@ export class App {
     const wide = tip.offsetWidth;
     const high = tip.offsetHeight;
     tip.style.left = `${Math.max(4, Math.min(clientX + 14, window.innerWidth - wide - 8))}px`;
-    tip.style.top = `${clientY + 18 + high > window.innerHeight ? clientY - high - 12 : clientY + 18}px`;
+    const below = clientY + 18 + high <= window.innerHeight;
+    tip.style.top = `${below ? clientY + 18 : clientY - high - 12}px`;
   }
 }

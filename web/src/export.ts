@@ -82,7 +82,9 @@ export function csv(rows: string[][]): string {
 export function json(view: View, context: Context): string {
   const [columns, ...rows] = view.rows(context);
   const { current, state } = context;
-  return `${JSON.stringify({ state, depth: current.depthName(state.depth), provenance: current.entry.provenance, columns, rows }, null, 2)}\n`;
+  const depth = current.depthName(state.depth);
+  const { provenance } = current.entry;
+  return `${JSON.stringify({ state, depth, provenance, columns, rows }, null, 2)}\n`;
 }
 
 export function download(name: string, content: Blob | string, type: string): void {

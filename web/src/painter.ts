@@ -260,7 +260,11 @@ export class SvgPainter implements Painter {
   }
 
   file(width: number, height: number, paper: string): string {
-    return `<svg xmlns="http://www.w3.org/2000/svg" width="${round(width)}" height="${round(height)}" viewBox="0 0 ${round(width)} ${round(height)}" font-family="${escaped(FONT)}"><rect width="100%" height="100%" fill="${paper}"/>${this.parts.join("")}</svg>\n`;
+    const [w, h] = [round(width), round(height)];
+    const size = `width="${w}" height="${h}" viewBox="0 0 ${w} ${h}"`;
+    const open = `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="${escaped(FONT)}">`;
+    const ground = `<rect width="100%" height="100%" fill="${paper}"/>`;
+    return `${open}${ground}${this.parts.join("")}</svg>\n`;
   }
 }
 

@@ -67,9 +67,9 @@ def map_command(
     html: Annotated[
         Path | None, typer.Option(help="Write one self-contained page that shows the maps.")
     ] = None,
-    beside: Annotated[
+    others: Annotated[
         list[str] | None,
-        typer.Option(help="With --html: a measure that the page shows next to it; repeatable."),
+        typer.Option("--with", help="A measure that the page shows too; repeatable."),
     ] = None,
     figure: FigureOption = None,
     kind: Annotated[
@@ -121,9 +121,9 @@ def map_command(
         print(align_words(maps).pharaoh())
         return
     if html is not None:
-        others = [lens.measure(name, given, site=site) for name in beside or []]
+        shown_too = [lens.measure(name, given, site=site) for name in others or []]
         first = None if target is None or spec.gives != "maps" else number_or_name(target)
-        maps.to_html(html, *others, target=None if first is None else maps.row(first).target)
+        maps.to_html(html, *shown_too, target=None if first is None else maps.row(first).target)
         typer.echo(f"page: {html}", err=True)
     every, one = maps, target is not None and spec.gives == "maps"
     if target is not None and one:

@@ -2,12 +2,13 @@
 // agree and what they dispute.
 
 import { disputes, spearman, without } from "../agreement";
-import { css, inkOn, shade } from "../colour";
+import { css, shade } from "../colour";
 import type { Context, View } from "../context";
 import { h, isolated, percent, refill, selectOf, tableBehind } from "../dom";
-import { largest, ranked, type Measured } from "../measured";
+import { largest, ranked } from "../measured";
 import { fitted, prepared, type Painter } from "../painter";
-import { Reading } from "./reading";
+import { agreementTable, disputeRows, type Opinion } from "./opinions";
+import { listed, Reading } from "./reading";
 
 const LEFT = 190;
 const ROW = 22;
@@ -30,7 +31,7 @@ export class CompareView implements View {
   });
   private readonly leftOut = h("details", { class: "behind" });
   private context!: Context;
-  private rowsShown: { measured: Measured; values: Float64Array }[] = [];
+  private rowsShown: Opinion[] = [];
   private cell = 10;
 
   constructor() {
@@ -99,7 +100,7 @@ export class CompareView implements View {
       );
   }
 
-  private pair(): { measured: Measured; values: Float64Array }[] {
+  private pair(): Opinion[] {
     const { state, measured } = this.context;
     return [state.map, state.other ?? state.map]
       .map((i) => this.rowsShown.find((row) => row.measured === measured[i])!)
@@ -135,9 +136,9 @@ export class CompareView implements View {
     );
     this.sides();
     this.headlines();
-    this.disputes();
+    this.disputed.replaceChildren(...disputeRows(context, this.pair()));
     this.draw();
-    this.agreements();
+    this.matrix.replaceChildren(agreementTable(context, this.rowsShown));
     this.fillLeftOut();
     refill(this.table, () => this.rows());
   }
@@ -151,7 +152,8 @@ export class CompareView implements View {
       h(
         "p",
         { class: "quiet" },
-        "Give the page several measures of the same text to see where they disagree: maps.to_html(path, others) or mixlens compare … --html out.html.",
+        "Give the page several measures of the same text to see where they disagree: " +
+          "maps.to_html(path, *others), or mixlens compare … --html out.html.",
       ),
     );
   }
@@ -183,9 +185,11 @@ export class CompareView implements View {
       this.readings[i]!.show(context.sources, context);
       this.readings[i]!.shadeBy(context, values, scale, context.own, true);
       this.names[i]!.textContent = context.name(measured);
-      const top = ranked(values, context.own).slice(0, 3);
+      const top = ranked(values, context.own)
+        .slice(0, 3)
+        .map((each): [string, number] => [context.sources.label(each.group), each.value]);
       this.tops[i]!.textContent =
-        `${measured.depthName(context.depthFor(measured))}: ${top.map((each) => `${isolated(context.sources.label(each.group))} ${percent(each.value)}`).join(", ")}`;
+        `${measured.depthName(context.depthFor(measured))}: ${listed(top)}`;
     });
   }
 
@@ -196,11 +200,12 @@ export class CompareView implements View {
     const rank = spearman(without(rows[0]!, context.own), without(rows[1]!, context.own));
     const dispute = disputes(rows, context.own)[0];
     const target = h("b", { class: "outlined" }, context.targets.label(context.targetGroup));
+    const [first, second] = pair.map((each) => context.name(each.measured));
     const word = rank > 0.8 ? "agree" : rank > 0.4 ? "agree in part" : "disagree";
     this.headline.replaceChildren(
       "About ",
       target,
-      `, ${context.name(pair[0]!.measured)} and ${context.name(pair[1]!.measured)} ${word} (rank correlation ${rank.toFixed(2)})`,
+      `, ${first} and ${second} ${word} (rank correlation ${rank.toFixed(2)})`,
     );
     if (dispute)
       this.headline.append(
@@ -210,64 +215,14 @@ export class CompareView implements View {
       );
   }
 
-  private disputes(): void {
-    const { context } = this;
-    const pair = this.pair();
-    const found = disputes(
-      pair.map((each) => each.values),
-      context.own,
-    )
-      .slice(0, 6)
-      .filter((each) => each.weight > 0);
-    const scale = Math.max(...pair.map((each) => largest(each.values, context.own)));
-    const bar = (value: number) => {
-      const found = h("span", { class: "bar" });
-      found.style.width = `${Math.min(100, (Math.abs(value) / scale) * 100)}%`;
-      found.style.backgroundColor = css(shade(context.palette, value < 0 ? -0.72 : 0.72));
-      return found;
-    };
-    const rank = (row: number, group: number) =>
-      ranked(pair[row]!.values, context.own).findIndex((r) => r.group === group) + 1;
-    this.disputed.replaceChildren(
-      h(
-        "thead",
-        {},
-        h(
-          "tr",
-          {},
-          h("th", { scope: "col" }, "token"),
-          ...pair.flatMap((each) => [
-            h("th", { scope: "col", colspan: "2" }, context.name(each.measured)),
-            h("th", { scope: "col" }, "rank"),
-          ]),
-        ),
-      ),
-      h(
-        "tbody",
-        {},
-        ...found.map(({ group }) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row", dir: "auto" }, context.sources.label(group)),
-            ...pair.flatMap((each, i) => [
-              h("td", { class: "bars" }, bar(each.values[group]!)),
-              h("td", {}, percent(each.values[group]!)),
-              h("td", {}, rank(i, group) ? String(rank(i, group)) : "–"),
-            ]),
-          ),
-        ),
-      ),
-    );
-  }
-
   private draw(): void {
     const width = this.element.clientWidth || 900;
     const height = this.height(width);
     this.painted(prepared(this.canvas, width, height), this.context, 0, width);
     this.canvas.setAttribute(
       "aria-label",
-      `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of the target, as a heat map. A click compares with that measure.`,
+      `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of ` +
+        "the target, as a heat map. A click compares with that measure.",
     );
   }
 
@@ -352,49 +307,6 @@ export class CompareView implements View {
       this.context.actions.set({ other: number });
   }
 
-  private agreements(): void {
-    const { context, rowsShown } = this;
-    const { own, palette } = context;
-    const cells = rowsShown.map((row) => without(row.values, own));
-    const head = h(
-      "tr",
-      {},
-      h("td"),
-      ...rowsShown.map((_, i) => h("th", { scope: "col" }, letter(i))),
-    );
-    const body = rowsShown.map((row, i) =>
-      h(
-        "tr",
-        {},
-        h("th", { scope: "row" }, `${letter(i)}  ${context.name(row.measured)}`),
-        ...cells.map((other, j) => {
-          if (i === j) return h("td", { class: "same" }, "·");
-          const value = spearman(cells[i]!, other);
-          const cell = h("td", {}, Number.isNaN(value) ? "–" : value.toFixed(2).replace("-", "−"));
-          if (!Number.isNaN(value)) {
-            const colour = shade(palette, value * 0.9);
-            cell.style.backgroundColor = css(colour);
-            cell.style.color = inkOn(colour);
-          }
-          return cell;
-        }),
-      ),
-    );
-    this.matrix.replaceChildren(
-      h(
-        "table",
-        {},
-        h(
-          "caption",
-          { class: "quiet" },
-          "Spearman's rank correlation over all sources but the target itself",
-        ),
-        h("thead", {}, head),
-        h("tbody", {}, ...body),
-      ),
-    );
-  }
-
   private fillLeftOut(): void {
     const left = Object.entries(this.context.payload.left_out ?? {});
     this.leftOut.hidden = left.length === 0;
@@ -406,7 +318,7 @@ export class CompareView implements View {
 
   paint(painter: Painter, context: Context, width: number): number {
     if (this.rowsShown.length < 2) return 0;
-    painter.text(0, 20, this.headline.textContent ?? "", {
+    painter.text(0, 20, fitted(painter, this.headline.textContent ?? "", 16, width), {
       size: 16,
       weight: 600,
       fill: context.palette.ink,
@@ -444,8 +356,4 @@ export class CompareView implements View {
       ]),
     ];
   }
-}
-
-function letter(i: number): string {
-  return i < 26 ? String.fromCharCode(97 + i) : String(i);
 }

@@ -83,7 +83,8 @@ export class FlowView implements View {
     this.shown.textContent = percent(state.threshold);
     this.canvas.setAttribute(
       "aria-label",
-      "The flow from the input tokens to the target. Arrow keys move between tokens and layers, Enter traces one.",
+      "The flow from the input tokens to the target. Arrow keys move between tokens and " +
+        "layers, Enter traces one.",
     );
     this.draw();
     refill(this.table, () => this.rows());
@@ -92,9 +93,15 @@ export class FlowView implements View {
   private refusal(): string | null {
     const { current, targets } = this.context;
     if (current.entry.reaches_input)
-      return `Each layer of ${current.entry.measure} already speaks of the input tokens: there is nothing to follow.`;
+      return (
+        `Each layer of ${current.entry.measure} already speaks of the input tokens: ` +
+        "there is nothing to follow."
+      );
     if (!current.whole || !current.entry.joined)
-      return "A flow needs the maps of every layer for every token of one text. These hold some targets, some layers or two texts.";
+      return (
+        "A flow needs the maps of every layer for every token of one text. " +
+        "These hold some targets, some layers or two texts."
+      );
     return targets.size > MOST
       ? "The text is too long to follow: choose words or segments above."
       : null;
@@ -189,10 +196,12 @@ export class FlowView implements View {
     const traced = state.node
       ? ` through ${isolated(targets.label(state.node[1]))} at ${levelName(state.node[0], names)}`
       : "";
+    const label = isolated(targets.label(target));
     const part = state.node ? (flow.mass[state.node[0]]?.[state.node[1]] ?? 0) : 0;
     this.words.textContent = traced
-      ? `${percent(part)} of ${isolated(targets.label(target))} passes${traced}. Click it again to see everything.`
-      : `How ${isolated(targets.label(target))} is put together, from the input below to the last layer above. Click a point to trace what passes it.`;
+      ? `${percent(part)} of ${label} passes${traced}. Click it again to see everything.`
+      : `How ${label} is put together, from the input below to the last layer above. ` +
+        "Click a point to trace what passes it.";
   }
 
   /** Labels of the input: all if they fit, else those that give most, with their shares. */
@@ -238,8 +247,9 @@ export class FlowView implements View {
     const [level, group] = this.at;
     const { context } = this;
     const target = context.targets.label(context.targets.of[context.state.target]!);
+    const { layers } = context.current.entry;
     return [
-      `${isolated(context.targets.label(group))} at ${levelName(level, context.current.entry.layers)}`,
+      `${isolated(context.targets.label(group))} at ${levelName(level, layers)}`,
       `${percent(this.flow!.mass[level]![group]!)} of ${target} passes here`,
     ];
   }

@@ -63,7 +63,8 @@ export class HeadsView implements View {
       const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
       this.words.textContent =
         dropped ??
-        `Heads were not measured. ${current.entry.measure} of single heads: lens.measure("${current.entry.measure}", text, per_head=True), given to the page together with these maps.`;
+        "Heads were not measured. Give the page these maps together with " +
+          `lens.measure("${current.entry.measure}", text, per_head=True).`;
       const others = context.measured
         .map((_, i) => i)
         .filter((i) => context.measured[i]!.heads > 0);
@@ -80,11 +81,13 @@ export class HeadsView implements View {
     }
     this.others.replaceChildren();
     this.words.textContent =
-      "Layers down, heads across; in each, targets down and sources across, shaded by its own largest share. A click opens one.";
+      "Layers down, heads across. In each, targets down and sources across, shaded by its own " +
+      "largest share. A click opens one.";
     this.prepare();
     this.canvas.setAttribute(
       "aria-label",
-      `${current.entry.layers.length} layers by ${current.heads} heads. Arrow keys move, Enter opens a head.`,
+      `${current.entry.layers.length} layers by ${current.heads} heads. ` +
+        "Arrow keys move, Enter opens a head.",
     );
     this.draw();
     refill(this.table, () => this.rows());

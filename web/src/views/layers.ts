@@ -228,8 +228,9 @@ export class Layers {
     const { strip, group } = found;
     const { context } = this;
     const value = this.strips[strip]!.values[group]!;
+    const target = context.targets.label(context.targetGroup);
     context.actions.tip(event, [
-      `${isolated(context.sources.label(group))}: ${percent(value)} of ${isolated(context.targets.label(context.targetGroup))}`,
+      `${isolated(context.sources.label(group))}: ${percent(value)} of ${isolated(target)}`,
       context.current.depthName(this.strips[strip]!.depth),
     ]);
   }

@@ -72,7 +72,9 @@ export class MapView implements View {
     const { targets, sources, current, state } = context;
     const rows = this.held();
     if (Math.max(rows.length, sources.size) > MOST) {
-      this.words.textContent = `${rows.length} × ${sources.size} cells are too many to see: choose words or segments above.`;
+      this.words.textContent =
+        `${rows.length} × ${sources.size} cells are too many to see: ` +
+        "choose words or segments above.";
       this.scroller.hidden = true;
       return;
     }
@@ -96,13 +98,15 @@ export class MapView implements View {
       this.values = all;
       const scale = mapScale(all, sources.size, current.square && rows.length === sources.size);
       this.picture = pixels(context.palette, all, rows.length, sources.size, scale);
-      this.words.textContent = `Targets down, sources across; the darkest cell off the diagonal is ${percent(scale)} of its target.`;
-      if (context.palette.dark)
-        this.words.textContent = this.words.textContent.replace("darkest", "brightest");
+      const strongest = context.palette.dark ? "brightest" : "darkest";
+      this.words.textContent =
+        `Targets down, sources across. The ${strongest} cell off the diagonal is ` +
+        `${percent(scale)} of its target.`;
     }
     this.canvas.setAttribute(
       "aria-label",
-      `Map of ${rows.length} targets by ${sources.size} sources. Arrow keys move, Enter chooses the target.`,
+      `Map of ${rows.length} targets by ${sources.size} sources. ` +
+        "Arrow keys move, Enter chooses the target.",
     );
     this.layout();
     refill(this.table, () => this.rows());
@@ -124,7 +128,8 @@ export class MapView implements View {
     const fits = Math.min(26, room / sources.size, Math.max(tall / rows, 7));
     this.cell = Math.max(fits, 1) * this.zoom;
     const [w, hgt] = [sources.size * this.cell + LABELS + FOOT, rows * this.cell + LABELS + FOOT];
-    this.scroller.style.height = `${Math.min(hgt + 18, Math.max(320, window.innerHeight * 0.78))}px`;
+    const most = Math.max(320, window.innerHeight * 0.78);
+    this.scroller.style.height = `${Math.min(hgt + 18, most)}px`;
     this.spacer.style.width = `${w}px`;
     this.spacer.style.height = `${hgt}px`;
     this.draw();
@@ -323,6 +328,9 @@ export class MapView implements View {
     if (sources.size * rows <= 4000) {
       this.painted(painter, context, cell, 0, 0, width, height + 2);
       this.cells(painter, context, cell, rows);
+      const chosen = this.held().indexOf(context.targets.of[context.state.target]!);
+      const [top, wide] = [LABELS + chosen * cell, sources.size * cell];
+      if (chosen >= 0) painter.rect(LABELS, top, wide, cell, null, context.palette.ink, 1.5);
     } else this.painted(painter, context, cell, 0, 0, width, height + 2);
     this.at = at;
     return height + FOOT;

@@ -1,4 +1,4 @@
-// A ranking of measures: the verdict, then one row for each measure and one column for each question.
+// A ranking: the verdict, then a row for each measure and a column for each question.
 
 import { css, shade, type Palette } from "../colour";
 import { h } from "../dom";
@@ -46,7 +46,9 @@ export function rankingView(ranking: Ranking, palette: Palette): HTMLElement {
         h(
           "caption",
           { class: "quiet" },
-          `${ranking.texts} texts. Dots lie between the lowest and the highest value of the column, with their 95 % interval; bold is best, grey italics are not better than random numbers.`,
+          `${ranking.texts} texts. Dots lie between the lowest and the highest value of the ` +
+            "column, with their 95 % interval. Bold is best, grey italics are not better than " +
+            "random numbers.",
         ),
         h("thead", {}, head),
         h("tbody", {}, ...rows),

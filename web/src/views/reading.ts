@@ -120,8 +120,11 @@ export class Reading {
         if (i) pieces.push(h("br"));
         if (part) pieces.push(document.createTextNode(part.replace(/\s+/g, " ")));
       });
+      const special = grouping.special(number) && !/mask/i.test(text.labels[group.start]!);
       const item = h("span", {
-        class: `token${grouping.special(number) && !/mask/i.test(text.labels[group.start]!) ? " special" : ""}${group.segment === null ? "" : " segment"}`,
+        class: ["token", special && "special", group.segment !== null && "segment"]
+          .filter(Boolean)
+          .join(" "),
         role: "option",
         dir: "auto",
         tabindex: "-1",

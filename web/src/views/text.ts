@@ -1,11 +1,12 @@
-// The first screen: the text with its target and its sources, the layers below, the ranks next to it.
+// The first screen: the text, its target and sources, the layers below, the ranks next to it.
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
 import { h, isolated, percent } from "../dom";
 import { largest, ranked, type Ranked } from "../measured";
-import type { Painter } from "../painter";
+import { fitted, type Painter } from "../painter";
 import { Layers } from "./layers";
+import { bar } from "./opinions";
 import { PatchPicture } from "./picture";
 import { listed, Reading } from "./reading";
 import { TimeStrip } from "./strip";
@@ -282,7 +283,11 @@ export class TextView implements View {
     const { palette, own, current } = context;
     const values = context.incoming();
     const scale = largest(values, own);
-    painter.text(0, 22, this.sentence(), { size: 17, fill: palette.ink, weight: 600 });
+    painter.text(0, 22, fitted(painter, this.sentence(), 17, width), {
+      size: 17,
+      fill: palette.ink,
+      weight: 600,
+    });
     let y = 40;
     if (!current.square)
       y +=
@@ -318,6 +323,7 @@ export class TextView implements View {
   }
 }
 
+/** The rows of a ranked list: token, bar, share; at its end the target itself. */
 function fill(
   table: HTMLTableElement,
   order: Ranked[],
@@ -326,34 +332,23 @@ function fill(
   label: (group: number) => string,
   context: Context,
 ): void {
-  const row = (each: Ranked, name: string, own: boolean) => {
-    const bar = h("span", { class: "bar" });
-    bar.style.width = `${Math.min(100, scale > 0 ? (Math.abs(each.value) / scale) * 100 : 0)}%`;
-    bar.style.backgroundColor = own
-      ? context.palette.quiet
-      : css(shade(context.palette, each.value < 0 ? -0.72 : 0.72));
-    return h(
+  const row = (value: number, name: string, own: boolean) =>
+    h(
       "tr",
       { class: own ? "own" : null },
       h("th", { scope: "row", dir: "auto" }, name),
-      h("td", { class: "bars" }, bar),
-      h("td", {}, percent(each.value)),
+      h(
+        "td",
+        { class: "bars" },
+        bar(context, value, scale, own ? context.palette.quiet : undefined),
+      ),
+      h("td", {}, percent(value)),
     );
-  };
-  const head = h(
-    "tr",
-    {},
-    h("th", { scope: "col" }, "token"),
-    h("td"),
-    h("th", { scope: "col" }, "share"),
-  );
+  const [token, share] = ["token", "share"].map((name) => h("th", { scope: "col" }, name));
+  const rows = order.map((each) => row(each.value, label(each.group), false));
+  rows.push(...itself.map((each) => row(each.value, "itself", true)));
   table.replaceChildren(
-    h("thead", { class: "unseen" }, head),
-    h(
-      "tbody",
-      {},
-      ...order.map((each) => row(each, label(each.group), false)),
-      ...itself.map((each) => row(each, "itself", true)),
-    ),
+    h("thead", { class: "unseen" }, h("tr", {}, token, h("td"), share)),
+    h("tbody", {}, ...rows),
   );
 }

@@ -1,0 +1,36 @@
+// The foot line says what was measured: model, measure, options, citation, what is left out.
+
+import type { Context } from "./context";
+import { h, percent } from "./dom";
+
+export function footLines(context: Context): HTMLElement[] {
+  const { current, payload } = context;
+  const { provenance, citation, summary, notes, measure, joined } = current.entry;
+  const options = Object.entries((provenance.options as Record<string, unknown>) ?? {})
+    .map(([key, value]) => `${key}=${String(value)}`)
+    .join(", ");
+  const steps = ((provenance.steps as string[]) ?? []).join(" → ");
+  const model = (provenance.name ?? provenance.model ?? "") as string;
+  const line = [
+    model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
+    `${measure}${options ? ` (${options})` : ""}${steps ? ` → ${steps}` : ""}`,
+    joined && `layers joined by ${joined.how}`,
+    provenance.site as string,
+    citation,
+    "shares in float16, three digits",
+    `mixlens ${payload.mixlens}`,
+  ];
+  const said = [...(notes ?? [])];
+  if (!current.complete) {
+    const kept = Array.from(context.incoming()).reduce((sum, v) => sum + Math.abs(v), 0);
+    said.push(
+      "Of each row and column only the largest shares are in this page. For this target " +
+        `${percent(Math.max(0, 1 - kept))} is left out.`,
+    );
+  }
+  return [
+    h("p", {}, h("b", {}, measure), summary ? `: ${summary}.` : "."),
+    h("p", {}, line.filter(Boolean).join(" · ")),
+    ...said.map((note) => h("p", {}, note)),
+  ];
+}

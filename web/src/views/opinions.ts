@@ -1,0 +1,86 @@
+// Tables of what measures say about one target: what two of them dispute, how far all agree.
+
+import { disputes, spearman, without } from "../agreement";
+import { css, inkOn, shade } from "../colour";
+import type { Context } from "../context";
+import { h, percent } from "../dom";
+import { largest, ranked, type Measured } from "../measured";
+
+/** A measure and its shares of the target. */
+export interface Opinion {
+  measured: Measured;
+  values: Float64Array;
+}
+
+const MOST = 6; // disputed tokens that are shown
+
+/** Head and body of the table of disputed tokens, the most disputed first. */
+export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
+  const { own, sources } = context;
+  const rows = pair.map((each) => each.values);
+  const found = disputes(rows, own).slice(0, MOST);
+  const scale = Math.max(...rows.map((values) => largest(values, own)));
+  const orders = rows.map((values) => ranked(values, own).map((each) => each.group));
+  const head = pair.flatMap((each) => [
+    h("th", { scope: "col", colspan: "2" }, context.name(each.measured)),
+    h("th", { scope: "col" }, "rank"),
+  ]);
+  const cells = (group: number) =>
+    rows.flatMap((values, i) => [
+      h("td", { class: "bars" }, bar(context, values[group]!, scale)),
+      h("td", {}, percent(values[group]!)),
+      h("td", {}, String(orders[i]!.indexOf(group) + 1 || "–")),
+    ]);
+  const body = found
+    .filter((each) => each.weight > 0)
+    .map(({ group }) => {
+      const label = h("th", { scope: "row", dir: "auto" }, sources.label(group));
+      return h("tr", {}, label, ...cells(group));
+    });
+  return [
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "token"), ...head)),
+    h("tbody", {}, ...body),
+  ];
+}
+
+/** A bar as long as a value is large. */
+export function bar(context: Context, value: number, scale: number, colour?: string): HTMLElement {
+  const found = h("span", { class: "bar" });
+  found.style.width = `${Math.min(100, scale > 0 ? (Math.abs(value) / scale) * 100 : 0)}%`;
+  found.style.backgroundColor = colour ?? css(shade(context.palette, value < 0 ? -0.72 : 0.72));
+  return found;
+}
+
+/** Rank correlation of every two measures. */
+export function agreementTable(context: Context, opinions: Opinion[]): HTMLElement {
+  const rows = opinions.map((each) => without(each.values, context.own));
+  const head = opinions.map((_, i) => h("th", { scope: "col" }, letter(i)));
+  const body = opinions.map((each, i) => {
+    const name = h("th", { scope: "row" }, `${letter(i)}  ${context.name(each.measured)}`);
+    const cells = rows.map((other, j) =>
+      i === j ? h("td", { class: "same" }, "·") : shaded(context, spearman(rows[i]!, other)),
+    );
+    return h("tr", {}, name, ...cells);
+  });
+  const about = "Spearman's rank correlation over all sources but the target itself";
+  return h(
+    "table",
+    {},
+    h("caption", { class: "quiet" }, about),
+    h("thead", {}, h("tr", {}, h("td"), ...head)),
+    h("tbody", {}, ...body),
+  );
+}
+
+function shaded(context: Context, value: number): HTMLElement {
+  if (Number.isNaN(value)) return h("td", {}, "–");
+  const cell = h("td", {}, value.toFixed(2).replace("-", "−"));
+  const colour = shade(context.palette, value * 0.9);
+  cell.style.backgroundColor = css(colour);
+  cell.style.color = inkOn(colour);
+  return cell;
+}
+
+function letter(i: number): string {
+  return i < 26 ? String.fromCharCode(97 + i) : String(i);
+}
