@@ -106,10 +106,10 @@ def test_stochastic_stays_stochastic_and_causal_stays_causal(
         assert not np.triu(maps.scores, 1).any()
 
 
-def test_a_row_of_zeros_stays_and_is_told() -> None:
+def test_a_row_of_zeros_passes_on_what_was_there() -> None:
     maps = MixingMaps.of([[[0.0, 0.0], [1.0, 3.0]]] * 2).rollout()
-    np.testing.assert_allclose(maps.scores[1], np.array([[0, 0], [0.1875, 0.5625]]))
-    assert not maps.facts.rows_sum_to_one
+    np.testing.assert_allclose(maps.scores[1], np.array([[1, 0], [0.4375, 0.5625]]))
+    assert maps.facts.rows_sum_to_one
 
 
 def test_signed_maps() -> None:

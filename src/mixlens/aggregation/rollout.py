@@ -116,6 +116,9 @@ def layer_transitions(
         # Otherwise the identity's share would depend on the unit of the scores.
         scores = row_normalized(scores)
     passed = transitions(scores, residual=residual, normalize=normalize and not signed_shares)
+    # A target that takes nothing from anybody keeps what it had.
+    layer, target = np.nonzero(~maps.scores.any(-1))
+    passed[layer, target] = np.eye(passed.shape[-1])[target]
     rule = f"residual={residual:g}, normalize={normalize}"
     return Transitions(passed, rule, residual > 0, normalize)
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -164,7 +164,7 @@ def scores_of(
         if known[key] in _PLAIN and not isinstance(value, _PLAIN[known[key]]):
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
-        return measure.scores(recording, request, **options)
+        return _without_noise(measure.SPEC, measure.scores(recording, request, **options))
     from mixlens.explained import explained  # not above: listing the measures needs no torch
 
     if recording.rows(request.site) != recording.batch:
@@ -181,4 +181,18 @@ def scores_of(
     named = {key: options[key] for key in options if key in naming}
     output = explained(recording, **{"of": measure.SPEC.explains_by_default, **named})
     own = {key: options[key] for key in options if key not in naming}
-    return measure.scores(recording, request, output, **own)
+    return _without_noise(measure.SPEC, measure.scores(recording, request, output, **own))
+
+
+def _without_noise(spec: Spec, scores: Scores) -> Scores:
+    """Rows that are rounding (`Spec.empty_below`) are empty: normalised they would be confident
+    shares.
+    """
+    if spec.empty_below is None or scores.scale is None:
+        return scores
+    import torch
+
+    values, scale = scores.values, scores.scale
+    scale = scale[:, :, None] if values.dim() > scale.dim() + 1 else scale
+    bar = spec.empty_below * torch.finfo(values.dtype).eps * scale
+    return replace(scores, values=values.masked_fill((values.abs().amax(-1) <= bar)[..., None], 0))

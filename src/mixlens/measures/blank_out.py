@@ -47,6 +47,7 @@ SPEC = Spec(
     memory="graph + chunk",
     least={"replacement": "zero"},
     half_precision=None,
+    empty_below=100,
 )
 
 REPLACEMENTS = ("mask", "unk", "pad", "zero")
@@ -78,15 +79,21 @@ def scores(
         device=hidden.device,
         dtype=torch.promote_types(hidden.dtype, torch.float32),
     )
+    sizes = torch.zeros_like(values[:, 0])
     for row, length in enumerate(lengths):
         before = output(model_output(recording, torch.tensor([row]), {}), torch.tensor([row]))
+        sizes[row] = before.abs().max()
         for places in pieces(torch.arange(length, device=hidden.device), size):
-            values[row, places] = (
-                before - _blanked(recording, request, output, row, places, token)
-            ).to(values)
+            after = _blanked(recording, request, output, row, places, token)
+            values[row, places] = (before - after).to(values)
+            sizes[row] = torch.maximum(sizes[row], after.abs().max().to(sizes))
     values = values if signed else values.abs()
     return Scores(
-        values[None, :, None], layers=(0,), target_labels=output.names, facts=Facts(signed=signed)
+        values[None, :, None],
+        layers=(0,),
+        target_labels=output.names,
+        facts=Facts(signed=signed),
+        scale=sizes[None, :, None],
     )
 
 

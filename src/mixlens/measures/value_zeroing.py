@@ -53,6 +53,7 @@ SPEC = Spec(
         " other look important; it has no residual stream"
     ),
     memory="2 * d_model * d_ff + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
+    empty_below=10,
 )
 
 
@@ -73,7 +74,20 @@ def scores(
         for index in request.layers
     ]
     stacked = torch.stack(found)
-    return Scores(stacked if request.per_head else stacked[:, :, 0])
+    scale = torch.stack(
+        [_rounding_scale(layers[index], request, distance) for index in request.layers]
+    )
+    return Scores(stacked if request.per_head else stacked[:, :, 0], scale=scale)
+
+
+def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tensor, "batch target"]:
+    """What the rounding of a distance is relative to: the length of the states, or for angles,
+    which are squared, a unit of rounding.
+    """
+    lengths = request.take(layer.output.norm(dim=-1), 1)
+    if distance == "euclidean":
+        return lengths
+    return torch.full_like(lengths, torch.finfo(lengths.dtype).eps)
 
 
 def _layer_scores(
