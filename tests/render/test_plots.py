@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixlens import InvalidInput, Lens, MixingMaps
+from mixlens import Comparison, InvalidInput, Lens, MixingMaps
 from mixlens.contracts import Facts
 from mixlens.render import plots
 from mixlens.render.canvas import save_figure
@@ -184,3 +184,22 @@ def test_the_same_figure_is_the_same_file(maps: MixingMaps, tmp_path: Path) -> N
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
     with pytest.raises(InvalidInput, match="\\.png, a \\.pdf, a \\.svg"):
         save_figure(maps.plot("map"), tmp_path / "a.docx")
+
+
+def test_a_target_of_the_other_side_hides_no_source() -> None:
+    """In cross-attention the target's number is not that of a source."""
+    shown = {}
+    for own in (None, 1):
+        found = Comparison(
+            target=1,
+            target_token="b",
+            sources=("u", "v", "w"),
+            own_source=own,
+            aggregate="mean",
+            scores={"attention": np.array([0.2, 0.5, 0.3]), "random": np.array([0.1, 0.2, 0.7])},
+            left_out={},
+        )
+        image: Any = found.plot().axes[0].images[0]
+        shown[own] = np.asarray(image.get_array().filled(np.nan))
+    assert np.isfinite(shown[None]).all()
+    assert np.isnan(shown[1]).sum() == 2

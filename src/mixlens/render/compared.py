@@ -9,7 +9,8 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.render.canvas import caption, panels, styled
 from mixlens.render.figures.matrix import heat_map, side
-from mixlens.render.labels import printable
+from mixlens.render.labels import printable, token_labels
+from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,8 @@ def plot(comparison: Comparison, kind: str | None = None, *, most: int = 40) -> 
         raise InvalidInput(f"most={most}: draw at least one source")
     figure, detail = _sources(comparison, most) if kind == "sources" else _agreement(comparison)
     what = f"target {printable(comparison.target_token)} (token {comparison.target})"
-    parts = [what, f"layers: {comparison.aggregate}", detail, comparison.model]
+    explained = f"output: {comparison.explained}" if comparison.explained else ""
+    parts = [what, f"layers: {comparison.aggregate}", explained, detail, comparison.model]
     return caption(figure, " · ".join(part for part in parts if part))
 
 
@@ -43,7 +45,7 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
     relative = scores / np.maximum(sizes.max(1, keepdims=True), 1e-30)
     relative[:, ~others] = np.nan  # the target itself would outshine the rest
     shown = np.sort(np.argsort(-np.nan_to_num(np.abs(relative)).max(0), kind="stable")[:most])
-    labels = [printable(source) for source in comparison.sources]
+    labels = token_labels(comparison.row or TokenRow(comparison.sources))
     left_out = len(labels) > len(shown)
     across, down = side(len(shown), 0.22), side(len(scores), 0.2)
     figure, (axes,) = panels(1, width=across + 3.0, height=down + 1.7)
@@ -60,7 +62,8 @@ def _sources(comparison: Comparison, most: int) -> tuple[Figure, str]:
         axes=axes,
     )
     rest = f", {len(shown)} of {len(labels)} sources" if left_out else ""
-    return figure, f"each row by its largest score, the target itself left out{rest}"
+    own = "" if comparison.own_source is None else ", the target itself left out"
+    return figure, f"each row by its largest score{own}{rest}"
 
 
 def _agreement(comparison: Comparison) -> tuple[Figure, str]:

@@ -5,9 +5,9 @@ properties (`--ink`, `--mark`, `--series-0` ...), for light and for dark.
 
 The first eight of the series' colours were searched for the largest distance (OKLab) between any
 two of them, as seen with normal vision and with protanopia, deuteranopia and tritanopia (Machado et
-al. 2009), on white and on the dark paper alike. The second eight are as far from all as normal
-vision allows. No palette of sixteen is told apart by every eye, so a series has a marker and a dash
-as well: the first eight are solid, the second eight dashed. A test measures all this.
+al. 2009), on white and on the dark paper alike. The others are as far from all as normal vision
+allows. No such palette is told apart by every eye, so a series has a marker and a dash as well: the
+first eight are solid, the second eight dashed, the rest dotted. A test measures all this.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ SERIES = (
     "#db2f8d",
     "#126df5",
     "#84543e",
+    "#919fff",
+    "#ac37bc",
+    "#b79e71",
+    "#fa503a",
+    "#115e63",
+    "#a45f91",
+    "#659e95",
+    "#61789e",
 )
 SAFE = 8  # of them are told apart by every eye
 BASELINE = "#8a8f98"
