@@ -88,6 +88,8 @@ class MixingMaps:
         otherwise.
         """
         array = np.asarray(scores)
+        if not np.isfinite(array).all():
+            raise InvalidInput("the scores hold NaN or infinity")
         spec = known_spec(measure)
         targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
         sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])

@@ -12,7 +12,7 @@ def no_such(kind: str, name: object, known: Iterable[str], among: str = "choose 
     """
     names = {candidate.casefold().replace("-", "_"): candidate for candidate in known}
     wanted = str(name).casefold().replace("-", "_").replace(" ", "_")
-    near = difflib.get_close_matches(wanted, names, 3, 0.7)
+    near = difflib.get_close_matches(wanted, names, 3, 0.65)
     near = near or [key for key in names if key.replace("_", "") == wanted.replace("_", "")]
     if near:
         return f"there is no {kind} {name!r}: did you mean {' or '.join(names[n] for n in near)}?"

@@ -85,6 +85,7 @@ def compare(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
+    from mixlens.aggregation.target_row import AGGREGATES
     from mixlens.storage import writable
 
     given = given_text(text, text_file, target_text)
@@ -96,6 +97,11 @@ def compare(
     only = None if measures is None else [name.strip() for name in measures.split(",")]
     for name in only or ():
         described(name)
+    aggregate = number_or_name(layers)
+    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"--layers {layers}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
     explain = {"word": word, "label": label, "foil": foil}
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
     with _progress() as progress:
@@ -103,7 +109,7 @@ def compare(
             given,
             None if target is None else number_or_name(target),
             site=site,
-            aggregate=number_or_name(layers),
+            aggregate=aggregate,
             only=only,
             words=words,
             explain={name: value for name, value in explain.items() if value is not None},

@@ -1,0 +1,157 @@
+"""Everything that a stranger can do wrong, with the answer and the exit status: one table.
+
+Status 1 is one line from mixlens, status 2 a usage note. Neither is ever a traceback. What is wrong
+with tensors, texts, models and options in Python has tables of its own, in `recording/test_checks`,
+`test_asking`, `test_loading`, `test_wrappers` and `test_comparing`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mixlens
+from tests.cli.running import run
+
+TEXT = "The dogs near the river [MASK] old."
+BUNDLED = Path(mixlens.__file__).parent / "bundled" / "masked"
+SHORT = ("--sample", "2", "--measures", "attention", "--evaluations", "cue_alignment")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files and models that people point at by mistake."""
+    place = tmp_path_factory.mktemp("strangers")
+    (place / "empty").mkdir()
+    (place / "words.txt").write_text("hello")
+    (place / "latin1.txt").write_bytes(b"caf\xe9")
+    (place / "latin1.csv").write_bytes(b"text,label\ncaf\xe9,1\n")
+    (place / "zeros.csv").write_bytes(b"text,label\n\0\0\0,1\n")
+    (place / "header.csv").write_text("text,label\n")
+    os.mkfifo(place / "pipe")
+    for name in ("cut", "config", "no_tokenizer", "hostile"):
+        shutil.copytree(BUNDLED, place / name)
+    weights = (place / "cut" / "model.safetensors").read_bytes()
+    (place / "cut" / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    (place / "config" / "config.json").write_text("{")
+    for file in (place / "no_tokenizer").glob("tokenizer*"):
+        file.unlink()
+    (place / "hostile" / "model.safetensors").unlink()
+    (place / "hostile" / "pytorch_model.bin").write_bytes(pickle.dumps(print, protocol=2))
+    return place
+
+
+MAP = [
+    ([], 2, "Missing argument 'TEXT'"),
+    (["", "--measure", "attention"], 1, "the text is empty"),
+    (["  \n", "--measure", "attention"], 1, "the text is empty"),
+    (["caf\udce9"], 1, "not valid Unicode: character 3"),
+    ([TEXT + " the" * 400], 1, "the model has 256 positions: shorten the text"),
+    (["--text-file", "none.txt"], 1, "--text-file none.txt: No such file"),
+    (["--text-file", "latin1.txt"], 1, "latin1.txt is not UTF-8 text (byte 3)"),
+    (["--text-file", "empty"], 1, "--text-file empty: Is a directory"),
+    ([TEXT, "--text-file", "words.txt"], 2, "Both TEXT and --text-file"),
+    ([TEXT, "--measure", "foo"], 1, "there is no measure 'foo'; choose one of: alti"),
+    ([TEXT, "--measure", "value-zeroing"], 1, "did you mean value_zeroing?"),
+    ([TEXT, "--measure", "attention", "--top", "0"], 2, "--top"),
+    ([TEXT, "--layer", "99"], 1, "6 layers, 0 to 5"),
+    ([TEXT, "--layer", "two"], 2, "--layer"),
+    ([TEXT, "--target", "99"], 1, "the text has 10 tokens, 0 to 9"),
+    ([TEXT, "--target", "the"], 1, "write the#1 or the#2"),
+    ([TEXT, "--target", "the#3"], 1, "is at the positions 1, 4"),
+    ([TEXT, "--target", "rivr"], 1, "did you mean river?"),
+    ([TEXT, "--target", ""], 1, "there is no token ''"),
+    ([TEXT, "--measure", "alti", "--head", "1"], 1, "drop --head"),
+    ([TEXT, "--measure", "attention", "--head", "99"], 1, "8 heads, 0 to 7"),
+    ([TEXT, "--measure", "gradient_norm", "--rollout"], 1, "drop --rollout"),
+    ([TEXT, "-o", "distance"], 1, "write name=value"),
+    ([TEXT, "-o", "distanc=cosine"], 1, "did you mean distance?"),
+    ([TEXT, "-o", "distance=manhattan"], 1, "there is no distance 'manhattan'"),
+    ([TEXT, "--measure", "integrated_gradients", "-o", "steps=2.5"], 1, "expected int"),
+    ([TEXT, "--measure", "blank_out", "-o", "word=zzzz"], 1, "'zzzz' is not one token"),
+    ([TEXT, "--measure", "blank_out", "-o", "label=x"], 1, "predicts words, not classes"),
+    (["no mask", "--measure", "blank_out"], 1, "0 mask tokens, not one"),
+    ([TEXT, "--site", "cross"], 1, "no site 'cross'; it has: encoder"),
+    ([TEXT, "--alignment"], 1, "no site 'cross'"),
+    ([TEXT, "--dtype", "int8"], 1, "choose one of float32"),
+    ([TEXT, "--device", "quantum"], 1, "--device quantum"),
+    ([TEXT, "--save", "no/such/file"], 1, "there is no folder no/such"),
+    ([TEXT, "--save", "empty"], 1, "it is a folder"),
+    ([TEXT, "--save", "pipe"], 1, "a device or a pipe"),
+    ([TEXT, "--save", "/dev/null"], 1, "a device or a pipe"),
+    ([TEXT, "--model", "./none"], 1, "there is no such folder"),
+    ([TEXT, "--model", "no/such"], 1, "no model of that name could be downloaded"),
+    ([TEXT, "--model", "empty"], 1, "the folder has no config.json"),
+    ([TEXT, "--model", "words.txt"], 1, "it is a file, and a model is a folder"),
+    ([TEXT, "--model", "cut"], 1, "cut off or damaged"),
+    ([TEXT, "--model", "config"], 1, "not a valid JSON file"),
+    ([TEXT, "--model", "hostile"], 1, "can run code, so it is not read"),
+    ([TEXT, "--model", "no_tokenizer"], 1, "it has no tokenizer files"),
+    ([TEXT, "--nonsense"], 2, "--nonsense"),
+]
+OTHERS = [
+    (["mapp"], 2, "No such command 'mapp'"),
+    (["measures", "attenshun"], 1, "did you mean attention"),
+    (["doctor", "./none"], 1, "there is no such folder"),
+    (["doctor", "words.txt"], 1, "it is a file"),
+    (["doctor", "--target-text", "x"], 1, "--target-text needs --text"),
+    (["compare"], 2, "Missing argument 'TEXT'"),
+    (["compare", TEXT, "--measures", "attention,altti"], 1, "did you mean alti?"),
+    (["compare", TEXT, "--measures", ""], 1, "there is no measure ''"),
+    (["compare", TEXT, "--budget", "-1"], 2, "--budget"),
+    (["compare", TEXT, "--layers", "foo"], 1, "--layers foo: choose one of mean, rollout, last"),
+    (["compare", TEXT, "--layers", "6"], 1, "6 layers, 0 to 5"),
+    (["compare", TEXT, "--word", "zzzz"], 1, "'zzzz' is not one token"),
+    (["compare", TEXT, "--word", "is", "--foil", "is"], 1, "name a different foil"),
+    (["compare", TEXT, "--label", "good"], 1, "predicts words, not classes"),
+    (["compare", TEXT, "--cue", "cat"], 1, "there is no token 'cat'"),
+    (["compare", TEXT, "--cue", "the"], 1, "write the#1 or the#2"),
+    (["compare", TEXT, "--target", "the"], 1, "write the#1 or the#2"),
+    (["compare", TEXT, "--html", "no/such/page.html"], 1, "there is no folder"),
+    (["benchmark", "--data", "none.csv"], 1, "no file or folder none.csv"),
+    (["benchmark", "--data", "latin1.csv"], 1, "not UTF-8 text (byte 14)"),
+    (["benchmark", "--data", "zeros.csv"], 1, "it holds zero bytes"),
+    (["benchmark", "--data", "header.csv"], 1, "no example could be read"),
+    (["benchmark", *SHORT, "--out", "words.txt"], 1, "words.txt"),
+    (["benchmark", *SHORT, "--out", "words.txt/x"], 1, "words.txt"),
+    (["benchmark", "--sample", "0"], 2, "--sample"),
+    (["benchmark", "--evaluations", "foo"], 1, "there is no evaluation 'foo'"),
+    (["reproduce"], 1, "name an experiment"),
+    (["reproduce", "nobody2020"], 1, "there is no paper 'nobody2020'"),
+    (["reproduce", "brunner2020/fig3b", "--data", "/none"], 1, "no file or folder"),
+    (["finetune", "prompt", "--data", "none.csv", "--out", "new"], 1, "no file or folder none.csv"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [(["map", *arguments], status, words) for arguments, status, words in MAP] + OTHERS,
+)
+def test_the_answer_and_the_status(
+    arguments: list[str],
+    status: int,
+    words: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(folder)
+    found = run(*arguments)
+    shown = " ".join(found.err.replace("│", " ").split())
+    assert words in shown, shown
+    assert found.status == status
+    assert "Traceback" not in found.err
+    assert "unexpected error" not in found.err
+    if status == 1:
+        lines = [line for line in found.err.splitlines() if not line.startswith("no --")]
+        assert len(lines) == 1, found.err
+        assert not found.out
+
+
+def test_maps_of_what_is_no_number() -> None:
+    with pytest.raises(mixlens.InvalidInput, match="NaN or infinity"):
+        mixlens.MixingMaps.of(np.full((1, 2, 2), np.nan))
