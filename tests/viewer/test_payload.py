@@ -49,6 +49,19 @@ def test_heads_join_the_layers_of_their_measure(lens: Lens) -> None:
     np.testing.assert_allclose(read(alone["scores"]["shares"]), expected, atol=1e-3)
 
 
+def test_what_does_not_fit_is_left_out_and_said(
+    lens: Lens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [lens.measure("attention", TEXT, per_head=each) for each in (False, True)]
+    size = packing.written_size((len(both[0].layers) + 1, *both[0].scores.shape[1:]))
+    monkeypatch.setattr(packing, "ALL_BYTES", size)
+    (entry,) = payload_of(both)["maps"]
+    assert (entry["heads"], entry["scores"]["kind"]) == (None, "dense")
+    assert "Single heads are left out" in entry["notes"][0]
+    monkeypatch.setattr(packing, "ALL_BYTES", size - 1)
+    assert payload_of(both)["maps"][0]["scores"]["kind"] == "largest"
+
+
 def test_the_mask_is_the_first_target_and_else_the_last_word(lens: Lens) -> None:
     payload = payload_of(lens.measure("attention", TEXT))
     assert payload["texts"][0]["labels"][payload["start"]["target"]] == "[MASK]"
