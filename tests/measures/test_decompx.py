@@ -13,7 +13,7 @@ from mixlens.kernels.shares import shared
 from mixlens.recording.recording import Recording
 from mixlens.replay.vector_parts import Rules, VectorLayer, own_parts
 from tests import reference
-from tests.measures import models
+from tests.measures import models, test_gradients
 
 
 @pytest.fixture(scope="module")
@@ -112,3 +112,66 @@ def test_refusals() -> None:
         models.scores("decompx", models.recording("bert", 4), bias="dot")
     with pytest.raises(InvalidInput, match="paper or released"):
         models.scores("decompx", models.recording("bert", 4), variant="theirs")
+
+
+# ------------------------------------------------------------------------------------- to one logit
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(("case", "options"), RELEASED[:8])
+def test_logit_parts_are_the_authors(
+    recorded: Recording, case: str, options: dict[str, Any]
+) -> None:
+    expected = reference.arrays("decompx/results.npz")[f"{case}/classifier"][0]
+    for label in range(3):
+        made = models.scores("decompx_logit", recorded, variant="released", label=label, **options)
+        np.testing.assert_allclose(made.values[0, 0, 0].numpy(), expected[:, label], atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [("default", {}), ("nobias", {"bias": "none"}), ("noffn", {"feed_forward": False})],
+)
+def test_logit_parts_of_the_paper(recorded: Recording, case: str, options: dict[str, Any]) -> None:
+    expected = reference.arrays("decompx/ours_paper_literal.npz")[f"{case}/classifier"][0]
+    made = models.scores("decompx_logit", recorded, label=2, **options)
+    np.testing.assert_allclose(made.values[0, 0, 0].numpy(), expected[:, 2], atol=1e-9)
+
+
+def test_the_bias_column_of_a_logit(recorded: Recording) -> None:
+    expected = reference.arrays("decompx/results.npz")["biastoken/classifier"][0]
+    made = models.scores("decompx_logit", recorded, variant="released", label=1, bias="column")
+    np.testing.assert_allclose(made.values[0, 0, 0].numpy(), expected[:-1, 1], atol=1e-10)
+    np.testing.assert_allclose(made.extras["bias"].numpy(), expected[None, -1:, 1], atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", ["absdot", "equal"])
+@pytest.mark.parametrize("name", ["classifier", "masked", "causal"])
+def test_parts_add_up_to_the_logit(name: str, bias: str) -> None:
+    model = test_gradients.build(name)
+    given = models.padded_inputs(name, [5, 8])
+    recording = Lens(model).record(given)
+    chosen = {"classifier": {"label": 2}, "masked": {"position": 2, "word": 7}}
+    explained = chosen.get(name, {"word": 7})
+    made = models.scores("decompx_logit", recording, bias=bias, **explained)
+    for row, length in enumerate([5, 8]):
+        logits = recording.output.logits[row]
+        place = {"masked": 2, "causal": length - 1}.get(name)
+        number = logits[2] if place is None else logits[place, 7]
+        torch.testing.assert_close(made.values[0, row, 0].sum(), number, atol=1e-9, rtol=1e-9)
+        alone = Lens(model).record(test_gradients.inputs(name, length, seed=row))
+        one = models.scores("decompx_logit", alone, bias=bias, **explained).values
+        torch.testing.assert_close(
+            made.values[:, row, :, :length], one[:, 0], atol=1e-10, rtol=1e-9
+        )
+
+
+def test_a_foil_is_the_difference_and_a_probability_is_refused() -> None:
+    recording = Lens(test_gradients.build("causal")).record(test_gradients.inputs("causal"))
+    word, foil, both = (
+        models.scores("decompx_logit", recording, **which).values
+        for which in ({"word": 7}, {"word": 9}, {"word": 7, "foil": 9})
+    )
+    torch.testing.assert_close(both, word - foil, atol=1e-12, rtol=0)
+    with pytest.raises(InvalidInput, match="not a sum of parts"):
+        models.scores("decompx_logit", recording, word=7, of="probability")

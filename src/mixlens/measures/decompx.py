@@ -17,10 +17,9 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.shares import BIASES
 from mixlens.measures.feed_forward_scopes import no_feed_forward
-from mixlens.replay.vector_parts import Rules, VectorLayer, own_parts
+from mixlens.replay.vector_parts import Rules, carried, own_parts, through
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -70,11 +69,7 @@ def scores(
     """`bias`: absdot, abssim, norm, equal, cls, none or column; `variant`: paper or released;
     `local`: each layer by itself; `feed_forward`: False leaves that part out.
     """
-    if bias not in BIASES:
-        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
-    if variant not in ("paper", "released"):
-        raise InvalidInput(f"variant={variant!r}: choose paper or released")
-    rules = Rules(bias, variant == "released", feed_forward)
+    rules = chosen_rules(bias, variant, feed_forward)
     like = recording.layers(request.site)[0].input
     batch, count = like.shape[:2]
     values = like.new_zeros(len(request.layers), batch, count, count)
@@ -93,25 +88,30 @@ def scores(
     return Scores(taken, {"bias": extra}, {"bias": ("target",)}, facts=facts)
 
 
+def chosen_rules(bias: str, variant: str, feed_forward: bool) -> Rules:
+    """The options as rules, if there are such."""
+    if bias not in BIASES:
+        raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
+    if variant not in ("paper", "released"):
+        raise InvalidInput(f"variant={variant!r}: choose paper or released")
+    return Rules(bias, variant == "released", feed_forward)
+
+
 def _text_norms(
     recording: Recording, request: Request, text: int, length: int, rules: Rules, local: bool
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """The place of each requested layer, its targets, and their norms [target, source]."""
-    layers = recording.layers(request.site)[: max(request.layers) + 1]
-    parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
-    targets = torch.arange(length, device=parts.device)
-    for number, layer in enumerate(layers):
-        if local:
-            if number not in request.layers:
-                continue
-            parts = own_parts(layer.input[text, :length], column=rules.bias == "column")
-        if request.targets is not None and (local or layer is layers[-1]):
-            # Nothing follows that needs the others.
-            targets = torch.tensor(sorted(set(request.targets[text])), device=parts.device)
-        step = VectorLayer(layer, layer.site(request.kind), text, length, rules)
-        width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])
-        block = rows_at_once(4 * width * parts.element_size(), recording.memory_budget)
-        parts = step.of(parts, targets, first=local or number == 0, block=block)
-        for place, wanted in enumerate(request.layers):
-            if wanted == number:
-                yield place, targets, torch.linalg.vector_norm(parts, dim=-1)
+    layers, budget = recording.layers(request.site), recording.memory_budget
+    wanted = None if request.targets is None else request.targets[text]
+    if local:
+        for place, number in enumerate(request.layers):
+            own = own_parts(layers[number].input[text, :length], column=rules.bias == "column")
+            rows = torch.tensor(range(length) if wanted is None else wanted, device=own.device)
+            parts = through(layers[number], own, rows, text, rules, budget, first=True)
+            yield place, rows, torch.linalg.vector_norm(parts, dim=-1)
+        return
+    below = layers[: max(request.layers) + 1]
+    for number, (rows, parts) in enumerate(carried(below, text, length, rules, budget, wanted)):
+        for place, asked in enumerate(request.layers):
+            if asked == number:
+                yield place, rows, torch.linalg.vector_norm(parts, dim=-1)

@@ -14,15 +14,17 @@ sources that a target sees).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
-from mixlens.kernels.chunks import pieces
+from mixlens.kernels.chunks import pieces, rows_at_once
 from mixlens.kernels.shares import SHIFT, shared
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -31,7 +33,7 @@ from mixlens.recording.structure import Witness
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.value_map import value_map
 
-Parts = Float[Tensor, "target source d_model"]
+Parts = Float[Tensor, "_ source d_model"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class VectorLayer:
             self.entering_last = seen[text, :length]
 
     def of(
-        self, parts: Parts, targets: Int[Tensor, " target"], *, first: bool, block: int
+        self, parts: Parts, targets: Int[Tensor, " wanted"], *, first: bool, block: int
     ) -> Parts:
         """The parts of the output at some targets; `first`: each token is its own source still."""
         normed = parts
@@ -166,3 +168,41 @@ def own_parts(stream: Float[Tensor, "token d_model"], *, column: bool) -> Parts:
     places = torch.arange(count, device=stream.device)
     parts[places, places] = stream
     return parts
+
+
+def carried(
+    layers: Sequence[Layer],
+    text: int,
+    length: int,
+    rules: Rules,
+    budget: int,
+    last_targets: Sequence[int] | None = None,
+) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
+    """Targets and parts after each layer, every layer's vectors those of the one below.
+
+    Behind the last one only `last_targets`, if they are named: nothing follows that needs others.
+    """
+    parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
+    targets = torch.arange(length, device=parts.device)
+    for layer in layers:
+        if last_targets is not None and layer is layers[-1]:
+            targets = torch.tensor(sorted(set(last_targets)), device=parts.device)
+        parts = through(layer, parts, targets, text, rules, budget, first=layer is layers[0])
+        yield targets, parts
+
+
+def through(
+    layer: Layer,
+    parts: Parts,
+    targets: Tensor,
+    text: int,
+    rules: Rules,
+    budget: int,
+    *,
+    first: bool,
+) -> Parts:
+    """The parts behind one layer, in blocks of targets that fit the memory budget."""
+    step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, len(parts), rules)
+    width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])
+    block = rows_at_once(4 * width * parts.element_size(), budget)
+    return step.of(parts, targets, first=first, block=block)

@@ -1,0 +1,100 @@
+"""DecompX down to one logit: each input token's signed part of what the model says.
+
+Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
+Decomposition, equations 14-15: the vectors of `decompx` at the token that the output is read off go
+on through the head, whose activations are chords too. Parts add up to the logit if biases are
+shared or kept in a column. In the last product a bias is shared by what each source has in *all*
+logits, as the authors do: the table of sources and outputs is formed for it.
+
+Beyond the authors, who have classifiers: masked and causal language models, at a position.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.explained import Explained, logits_of
+from mixlens.measures.decompx import chosen_rules
+from mixlens.measures.feed_forward_scopes import no_feed_forward
+from mixlens.replay.head_chain import head_chain
+from mixlens.replay.vector_parts import carried
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+SPEC = Spec(
+    summary="each input token's signed part of one logit, carried as vectors through the model",
+    citation=(
+        "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"
+        " Decomposition, ACL, eq. 14-15"
+    ),
+    use_when="signed parts of one logit that add up to it, without a baseline text",
+    cost="about 0.8 n forward passes",
+    facts=Facts(signed=True),
+    sites=("self",),
+    explains_output=True,
+    explains_by_default="logit",
+    gives="row",
+    blind_spots=(
+        "follows every vector with the attention, the norms and the slopes that were there, so that"
+        " a token which only steers attention gets nothing"
+    ),
+    memory="heads * n * d_model + 5 * n**2 * d_model + 2 * d_model * d_ff + 3 * graph + chunk",
+    rounding=3e-5,
+    half_precision=None,
+)
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why vectors cannot be followed through such a layer."""
+    return no_feed_forward(layer, site)
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    *,
+    bias: str = "absdot",
+    variant: str = "paper",
+    feed_forward: bool = True,
+) -> Scores:
+    """`bias`: absdot, abssim, norm, equal, cls, none or column; `variant`: paper or released;
+    `feed_forward`: False leaves that part out.
+    """
+    rules = chosen_rules(bias, variant, feed_forward)
+    layers = recording.layers(request.site)
+    if output.of != "logit":
+        raise InvalidInput("a probability is not a sum of parts: decompx_logit explains of='logit'")
+    if request.layers_named and request.layers != (len(layers) - 1,):
+        raise InvalidInput("decompx_logit goes through all layers: it has none to choose from")
+    if len(recording.structure.stacks) > 1:
+        raise UnsupportedModel("decompx_logit is defined for models with one stack of layers")
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    head = head_chain(recording, logits_of(recording.output), output.positions, lengths)
+    values = layers[0].input.new_zeros(recording.batch, layers[0].input.shape[1])
+    column = values.new_zeros(recording.batch)
+    for text, (length, place) in enumerate(zip(lengths, head.places, strict=True)):
+        stages = carried(layers, text, length, rules, recording.memory_budget, [place])
+        ((_, parts),) = deque(stages, maxlen=1)
+        table = head.logit_parts(parts[0], layers[-1].output[text, place], rules)
+        chosen = table[:, output.chosen[text]]
+        if output.foils is not None:
+            chosen = chosen - table[:, output.foils[text]]
+        values[text, :length] = chosen[:length]
+        column[text] = chosen[-1]
+    extras = {"bias": column[None]} if bias == "column" else {}
+    return Scores(
+        values[None, :, None],
+        extras,
+        dict.fromkeys(extras, ()),
+        layers=(len(layers) - 1,),
+        target_labels=output.names,
+    )
