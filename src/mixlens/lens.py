@@ -15,14 +15,16 @@ import torch
 from mixlens.batching import plan_batches, token_counts
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
 from mixlens.explained import no_logits
-from mixlens.loading import damaged_weights, loaded, quiet_loading, tokenizer_doubt
+from mixlens.loading import damaged_weights, loaded, own_processor, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.inputs import Prepared, Text, is_pair, prepared, texts_of
+from mixlens.recording.labels import token_rows
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
-from mixlens.recording.padding import is_padded_sound, row_lengths, unpadded_row
+from mixlens.recording.padding import is_padded_sound, unpadded_row
 from mixlens.recording.probe import may_be_whole
+from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
 from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
@@ -30,7 +32,7 @@ from mixlens.recording.verification import Report, report
 from mixlens.several import measure_several
 from mixlens.suggestions import no_such
 from mixlens.timing import first_tokens
-from mixlens.tokens import TokenRow, listed
+from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled, unwrapped
 
 if TYPE_CHECKING:
@@ -52,13 +54,21 @@ class Lens:
 
     The model must be in eval mode; it is left exactly as it was. PEFT, `torch.compile`,
     DataParallel, SentenceTransformer and pipelines are unwrapped. Without a tokenizer, inputs are
-    dicts of tensors.
+    dicts of tensors. With a processor they may be pictures, sounds and texts: a PIL image, or
+    {"images": …, "text": …}, {"audio": …}.
     """
 
     def __init__(
-        self, model: nn.Module, tokenizer: Any = None, *, memory_budget: int | None = None
+        self,
+        model: nn.Module,
+        tokenizer: Any = None,
+        *,
+        processor: Any = None,
+        memory_budget: int | None = None,
     ) -> None:
+        tokenizer = getattr(processor, "tokenizer", None) if tokenizer is None else tokenizer
         self.model, self.tokenizer = unwrapped(model, tokenizer)
+        self.processor = processor
         self.memory_budget = memory_budget
         doubt = tokenizer_doubt(self.model, self.tokenizer)
         if doubt is not None:
@@ -83,7 +93,7 @@ class Lens:
         the bare model. Code from the checkpoint is run only with `trust_remote_code=True`.
         """
         model, found = loaded(name, tokenizer, options)
-        return cls(model, found)
+        return cls(model, found, processor=own_processor(name, model, options))
 
     @classmethod
     def bundled(cls, name: str = "masked", **options: Any) -> Lens:
@@ -119,6 +129,7 @@ class Lens:
         """
         self._require_eval()
         with outside_inference_mode(), uncompiled(self.model):
+            given = processed(self.processor, given) if is_raw(given) else given
             ready = prepared(self.model, self.tokenizer, given)
             try:
                 if targets is not None:
@@ -201,7 +212,7 @@ class Lens:
         recording = recorded(
             self.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget
         )
-        rows = _token_rows(recording, ready)
+        rows = token_rows(recording, ready, self.processor)
         recording.tokens, recording.tokenizer = rows, self.tokenizer
         recording.lengths = {name: [len(row) for row in found] for name, found in rows.items()}
         return recording
@@ -263,6 +274,8 @@ class Lens:
     ) -> MixingMaps | list[MixingMaps]:
         from mixlens.corpus import Example
 
+        if is_raw(given):
+            given = processed(self.processor, given)
         if isinstance(given, str) or is_pair(given):
             return self._measured_at_once(name, given, chosen)
         if isinstance(given, Mapping):
@@ -408,27 +421,3 @@ def free_memory(device: torch.device) -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # not on every system
         return 2**31
-
-
-def _token_rows(recording: Recording, ready: Prepared) -> dict[str, list[TokenRow]]:
-    """The tokens of every stack: of the text where they fit its length, else numbers (patches,
-    frames).
-    """
-    found = {}
-    for stack in recording.structure.stacks:
-        batch, width = recording.stack_layers[stack.name][0].native_input.shape[:2]
-        rows = None
-        for prefix, candidates in (("decoder_", ready.decoder_rows), ("", ready.rows)):
-            wide = ready.tensors.get(prefix + "input_ids")
-            if candidates is not None and wide is not None and wide.shape == (batch, width):
-                if prefix == "" or stack.has_cross or len(recording.structure.stacks) == 1:
-                    rows = list(candidates)
-                    break
-        if rows is None:
-            lengths = row_lengths(ready.tensors)
-            mask = ready.tensors.get("attention_mask")
-            fits = lengths is not None and mask is not None and mask.shape == (batch, width)
-            counts = lengths if fits and lengths is not None else [width] * batch
-            rows = [TokenRow.numbered(count) for count in counts]
-        found[stack.name] = rows
-    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import pickle
 from collections.abc import Iterator
@@ -48,6 +49,23 @@ def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
     except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
         return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
     return tokenizer if _knows_words(tokenizer) else None
+
+
+def own_processor(name: str, model: Any, options: dict[str, Any]) -> Any:
+    """What makes images and sounds into tensors for a model; None if it takes neither, or none was
+    saved with it.
+    """
+    import transformers
+
+    accepted = set(inspect.signature(model.forward).parameters)
+    if not {"pixel_values", "input_values", "input_features"} & accepted:
+        return None
+    shared = {key: options[key] for key in _SHARED if key in options}
+    try:
+        processor: Any = transformers.AutoProcessor
+        return processor.from_pretrained(name, **shared)
+    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+        return None  # a folder without one: inputs are then tensors
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ by a hook that is removed afterwards.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -111,11 +111,9 @@ class ModelFrom:
 
         inputs = {**input_rows(self.recording, rows), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
-        try:
-            return layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
-        except RuntimeError:  # grouped expert products cannot run in float64
-            with plain_experts(model):
-                return layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
+        return _on_copies(
+            model, lambda: layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
+        )
 
 
 def model_output(
@@ -123,11 +121,28 @@ def model_output(
 ) -> Any:
     """The model's output for copies of the named texts with other inputs."""
     inputs = {**input_rows(recording, rows), **edits}
+    return _on_copies(recording.model, lambda: forward(recording.model, inputs))
+
+
+def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
+    """What the model gives for copies of its rows. Grouped expert products cannot run in float64:
+    then plain ones.
+    """
     try:
-        return forward(recording.model, inputs)
-    except RuntimeError:
-        with plain_experts(recording.model):
-            return forward(recording.model, inputs)
+        return run()
+    except (RuntimeError, ValueError, IndexError):
+        with plain_experts(model):
+            try:
+                return run()
+            except torch.OutOfMemoryError:
+                raise
+            except (RuntimeError, ValueError, IndexError) as error:
+                said = " ".join(str(error).split())[:200]
+                raise UnsupportedModel(
+                    f"{type(model).__name__} does not run on copies of a row of this input"
+                    f" ({said}), as models that pack their images: record one row at a time, or"
+                    " choose a measure that works inside the layers"
+                ) from error
 
 
 def layer_input(

@@ -1,0 +1,129 @@
+"""What tokens that are not words are called: patches by row and column, frames by time.
+
+Names are given only if the numbers fit: as many patches as the image has, and a rate of samples
+that the processor names. Otherwise tokens are numbered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from mixlens.recording.padding import row_lengths
+from mixlens.tokens import TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.recording.inputs import Prepared
+    from mixlens.recording.model_structure import StackStructure
+    from mixlens.recording.recording import Recording
+
+_MOST_SPECIAL = 9  # class, distillation and register tokens stand before the patches
+
+
+def token_rows(
+    recording: Recording, ready: Prepared, processor: Any = None
+) -> dict[str, list[TokenRow]]:
+    """The tokens of every stack: of the text if they fit its length, else patches, frames or
+    numbers.
+    """
+    found = {}
+    for stack in recording.structure.stacks:
+        rows = _text_rows(recording, ready, stack)
+        found[stack.name] = rows or _other_rows(recording, ready, stack, processor)
+    return found
+
+
+def _text_rows(
+    recording: Recording, ready: Prepared, stack: StackStructure
+) -> list[TokenRow] | None:
+    shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
+    alone = len(recording.structure.stacks) == 1
+    for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
+        ids = ready.tensors.get(prefix + "input_ids")
+        if rows is None or ids is None or ids.shape != shape:
+            continue
+        if prefix == "" or stack.has_cross or alone:
+            config = recording.model.config
+            return [with_images(config, own, row) for own, row in zip(ids, rows, strict=True)]
+    return None
+
+
+def _other_rows(
+    recording: Recording, ready: Prepared, stack: StackStructure, processor: Any
+) -> list[TokenRow]:
+    batch, width = recording.stack_layers[stack.name][0].native_input.shape[:2]
+    lengths, mask = row_lengths(ready.tensors), ready.tensors.get("attention_mask")
+    if lengths is not None and mask is not None and mask.shape == (batch, width):
+        return [TokenRow.numbered(count) for count in lengths]
+    row = patch_row(recording.model.config, ready.tensors, width)
+    row = row or frame_row(processor, ready.tensors, width) or TokenRow.numbered(width)
+    return [row] * batch
+
+
+def patch_row(config: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
+    """Patches of one image: "patch (row, column)"; tokens before them are numbered."""
+    image = tensors.get("pixel_values")
+    if not isinstance(image, Tensor) or image.dim() < 4:
+        return None
+    for part in (getattr(config, "vision_config", None), getattr(config, "encoder", None), config):
+        size = getattr(part, "patch_size", None)
+        if size is None:
+            continue
+        tall, wide = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+        rows, columns = image.shape[-2] // tall, image.shape[-1] // wide
+        special = width - rows * columns
+        if 0 <= special <= _MOST_SPECIAL:
+            places = [f"patch ({r}, {c})" for r in range(rows) for c in range(columns)]
+            marks = (True,) * special + (False,) * len(places)
+            names = tuple(f"special {i}" for i in range(special))
+            return TokenRow((*names, *places), special=marks)
+    return None
+
+
+def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
+    """Frames of one sound by the time at which they begin, in seconds."""
+    extractor = getattr(processor, "feature_extractor", processor)
+    rate = getattr(extractor, "sampling_rate", None)
+    if not isinstance(rate, (int, float)) or not rate:
+        return None
+    if isinstance(tensors.get("input_values"), Tensor):
+        seconds = tensors["input_values"].shape[-1] / rate
+    elif isinstance(tensors.get("input_features"), Tensor) and hasattr(extractor, "hop_length"):
+        seconds = tensors["input_features"].shape[-1] * extractor.hop_length / rate
+    else:
+        return None
+    return TokenRow(tuple(f"{number * seconds / width:.2f} s" for number in range(width)))
+
+
+def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
+    """A text with images in it: the tokens that stand for patches are called by image and patch."""
+    image = next(
+        (
+            getattr(config, name)
+            for name in ("image_token_id", "image_token_index")
+            if isinstance(getattr(config, name, None), int)
+        ),
+        None,
+    )
+    if image is None or not bool((ids == image).any()):
+        return row
+    labels = tuple(_labelled(ids.tolist()[: len(row)], row.labels, image))
+    return TokenRow(labels, row.text, row.offsets, row.special)
+
+
+def _labelled(ids: list[int], labels: tuple[str, ...], image: int) -> Iterator[str]:
+    number = 0
+    for stands_for_image, run in groupby(zip(ids, labels, strict=True), lambda p: p[0] == image):
+        tokens = list(run)
+        if not stands_for_image:
+            yield from (label for _, label in tokens)
+            continue
+        number += 1
+        side = round(len(tokens) ** 0.5)
+        square = side * side == len(tokens)
+        for patch in range(len(tokens)):
+            place = f"({patch // side}, {patch % side})" if square else str(patch)
+            yield f"image {number} patch {place}"

@@ -1,0 +1,50 @@
+"""Images and sounds as people have them: a processor makes the tensors that the model takes.
+
+`{"images": picture, "text": "what is this?"}` or `{"audio": waveform}` are what a processor of
+transformers takes, and so is a PIL image by itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from mixlens.errors import InvalidInput, MissingTokenizer
+
+_RAW = ("images", "audio", "videos", "text")
+
+
+def is_raw(given: Any) -> bool:
+    """Is this something that a processor must make into tensors first?"""
+    if isinstance(given, Mapping):
+        return bool(set(_RAW) & set(given))
+    return _is_picture(given) or (
+        isinstance(given, list) and bool(given) and all(_is_picture(part) for part in given)
+    )
+
+
+def processed(processor: Any, given: Any) -> dict[str, Any]:
+    """The tensors that the model takes, made by its own processor."""
+    parts = dict(given) if isinstance(given, Mapping) else {"images": given}
+    if processor is None:
+        raise MissingTokenizer(
+            f"{' and '.join(name for name in _RAW if name in parts)} need the model's processor:"
+            " use Lens(model, processor=…), or pass a dict of input tensors"
+        )
+    takes = inspect.signature(processor.__call__).parameters
+    if "audio" in parts and "audio" not in takes and "raw_speech" in takes:
+        parts["raw_speech"] = parts.pop("audio")
+        parts.setdefault("sampling_rate", getattr(processor, "sampling_rate", None))
+    try:
+        made = processor(**parts, return_tensors="pt")
+    except (TypeError, ValueError, AttributeError, ImportError) as error:
+        raise InvalidInput(
+            f"{type(processor).__name__} does not take these {', '.join(parts)}: {error}"
+        ) from error
+    return dict(made)
+
+
+def _is_picture(value: Any) -> bool:
+    """A PIL image, known by what it offers: Pillow need not be installed."""
+    return type(value).__module__.startswith("PIL.") and hasattr(value, "convert")

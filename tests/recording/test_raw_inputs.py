@@ -1,0 +1,60 @@
+"""Pictures, sounds and texts as their users have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from mixlens import InvalidInput, Lens, MixingMaps
+from tests.conformance.zoo import built
+
+
+def _picture() -> Image.Image:
+    pixels = np.random.default_rng(0).integers(0, 255, (11, 9, 3), dtype=np.uint8)
+    return Image.fromarray(pixels)
+
+
+def _image_processor() -> object:
+    return transformers.ViTImageProcessorPil(size={"height": 8, "width": 8})
+
+
+def test_a_picture_is_enough_and_patches_have_places() -> None:
+    lens = Lens(built("vit"), processor=_image_processor())
+    maps = lens.measure("attention", _picture())
+    assert isinstance(maps, MixingMaps)
+    places = ("patch (0, 0)", "patch (0, 1)", "patch (1, 0)", "patch (1, 1)")
+    assert maps.source_row.labels == ("special 0", *places)
+    again = lens.measure("attention", {"images": _picture()}, targets=["patch (1, 0)"])
+    assert isinstance(again, MixingMaps)
+    assert np.array_equal(again.scores[:, 0], maps.scores[:, 3])
+
+
+def test_a_sound_is_enough_and_frames_have_times() -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=100)
+    lens = Lens(built("wav2vec2"), processor=extractor)
+    sound = np.sin(np.arange(160) / 5).astype(np.float32)
+    maps = lens.measure("attention", {"audio": sound})
+    assert isinstance(maps, MixingMaps)
+    labels = maps.source_row.labels
+    assert labels[0] == "0.00 s"
+    assert labels[1] == f"{1.6 / len(labels):.2f} s"
+
+
+def test_image_tokens_in_a_text_are_named() -> None:
+    from mixlens.recording.labels import with_images
+    from mixlens.tokens import TokenRow
+
+    config = transformers.LlavaConfig(image_token_id=7)
+    row = TokenRow(("a", "i", "i", "i", "i", "b", "i", "i"))
+    ids = torch.tensor([1, 7, 7, 7, 7, 2, 7, 7])
+    names = with_images(config, ids, row).labels
+    assert names[1:5] == tuple(f"image 1 patch ({r}, {c})" for r in (0, 1) for c in (0, 1))
+    assert names[5:] == ("b", "image 2 patch 0", "image 2 patch 1")
+
+
+def test_without_a_processor_the_error_says_what_to_do() -> None:
+    with pytest.raises(InvalidInput, match="processor="):
+        Lens(built("vit")).record(_picture())
