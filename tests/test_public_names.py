@@ -52,6 +52,7 @@ LENS = {
     "memory_budget",
     "model",
     "predictions",
+    "processor",
     "record",
     "tokenizer",
     "verify",
