@@ -24,6 +24,7 @@ from torch import Tensor
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.loading import require_head
 from mixlens.replay.intervention import token_input
 from mixlens.suggestions import no_such
 from mixlens.tokens import resolved
@@ -93,6 +94,7 @@ def explained(
     """What the options name, or the model's own prediction."""
     if of not in ("probability", "logit"):
         raise InvalidInput(f"of={of!r}: choose probability or logit")
+    require_head(recording.model)
     logits = logits_of(recording.output)
     if logits.shape[-1] == 1 and of == "probability":
         raise InvalidInput(

@@ -6,12 +6,13 @@ import contextlib
 import inspect
 import os
 import pickle
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from safetensors import SafetensorError
 
-from mixlens.errors import CannotLoad
+from mixlens.errors import CannotLoad, UnsupportedModel
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
@@ -38,7 +39,28 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
-    return cls.from_pretrained(name, **options).eval()
+    model, found = cls.from_pretrained(name, output_loading_info=True, **options)
+    base = f"{getattr(model, 'base_model_prefix', '')}."
+    _random_heads[model] = tuple(
+        sorted(key for key in found["missing_keys"] if not key.startswith(base))
+    )
+    return model.eval()
+
+
+_random_heads: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()
+
+
+def require_head(model: Any) -> None:
+    """Refuses what a model says if the checkpoint lacked the weights of its head: they are random
+    numbers.
+    """
+    missing = _random_heads.get(model, ())
+    if missing:
+        raise UnsupportedModel(
+            f"the checkpoint has no {', '.join(missing[:3])}{' …' * (len(missing) > 3)}: the head"
+            f" of {type(model).__name__} is random, and so is what it says. Load a checkpoint that"
+            " was trained with it. Measures of what is inside tokens do not need it."
+        )
 
 
 def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
