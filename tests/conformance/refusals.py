@@ -11,6 +11,12 @@ WITHOUT_OUTPUT = {"clip", "clip-text", "clip-vision"}  # transformers has no hea
 # Routing to experts, and Bloom's own gelu, are steps whose differences cannot be followed.
 NOT_FOLLOWED = {"bloom", "mixtral", "qwen3-moe", "gpt-oss"}
 INCOMPLETE = "attributions miss"
+# Feed-forward parts that are gated or mixtures: a vector of one source has no share in them.
+NOT_ONE_ACTIVATION = {
+    *("modernbert", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "granite"),
+    *("mixtral", "qwen3-moe", "gpt-oss", "mt5"),
+}
+BRANCH_IS_SCALED = {"gemma2", "gemma3", "olmo2", "dinov2"}
 
 
 def expected_refusal(measure: str, family: str, site: str, recording: Recording) -> str | None:
@@ -24,6 +30,25 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
         return "not defined for cross-attention"
     if measure == "globenc" and ZOO[family].style != "post":
         return "not followed by a norm"
-    if measure == "globenc" and chosen.stack.has_cross:
-        return "a cross-attention block"
+    if measure == "attention_norm_ff_res_ln" and ZOO[family].style != "post":
+        return "no norm follows the feed-forward part"
+    if measure in ("globenc", "decompx") or measure.startswith("attention_norm_ff"):
+        return _with_feed_forward(family, chosen.stack.has_cross, measure, recording)
     return None
+
+
+def _with_feed_forward(
+    family: str, has_cross: bool, measure: str, recording: Recording
+) -> str | None:
+    if has_cross:
+        return "a cross-attention block"
+    if measure == "globenc":
+        return None
+    if ZOO[family].style == "parallel":
+        return "next to the attention"
+    if family in BRANCH_IS_SCALED:
+        return "on the attention branch"
+    half = next(recording.model.parameters()).element_size() < 4
+    if measure == "decompx" and (half or family == "deberta"):  # bf16 values miss the affine map
+        return "no affine module makes its values"
+    return "not one activation" if family in NOT_ONE_ACTIVATION else None

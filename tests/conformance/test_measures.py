@@ -181,11 +181,14 @@ def test_bfloat16_is_close_to_float32(name: str, device: str) -> None:
     half = built(name, torch.bfloat16, head=True).to(device)
     wide = built(name, torch.bfloat16, head=True).to(device, torch.float32)
     given = on(device, inputs(name, torch.bfloat16))
-    narrow_maps = measured(name, Lens(half).record(given))
+    narrow = Lens(half).record(given)
+    narrow_maps = measured(name, narrow)
     bounds = {name: spec_of(name).half_precision for name in names()}
     compared = [name for name, bound in bounds.items() if bound is not None]
     wide_maps = measured(name, Lens(wide).record(given), compared)
     for key, rows in wide_maps.items():
+        if expected_refusal(key[0], name, key[1], narrow) is not None:
+            continue
         a, b = rows[0].scores, narrow_maps[key][0].scores
         bound = bounds[key[0]]
         assert bound is not None

@@ -35,7 +35,7 @@ def head_output_gradients(
     layers = recording.layers(site)
     structures = [_structure(layer, kind) for layer in layers]
     modules = [
-        layer.module.get_submodule(structure.output_projection)
+        layer.submodule(structure.output_projection)  # the model's own, whatever its precision
         for layer, structure in zip(layers, structures, strict=True)
     ]
     added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in order of calls
