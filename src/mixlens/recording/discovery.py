@@ -212,7 +212,7 @@ class _Explainer:
         if not any(own):  # the values may be those of an earlier layer of its stack (Gemma 4)
             shared = _no_later(self.trace.cores[index].call.weights)
             return AttentionKind.SELF if shared else AttentionKind.CROSS, None
-        if all(own) and others == 0:
+        if others == 0:  # a token whose value is constant (nothing of it is read) is a token still
             return AttentionKind.SELF, None
         if others > 0 and own == (True,) * targets + (False,) * others:
             return AttentionKind.SELF, "first"
