@@ -23,6 +23,7 @@ TYPES = [
         "gemma",
         "gemma2",
         "opt-post",
+        "opt-post",
         "qwen3-moe",
         "phi3",
     ),

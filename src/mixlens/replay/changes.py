@@ -30,7 +30,14 @@ from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import ByRows, Sources, folding_is_faster, nothing_zeroed, sources_of
+from mixlens.replay.zeroing import (
+    ByRows,
+    Sources,
+    folding_is_faster,
+    is_massive,
+    nothing_zeroed,
+    sources_of,
+)
 
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
@@ -233,6 +240,9 @@ def distances_by_changes(
     alone = layer.doubts is not None  # few pairs, and `real` is not to be looked at
     folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
+        return None
+    waits = alone and weights.device.type != "cpu"  # a look at a number stops a GPU
+    if not waits and is_massive(tail.site):
         return None
     native = tail.site.values.dtype
     mlp = perceptron(layer, native)

@@ -29,7 +29,7 @@ from torch import Tensor
 from mixlens.errors import RowsUnavailable
 from mixlens.kernels.chunks import pieces, product_bytes, wide
 from mixlens.kernels.distances import Rows
-from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.differences import difference, row_sizes, same_bar
 from mixlens.recording.site import Site
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
@@ -117,10 +117,17 @@ def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
     return Sources(text, None, slice(0, count), slice(0, heads), weights, values, everywhere)
 
 
+def is_massive(site: Site) -> bool:
+    """Is some value so much larger than the usual one that o_i - c_ij is rounding without it?"""
+    sizes = row_sizes(site.values)
+    return bool((sizes.amax(-1) > 1e3 * sizes.median(-1).values).any())
+
+
 class ByRows:
     """Rows through the layer's own code.
 
-    Where a norm follows the attention module, o_i - c_ij is taken in float64: a source may carry
+    If a norm follows the attention module, or a value is massive, o_i - c_ij is taken in float64: a
+    source may carry
     nearly all of o_i (the first token of a causal model all of its own), and the norm makes what is
     left, rounding included, as large as the whole was.
     """
@@ -136,9 +143,9 @@ class ByRows:
         self.tail, self.positions = tail, positions
         site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
         self.cast: Callable[[Tensor], Tensor] = (
-            wide if site.structure.branch_norm else lambda tensor: tensor
+            wide if site.structure.branch_norm or is_massive(site) else lambda tensor: tensor
         )
-        if not site.structure.branch_norm:
+        if self.cast is not wide:
             self.whole = site.projected[texts, positions]
         else:  # head by head: wide weights of all heads would be the largest tensor of all
             self.whole = wide(site.output_bias).repeat(*positions.shape, 1)
@@ -372,10 +379,8 @@ def fastest_rest(
     """By products where the layer allows it and they prove right; else by rows."""
     if tail.mode == "sequences":
         return BySequences(tail, positions)
-    by_rows, mlp = (
-        ByRows(tail, weights, positions),
-        perceptron(tail.layer) if tail.mode == "shortcut" else None,
-    )
+    exact = tail.mode == "shortcut" and not is_massive(tail.site)
+    by_rows, mlp = ByRows(tail, weights, positions), perceptron(tail.layer) if exact else None
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
         folded = folding_is_faster(tail.site, real, per_head=per_head)
