@@ -42,7 +42,11 @@ def measure_on_ray(
     if started:
         # A cluster knows its own size; a machine of our own must have room for all workers.
         cpus = None if os.environ.get("RAY_ADDRESS") else workers * (source.threads or 1)
-        quiet = {"log_to_driver": False, "include_dashboard": False, "configure_logging": False}
+        quiet: dict[str, Any] = {
+            "log_to_driver": False,
+            "include_dashboard": False,
+            "configure_logging": False,
+        }
         try:
             ray.init(num_cpus=cpus, **quiet)
         except Exception as error:  # Ray raises bare exceptions if a process of it is late
