@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import resource
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,9 +16,11 @@ import httpx
 import pytest
 
 from mixlens import Lens
+from mixlens.errors import MissingTokenizer
 from mixlens.measures import list_measures
 from mixlens.viewer.payload import payload_of
 from mixlens.web.api import Limits
+from mixlens.web.server import create_app
 from tests.web.conftest import TEXT, serving
 
 Finished = Callable[..., dict[str, Any]]
@@ -78,6 +81,36 @@ def test_errors_are_words(client: httpx.Client, finished: Finished) -> None:
         answer = client.get(path)
         assert answer.status_code == 404
         assert isinstance(answer.json()["detail"], str)
+
+
+def test_nothing_of_a_request_reaches_the_file_system(
+    client: httpx.Client, finished: Finished
+) -> None:
+    """Whatever is opened while a text runs that looks like a place is heard by an audit hook."""
+    places = ["/etc/hostname", "../../../etc/hostname", "file:///etc/hostname", "hostname.png"]
+    opened: list[str] = []
+    listening = True
+
+    def hear(event: str, args: tuple[Any, ...]) -> None:
+        if listening and event in ("open", "os.listdir", "os.scandir", "socket.getaddrinfo"):
+            opened.append(str(args[0]))
+
+    sys.addaudithook(hear)
+    try:
+        for place in places:
+            assert finished(place)["state"] == "done"
+            client.post("/api/jobs", json={**BODY, "model": place})
+            client.post("/api/jobs", json={**BODY, "measures": [place]})
+            client.get(f"/api/jobs/{place}")
+        open("/etc/hostname").close()
+    finally:
+        listening = False
+    assert [each for each in opened if "hostname" in each] == ["/etc/hostname"]  # the test's own
+
+
+def test_a_model_without_a_tokenizer_is_refused(lens: Lens) -> None:
+    with pytest.raises(MissingTokenizer, match="bare has no tokenizer"):
+        create_app({"bare": Lens(lens.model)})
 
 
 def test_half_characters_do_not_break_it(client: httpx.Client) -> None:

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException as StarletteError
 
 import mixlens
+from mixlens.errors import MissingTokenizer
 from mixlens.measures import list_measures
 from mixlens.viewer.page import page
 from mixlens.web.api import (
@@ -46,6 +47,9 @@ def create_app(
 ) -> FastAPI:
     """The app for models by name, the first of which is shown at the start."""
     limits = limits or Limits()
+    for name, lens in lenses.items():
+        if lens.tokenizer is None:
+            raise MissingTokenizer(f"{name} has no tokenizer, and the page asks for texts")
     jobs = Jobs(Measuring(lenses, limits), limits)
 
     @asynccontextmanager
