@@ -48,7 +48,10 @@ def test_the_authors_numbers_through_encoder_and_decoder(
     model = reference.pretrained("chefer2021/bart", "BartForConditionalGeneration")
     names = ("input_ids", "decoder_input_ids")
     recording = Lens(model).record({name: torch.from_numpy(numbers[name]) for name in names})
-    explained = {"word": int(numbers[f"{case}/word"]), "position": int(numbers[f"{case}/target"])}
+    explained: dict[str, Any] = {
+        "word": int(numbers[f"{case}/word"]),
+        "position": int(numbers[f"{case}/target"]),
+    }
     maps = [
         one(mixlens.measure("attention_gradient", recording, site=site, **explained)).scores
         for site in ("encoder", "decoder", "cross")

@@ -151,7 +151,10 @@ def test_parts_add_up_to_the_logit(name: str, bias: str) -> None:
     model = test_gradients.build(name)
     given = models.padded_inputs(name, [5, 8])
     recording = Lens(model).record(given)
-    chosen = {"classifier": {"label": 2}, "masked": {"position": 2, "word": 7}}
+    chosen: dict[str, dict[str, Any]] = {
+        "classifier": {"label": 2},
+        "masked": {"position": 2, "word": 7},
+    }
     explained = chosen.get(name, {"word": 7})
     made = models.scores("decompx_logit", recording, bias=bias, **explained)
     for row, length in enumerate([5, 8]):
@@ -168,9 +171,9 @@ def test_parts_add_up_to_the_logit(name: str, bias: str) -> None:
 
 def test_a_foil_is_the_difference_and_a_probability_is_refused() -> None:
     recording = Lens(test_gradients.build("causal")).record(test_gradients.inputs("causal"))
+    asked: list[dict[str, Any]] = [{"word": 7}, {"word": 9}, {"word": 7, "foil": 9}]
     word, foil, both = (
-        models.scores("decompx_logit", recording, **which).values
-        for which in ({"word": 7}, {"word": 9}, {"word": 7, "foil": 9})
+        models.scores("decompx_logit", recording, **which).values for which in asked
     )
     torch.testing.assert_close(both, word - foil, atol=1e-12, rtol=0)
     with pytest.raises(InvalidInput, match="not a sum of parts"):

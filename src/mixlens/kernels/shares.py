@@ -40,7 +40,7 @@ def _weights(parts: Tensor, constant: Tensor, how: str) -> Float[Tensor, "*targe
         first = torch.zeros_like(parts[..., 0])
         first[..., 0] = 1
         return first
-    lengths = torch.linalg.vector_norm(parts, dim=-1)
+    lengths: Tensor = torch.linalg.vector_norm(parts, dim=-1)
     if how == "norm":
         return lengths
     if how == "equal":
