@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,5 +25,6 @@ def test_what_needs_a_random_head_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModel, match=r"no classifier\.bias, classifier\.weight"):
         lens.measure("gradient_norm", given)
     lens.measure("attention_norm", given)
-    lens.model.save_pretrained(tmp_path)
+    model: Any = lens.model
+    model.save_pretrained(tmp_path)
     Lens.from_pretrained(str(tmp_path)).measure("gradient_norm", given)

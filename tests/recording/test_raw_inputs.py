@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from mixlens import InvalidInput, Lens, MixingMaps
 from tests.conformance.zoo import built
 
 
-def _picture() -> Image.Image:
+def _picture() -> Any:
     pixels = np.random.default_rng(0).integers(0, 255, (11, 9, 3), dtype=np.uint8)
     return Image.fromarray(pixels)
 
@@ -47,7 +49,7 @@ def test_image_tokens_in_a_text_are_named() -> None:
     from mixlens.recording.labels import with_images
     from mixlens.tokens import TokenRow
 
-    config = transformers.LlavaConfig(image_token_id=7)
+    config = transformers.LlavaConfig(image_token_id=7)  # type: ignore[call-arg]
     row = TokenRow(("a", "i", "i", "i", "i", "b", "i", "i"))
     ids = torch.tensor([1, 7, 7, 7, 7, 2, 7, 7])
     names = with_images(config, ids, row).labels
