@@ -8,5 +8,5 @@ A run over a corpus:
 
 * `job`: what is to be done; `corpus_run`: begins it, goes on with it, finishes it.
 * `shard`: measures one shard and writes it; `engines`: who does which shard when.
-* `summaries`, `aggregates`: what is kept of maps; `store`: the Parquet files; `results`: reads them.
+* `summaries`, `aggregates`: what is kept of maps; `store`: Parquet; `results`: reads it.
 """
