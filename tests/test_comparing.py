@@ -146,15 +146,25 @@ def test_what_takes_too_long_is_left_out(lens: Lens) -> None:
     assert seen == [("attention", 0, 2), ("blank_out", 1, 2)]
 
 
-@pytest.mark.parametrize("power", [1, 2, 3])
-def test_time_is_foretold_from_short_runs(power: int) -> None:
-    def run(size: int) -> None:
-        time.sleep(2e-3 * (size / 16) ** power)
+@pytest.mark.parametrize("power", [0, 1, 2, 3])
+@pytest.mark.parametrize("constant", [0.0, 0.05])
+def test_time_is_foretold_from_short_runs(
+    power: int, constant: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
 
-    true = 2e-3 * (256 / 16) ** power
-    for budget in (true / 4, true * 4):
+    def seconds(size: int) -> float:
+        return constant + 2e-3 * (size / 16) ** power
+
+    def run(size: int) -> None:
+        nonlocal clock
+        clock += seconds(size)
+
+    for name in ("perf_counter", "process_time"):
+        monkeypatch.setattr(time, name, lambda: clock)
+    for budget in (seconds(256) / 3, seconds(256) * 3):
         estimate = estimated_seconds(run, lambda size: size, 256, budget)  # type: ignore[arg-type, return-value]
-        assert (estimate > budget) == (true > budget)
+        assert (estimate > budget) == (seconds(256) > budget)
 
 
 def test_first_tokens() -> None:

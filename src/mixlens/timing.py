@@ -1,7 +1,7 @@
 """How long a measure will take on a long text, from how long it takes on the first tokens of it.
 
-Time grows like a power of the length. A few short runs, each twice as long as the one before, give
-the power. They stop as soon as the answer is clear.
+Time is a constant and a power of the length between the first and the third. A few short runs, each
+twice as long as the one before, show how it grows. They stop as soon as the answer is clear.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 SHORTEST = 16
-_STEEPEST = 3.0  # n copies of a text, in which every token meets every other
+_FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it, each token meeting all
 
 
 def estimated_seconds(
@@ -31,29 +31,50 @@ def estimated_seconds(
     """About how long `run` takes on a recording of `length` tokens: exact enough to be compared
     with `budget`.
     """
-    size, before, estimate = SHORTEST, None, 0.0
-    run(shorter(size))  # whatever is loaded and found out only once
-    while size < length:
-        taken = min(_timed(run, shorter(size)) for _ in range(2))
-        if before is None:
-            estimate = taken * (length / size) ** _STEEPEST
-            if estimate <= budget:
-                break
-        else:
-            power = min(max(math.log2(taken / before), 1.0), _STEEPEST)
-            estimate = taken * (length / size) ** power
-            if estimate <= budget / 4 or taken > budget / 10:
-                break
-        if taken * length / size > budget:
+    run(shorter(SHORTEST))  # whatever is loaded and found out only once
+    times = [_timed(run, shorter(SHORTEST))]
+    most = times[0] * math.pow(length / SHORTEST, _STEEPEST)
+    if most <= budget:
+        return most
+    size, power = SHORTEST, _STEEPEST
+    while 2 * size < length:
+        size *= 2
+        times.append(_timed(run, shorter(size)))
+        most, least = (_grown(times, size, length, p) for p in (_STEEPEST, _FLATTEST))
+        power = _power(times)
+        if most <= budget or least > budget:
             break
-        before, size = taken, 2 * size
-    return estimate
+        if len(times) > 2 and times[-1] > budget / 10:
+            break
+    return _grown(times, size, length, power)
+
+
+def _power(times: list[float]) -> float:
+    """By how much the last doubling cost more than the one before it."""
+    if len(times) < 3 or times[-2] <= times[-3] or times[-1] <= times[-2]:
+        return _STEEPEST
+    ratio = (times[-1] - times[-2]) / (times[-2] - times[-3])
+    return min(max(math.log2(ratio), _FLATTEST), _STEEPEST)
+
+
+def _grown(times: list[float], size: int, length: int, power: float) -> float:
+    """The last time and what the rest of the text adds, if time grows by this power."""
+    if len(times) < 2:
+        return times[-1] * math.pow(length / size, power)
+    step = max(times[-1] - times[-2], 0.0) / (1 - math.pow(0.5, power))
+    return times[-1] + step * (math.pow(length / size, power) - 1)
 
 
 def _timed(run: Callable[[Recording], object], recording: Recording) -> float:
-    start = time.perf_counter()
-    run(recording)
-    return max(time.perf_counter() - start, 1e-6)
+    """Seconds of one run, the better of two. On a busy machine the processor's own count is nearer
+    to what the run needs.
+    """
+    taken = []
+    for _ in range(2):
+        start, own = time.perf_counter(), time.process_time()
+        run(recording)
+        taken.append(min(time.perf_counter() - start, time.process_time() - own))
+    return max(min(taken), 1e-6)
 
 
 def first_tokens(inputs: Mapping[str, Any], count: int) -> dict[str, Any] | None:
