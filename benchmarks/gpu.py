@@ -23,9 +23,12 @@ if __package__ in (None, ""):  # run as a file
 
 import torch
 
-from benchmarks.gpu_rows import ROWS, Bench, Sizes
+from benchmarks import gpu_rows
+from benchmarks.gpu_rows import Bench, Sizes
 from benchmarks.gpu_targets import targets_of_long_prompts
 from benchmarks.report import RESULTS, circumstances, described, save, table, write_section
+
+ROWS = [*gpu_rows.ROWS, targets_of_long_prompts]
 
 
 def shown(bench: Bench) -> str:
@@ -58,7 +61,7 @@ def run(bench: Bench, folder: Path, seconds: float, only: str | None) -> int:
     start = time.perf_counter()
     with (folder / "gpu.txt").open("w") as log:
         bench.log = log
-        for row in [*ROWS, targets_of_long_prompts]:
+        for row in ROWS:
             if only is not None and only not in row.__name__:
                 continue
             name, spent = row.__name__.replace("_", " "), time.perf_counter() - start

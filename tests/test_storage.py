@@ -91,7 +91,7 @@ def test_what_differs_is_not_equal() -> None:
     labels=st.lists(st.text(max_size=4), min_size=1, max_size=4),
     heads=st.integers(0, 2),
     wide=st.booleans(),
-    special=st.sampled_from([0.0, -0.0, np.nan, np.inf, 5e-324, 1 / 3]),
+    special=st.sampled_from([0.0, -0.0, 5e-324, 1 / 3]),
     options=st.dictionaries(
         st.text(),
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

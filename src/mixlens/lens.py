@@ -135,10 +135,18 @@ class Lens:
                 if targets is not None:
                     structure = model_structure(self.model, ready.tensors)
                     return self._recorded_rows(structure, ready, site, targets, memory_budget)
-                return self._recorded_as_probed(ready, memory_budget)
+                recording = self._recorded_as_probed(ready, memory_budget)
+                if recording.structure.left_out:  # NaN weights are not a kind of layer
+                    self._require_sound_weights()
+                return recording
             except UnsupportedModel as error:
                 damage = damaged_weights(self.model)
                 raise (error if damage is None else NonFiniteActivations(damage)) from None
+
+    def _require_sound_weights(self) -> None:
+        damage = damaged_weights(self.model)
+        if damage is not None:
+            raise NonFiniteActivations(damage)
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
         """Takes the model apart on this input and compares every part with what the model computes;

@@ -32,14 +32,19 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 options = {
     "value_zeroing": {"targets": [3]},
     "hidden_token_attribution": None,
+    "decompx": None,
+    "decompx_logit": None,
+    "attention_norm_ff": {"targets": [3]},
+    "attention_norm_ff_res": {"targets": [3]},
+    "attention_norm_ff_res_ln": {"targets": [3]},
     "blank_out": None,
     "deep_lift": {"word": 7, "position": 1},
     "integrated_gradients": {"word": 7, "position": 1, "steps": 2},
     "gradient_norm": {"word": 7, "position": 1},
     "gradient_x_input": {"word": 7, "position": 1},
 }
-for name in mixlens.list_measures():
-    given = options.get(name, {})
+for name, spec in mixlens.list_measures().items():
+    given = options.get(name, {"word": 7, "position": 1} if spec.explains_output else {})
     if given is not None:
         mixlens.measure(name, recording, **given)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)

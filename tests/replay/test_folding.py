@@ -71,7 +71,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
         return found
 
     monkeypatch.setattr(jacobian, "fold", folded)
-    monkeypatch.setattr(jacobian, "pays", lambda step, tangents: path != "whole")
+    monkeypatch.setattr(jacobian, "is_worth_folding", lambda step, tangents: path != "whole")
     if path in ("differentiated", "basis"):
         monkeypatch.setattr(folding, "_written_out", _refused)
     if path == "basis":
@@ -192,7 +192,7 @@ def test_wrong_matrices_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "_by_basis", lambda *arguments: 1.0001 * right(*arguments))
     assert folding.fold(step, whole, size=64) is None
     expected = models.scores("hidden_token_attribution", models.recording("gemma2", 9)).values
-    monkeypatch.setattr(jacobian, "pays", lambda step, tangents: False)
+    monkeypatch.setattr(jacobian, "is_worth_folding", lambda step, tangents: False)
     assert torch.equal(
         models.scores("hidden_token_attribution", models.recording("gemma2", 9)).values, expected
     )
@@ -224,7 +224,7 @@ def test_a_seed_gives_the_same_probes_folded_or_not(
 ) -> None:
     made = []
     for folds in (True, False):
-        monkeypatch.setattr(jacobian, "pays", lambda step, tangents, folds=folds: folds)
+        monkeypatch.setattr(jacobian, "is_worth_folding", lambda step, tangents, folds=folds: folds)
         made.append(
             models.scores(
                 "hidden_token_attribution", models.recording(name, 7), site=site, probes=8, seed=3

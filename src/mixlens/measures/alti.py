@@ -25,6 +25,7 @@ from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
+from mixlens.recording.site import Block
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -91,7 +92,9 @@ def _contributions(
     """The scores, and the share of the residual stream where it is none of the sources."""
     y, shift = request.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
     if released and site.output_norm is not None:
-        site = replace(site, output_norm=replace(site.output_norm, epsilon=0.0))
+        norm = replace(site.output_norm, epsilon=0.0)
+        block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
+        site = replace(site, output_norm=norm, block=block)
     parts = site.decomposition(request)
     causal = site.structure.causal and request.targets is None
     gains = manhattan_gains(
