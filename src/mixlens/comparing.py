@@ -27,7 +27,7 @@ from mixlens.measuring import measure
 from mixlens.provenance import model_name
 from mixlens.row import position_of
 from mixlens.suggestions import no_such
-from mixlens.timing import SHORTEST, estimated_seconds
+from mixlens.timing import SHORTEST, Budget, estimated_seconds
 from mixlens.tokens import TokenRow
 from mixlens.words import words as merged_words
 
@@ -37,14 +37,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called before each measure with its name, how many are done, and how many there are."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """Seconds that one measure may take, and shorter recordings of the text to try it on."""
-
-    seconds: float
-    shorter: Callable[[int], Recording]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +61,18 @@ class _Rows:
     provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     sources: TokenRow = field(default_factory=lambda: TokenRow(()))
+
+
+def default_target(recording: Recording, site: str | None) -> int:
+    """The mask, the first token of a classifier that sees the whole text, else the last token."""
+    labels = recording.target_tokens(site, 0).labels
+    mask = getattr(recording.tokenizer, "mask_token", None)
+    if labels.count(mask) == 1:
+        return labels.index(mask)
+    logits = getattr(recording.output, "logits", None)
+    attention = recording.structure.site(site).stack.layers[0].sites[0]
+    reads_first = logits is not None and logits.dim() == 2 and not attention.causal
+    return 0 if reads_first else len(labels) - 1
 
 
 def compare(

@@ -19,13 +19,13 @@ import numpy as np
 from mixlens import storage
 from mixlens.aggregation.flow import flow_through
 from mixlens.aggregation.merging import merge_spans, merge_words
-from mixlens.aggregation.rollout import roll_out, row_normalized
+from mixlens.aggregation.rollout import normalise, roll_out
+from mixlens.aggregation.selection import merge_heads, one_head, select
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
-from mixlens.measures import known_spec
-from mixlens.provenance import plain
-from mixlens.row import Extra, Row, frozen, head_index, layer_index, position_of
-from mixlens.tokens import TokenRow, listed, whole_numbers
+from mixlens.labelling import labelled_scores
+from mixlens.row import Extra, Row, frozen, position_of
+from mixlens.tokens import TokenRow
 from mixlens.views import view
 
 if TYPE_CHECKING:
@@ -65,8 +65,6 @@ class MixingMaps:
         own = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
         object.__setattr__(self, "scores", frozen(own))
 
-    # --------------------------------------------------------------------------------- construction
-
     @classmethod
     def of(
         cls,
@@ -82,41 +80,21 @@ class MixingMaps:
     ) -> MixingMaps:
         """Maps of numbers that you have: [layer, (head,) target, source].
 
-        Without `source_tokens` the sources are the targets.
-
-        If mixlens knows the `measure`, its facts and its way of rolling out hold unless you say
-        otherwise.
+        Without `source_tokens` the sources are the targets. If mixlens knows the `measure`, its
+        facts and its way of rolling out hold unless you say otherwise.
         """
-        array = np.asarray(scores)
-        if not np.isfinite(array).all():
-            raise InvalidInput("the scores hold NaN or infinity")
-        spec = known_spec(measure)
-        targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
-        sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
-        if spec is not None:
-            facts = spec.facts if facts is None else facts
-            rollout_residual = (
-                spec.rollout_residual if rollout_residual is None else rollout_residual
-            )
-            rollout_normalized = (
-                spec.rollout_normalized if rollout_normalized is None else rollout_normalized
-            )
-        facts = facts or Facts()
-        about = {"measure": measure, "options": {}, "steps": [], **(provenance or {})}
         return cls(
-            scores=array,
-            layers=tuple(range(len(array))),
-            target_row=targets,
-            source_row=sources,
-            target_positions=tuple(range(len(targets))),
-            facts=replace(facts, same_tokens=facts.same_tokens and sources == targets),
-            provenance=plain(about),
-            rollout_residual=rollout_residual,
-            rollout_normalized=rollout_normalized is not False,
-            rollout_adds_identity=spec is not None and spec.rollout_adds_identity,
+            **labelled_scores(
+                scores,
+                tokens,
+                source_tokens,
+                measure=measure,
+                facts=facts,
+                rollout_residual=rollout_residual,
+                rollout_normalized=rollout_normalized,
+                provenance=provenance,
+            )
         )
-
-    # ---------------------------------------------------------------------------------------- views
 
     @property
     def per_head(self) -> bool:
@@ -177,12 +155,7 @@ class MixingMaps:
         """The same numbers, bit by bit, and everything that is known about them."""
         if not isinstance(other, MixingMaps):
             return NotImplemented
-        mine, theirs = storage.arrays(self), storage.arrays(other)
-        same = storage.description(self) == storage.description(other)
-        return (same and mine.keys() == theirs.keys()) and all(
-            a.dtype == b.dtype and a.tobytes() == b.tobytes()
-            for a, b in zip(mine.values(), theirs.values(), strict=True)
-        )
+        return storage.same(self, other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -198,8 +171,6 @@ class MixingMaps:
             f"<MixingMaps {' → '.join(about)}{f' of {model}' if model else ''}: {sizes}; {shown}>"
         )
 
-    # ----------------------------------------------------------------------------------- selections
-
     def at(
         self,
         *,
@@ -209,55 +180,18 @@ class MixingMaps:
         """Some layers (by number; negative: from the end of those held) and some targets (as in
         `row`).
         """
-        places = list(range(len(self.layers)))
-        numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
-        if numbers is not None:
-            places = [layer_index(layer, self.layers) for layer in numbers]
-        rows = list(range(len(self.target_positions)))
-        if named is not None:
-            rows = [
-                self.target_positions.index(position_of(t, self.target_row, self.target_positions))
-                for t in named
-            ]
-
-        def taken(values: np.ndarray, dims: tuple[str, ...]) -> np.ndarray:
-            values = values.take(places, 0)
-            return values.take(rows, dims.index("target")) if "target" in dims else values
-
-        extras = {
-            name: replace(extra, values=taken(extra.values, extra.dims))
-            for name, extra in self.measured.items()
-        }
-        return replace(
-            self,
-            scores=taken(self.scores, self.dims),
-            layers=tuple(self.layers[i] for i in places),
-            measured=extras,
-            target_positions=tuple(self.target_positions[i] for i in rows),
-        )
+        return select(self, layers, targets)
 
     def head(self, number: int) -> MixingMaps:
         """The maps of one head."""
-        self._require_heads()
-        index = head_index(number, self.scores.shape[1])
-        return self.derived(self.scores[:, index], f"head({index})")
+        return one_head(self, number)
 
     def heads(self, how: str = "mean") -> MixingMaps:
         """All heads merged: "mean", "sum" or "max".
 
         For measures of vectors this is not the measure of the whole layer.
         """
-        self._require_heads()
-        if how not in ("mean", "sum", "max"):
-            raise InvalidInput(f"heads are merged by mean, sum or max, not {how!r}")
-        facts = replace(self.facts, rows_sum_to_one=self.facts.rows_sum_to_one and how == "mean")
-        return self.derived(getattr(self.scores.astype(np.float64), how)(1), f"heads({how})", facts)
-
-    def _require_heads(self) -> None:
-        if not self.per_head:
-            raise InvalidInput(
-                "these maps are of whole layers: measure with per_head=True for single heads"
-            )
+        return merge_heads(self, how)
 
     def derived(
         self, scores: np.ndarray, step: str, facts: Facts | None = None, **changes: Any
@@ -267,22 +201,12 @@ class MixingMaps:
         changes = {"facts": facts or self.facts, "provenance": about, "measured": {}, **changes}
         return replace(self, scores=scores.astype(self.scores.dtype), **changes)
 
-    # --------------------------------------------------------------------------------- computations
-
     def normalized(self, *, absolute: bool = False) -> MixingMaps:
         """Rows that sum to one over the sources. A row of zeros stays so.
 
         `absolute` takes the sizes of signed scores.
         """
-        if self.facts.signed and not absolute:
-            raise InvalidInput(
-                "these scores have both signs, so a row may sum to almost nothing: use"
-                " normalized(absolute=True)"
-            )
-        shares = row_normalized(np.abs(self.scores) if absolute else self.scores)
-        full = bool((shares.sum(-1) > 0.5).all())
-        facts = replace(self.facts, signed=False, rows_sum_to_one=full)
-        return self.derived(shares, f"normalized({'absolute' * absolute})", facts)
+        return normalise(self, absolute)
 
     def rollout(
         self, residual: float | int | None = None, normalize: bool | None = None
@@ -342,8 +266,6 @@ class MixingMaps:
         """
         return merge_spans(self, sources, targets, merge_sources, merge_targets)
 
-    # --------------------------------------------------------------------------------------- shown
-
     def plot(
         self,
         kind: str | None = None,
@@ -385,9 +307,3 @@ class MixingMaps:
 def load(path: str | os.PathLike[str]) -> MixingMaps:
     """Maps as they were saved, bit by bit."""
     return storage.load(path, MixingMaps)
-
-
-def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
-    if tokens is None:
-        return TokenRow.numbered(count)
-    return tokens if isinstance(tokens, TokenRow) else TokenRow(tuple(tokens))

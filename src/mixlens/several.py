@@ -1,24 +1,37 @@
-"""Several texts: recorded in batches of like length, and a text that cannot be measured named."""
+"""A measure of whatever was given: one text, or several in batches of like length.
+
+A text that cannot be measured is named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from mixlens.batching import halve_until_it_fits
+from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
+from mixlens.corpus.examples import Example
 from mixlens.errors import (
     InvalidInput,
     MissingExtra,
     MissingTokenizer,
     MixlensError,
+    RowsUnavailable,
     UnsupportedModel,
     about,
 )
+from mixlens.measures import spec_of
+from mixlens.measuring import measure
+from mixlens.recording.inputs import is_pair, texts_of
+from mixlens.recording.padding import is_padded_sound, unpadded_row
+from mixlens.recording.processing import is_raw, processed
 
 if TYPE_CHECKING:
+    from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
 
 ON_ERROR = ("raise", "skip")
+_log = logging.getLogger(__name__)
 
 
 class MeasuredTexts(list["MixingMaps"]):
@@ -37,8 +50,73 @@ class MeasuredTexts(list["MixingMaps"]):
         self.names, self.errors = tuple(names), tuple(errors)
 
 
-def measure_several(
-    measure: Callable[[list[int]], list[MixingMaps]],
+def measure_given(
+    lens: Lens,
+    name: str,
+    given: Any,
+    chosen: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    on_error: str,
+    batch_size: int | None,
+) -> MixingMaps | list[MixingMaps]:
+    """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
+    given = processed(lens.processor, given) if is_raw(given) else given
+    alone = isinstance(given, str) or is_pair(given)
+    if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
+        return _measure_at_once(lens, name, given, {**chosen, **options})
+    texts, names, groups = _planned(lens, given, batch_size)
+
+    def measured(places: list[int]) -> list[MixingMaps]:
+        own = {key: _entries(value, places, len(texts)) for key, value in options.items()}
+        batch = [texts[place] for place in places]
+        inputs = batch[0] if isinstance(batch[0], Mapping) else batch
+        maps = _measure_at_once(lens, name, inputs, {**chosen, **own})
+        return maps if isinstance(maps, list) else [maps]
+
+    return _measure_groups(measured, groups, names, on_error)
+
+
+def _planned(
+    lens: Lens, given: Any, batch_size: int | None
+) -> tuple[list[Any], list[str], list[list[int]]]:
+    """The texts, their names, and which are recorded together."""
+    if isinstance(given, Mapping):  # padded sounds, each without its padding
+        rows = range(len(given["attention_mask"]))
+        sounds = [unpadded_row(given, row) for row in rows]
+        return sounds, [f"text {row}" for row in rows], [[row] for row in rows]
+    items = texts_of(given)
+    names = [
+        item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)
+    ]
+    texts = [item.given if isinstance(item, Example) else item for item in items]
+    lengths = token_counts(lens.tokenizer, texts)
+    memory = lens.memory_budget
+    return texts, names, plan_batches(lengths, lens.model, memory=memory, batch_size=batch_size)
+
+
+def _entries(value: Any, places: list[int], count: int) -> Any:
+    one_for_each = isinstance(value, (list, tuple)) and len(value) == count
+    return [value[place] for place in places] if one_for_each else value
+
+
+def _measure_at_once(
+    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+) -> MixingMaps | list[MixingMaps]:
+    """From one recording: of the wanted targets alone if the measure and the model allow it."""
+    targets = chosen.get("targets")
+    if targets is not None and spec_of(name).row_by_row:
+        rest = {key: value for key, value in chosen.items() if key != "targets"}
+        try:
+            rows = lens.record(given, targets=targets, site=chosen.get("site"))
+            return measure(name, rows, **rest)
+        except RowsUnavailable as error:  # whole maps are always right
+            _log.debug("%s: whole maps are recorded for these targets: %s", name, error)
+    return measure(name, lens.record(given), **chosen)
+
+
+def _measure_groups(
+    measured: Callable[[list[int]], list[MixingMaps]],
     groups: Iterable[list[int]],
     names: Sequence[str],
     on_error: str,
@@ -54,13 +132,13 @@ def measure_several(
     errors: dict[int, MixlensError] = {}
     for group in groups:
         try:
-            maps.update(zip(group, halve_until_it_fits(measure, group), strict=True))
+            maps.update(zip(group, halve_until_it_fits(measured, group), strict=True))
         except (MissingTokenizer, MissingExtra):  # no text can change that
             raise
         except MixlensError as error:
             if on_error == "raise" and isinstance(error, UnsupportedModel):
                 raise
-            alone, failed = _one_by_one(measure, group, until_known=on_error == "raise")
+            alone, failed = _one_by_one(measured, group, until_known=on_error == "raise")
             if len(failed) == len(names) > 1 and len({str(e) for e in failed.values()}) == 1:
                 raise about("every text", error) from None
             if failed and on_error == "raise":
@@ -76,7 +154,7 @@ def measure_several(
 
 
 def _one_by_one(
-    measure: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
+    measured: Callable[[list[int]], list[MixingMaps]], group: list[int], *, until_known: bool
 ) -> tuple[dict[int, MixingMaps], dict[int, MixlensError]]:
     """The maps of each text, or the reason why it has none; `until_known`: stop when some fail and
     others do not, which shows that it is the text's fault.
@@ -85,7 +163,7 @@ def _one_by_one(
     failed: dict[int, MixlensError] = {}
     for place in sorted(group):
         try:
-            (maps[place],) = measure([place])
+            (maps[place],) = measured([place])
         except MixlensError as error:
             failed[place] = error
         if until_known and maps and failed:

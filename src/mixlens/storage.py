@@ -41,7 +41,7 @@ _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
 
 def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
     """`MixingMaps.save`."""
-    write(path, _KIND, arrays(maps), description(maps))
+    write(path, _KIND, _arrays(maps), _description(maps))
 
 
 def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
@@ -75,7 +75,20 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         ) from error
 
 
-def arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
+def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
+    """Are the numbers the same, bit by bit, and everything that is known about them?"""
+    ours, others = _arrays(mine), _arrays(theirs)
+    return (
+        _description(mine) == _description(theirs)
+        and ours.keys() == others.keys()
+        and all(
+            a.dtype == b.dtype and a.tobytes() == b.tobytes()
+            for a, b in zip(ours.values(), others.values(), strict=True)
+        )
+    )
+
+
+def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
     """The numbers of maps, by name."""
     return {
         "scores": maps.scores,
@@ -83,7 +96,7 @@ def arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
     }
 
 
-def description(maps: MixingMaps) -> dict[str, Any]:
+def _description(maps: MixingMaps) -> dict[str, Any]:
     """All that maps hold apart from numbers, as JSON values."""
     found: dict[str, Any] = plain(
         {

@@ -6,9 +6,11 @@ twice as long as the one before, show how it grows. They stop as soon as the ans
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -20,6 +22,25 @@ if TYPE_CHECKING:
 
 SHORTEST = 16
 _FLATTEST, _STEEPEST = 1.0, 3.0  # a pass over the text; n copies of it, each token meeting all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Seconds that one measure may take, and shorter recordings of the text to try it on."""
+
+    seconds: float
+    shorter: Callable[[int], Recording]
+
+    @classmethod
+    def of(
+        cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
+    ) -> Budget | None:
+        """None if the input cannot be made shorter: it is not tokens alone."""
+        inputs = recording.inputs
+        if first_tokens(inputs, 1) is None:
+            return None
+        shorter = functools.cache(lambda count: record(first_tokens(inputs, count) or {}))
+        return cls(seconds=seconds, shorter=shorter)
 
 
 def estimated_seconds(

@@ -1,3 +1,8 @@
-"""From maps of single layers to one map that reaches back to the input: rollout (a product) and
-flow (a network).
+"""New maps made of maps.
+
+* `selection`: some layers, some targets, one head, or all heads merged
+* `merging`: tokens merged into words or spans
+* `rollout` (a product) and `flow` (a network): layers joined, back to the input
+* `relevance`: gradient-weighted attention joined through encoder and decoder
+* `target_row`: one row for one target, out of all layers
 """

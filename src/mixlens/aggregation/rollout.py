@@ -35,6 +35,19 @@ def row_normalized(
     return shares
 
 
+def normalise(maps: MixingMaps, absolute: bool) -> MixingMaps:
+    """`MixingMaps.normalized`."""
+    if maps.facts.signed and not absolute:
+        raise InvalidInput(
+            "these scores have both signs, so a row may sum to almost nothing: use"
+            " normalized(absolute=True)"
+        )
+    shares = row_normalized(np.abs(maps.scores) if absolute else maps.scores)
+    full = bool((shares.sum(-1) > 0.5).all())
+    facts = replace(maps.facts, signed=False, rows_sum_to_one=full)
+    return maps.derived(shares, f"normalized({'absolute' * absolute})", facts)
+
+
 def transitions(
     maps: Float[np.ndarray, "layer token token"],
     *,

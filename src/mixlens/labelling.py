@@ -1,0 +1,63 @@
+"""Numbers that somebody has, made ready to be maps: tokens, facts and the way of rolling out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mixlens.contracts import Facts
+from mixlens.errors import InvalidInput
+from mixlens.measures import known_spec
+from mixlens.provenance import plain
+from mixlens.tokens import TokenRow
+
+
+def labelled_scores(
+    scores: Any,
+    tokens: Sequence[str] | TokenRow | None,
+    source_tokens: Sequence[str] | TokenRow | None,
+    *,
+    measure: str,
+    facts: Facts | None,
+    rollout_residual: float | int | None,
+    rollout_normalized: bool | None,
+    provenance: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """The fields of `MixingMaps`, for `MixingMaps.of`.
+
+    What is not given is taken from the measure, if mixlens knows one of that name.
+    """
+    array = np.asarray(scores)
+    if not np.isfinite(array).all():
+        raise InvalidInput("the scores hold NaN or infinity")
+    targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
+    sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
+    spec = known_spec(measure)
+    if spec is not None:
+        facts = spec.facts if facts is None else facts
+        if rollout_residual is None:
+            rollout_residual = spec.rollout_residual
+        if rollout_normalized is None:
+            rollout_normalized = spec.rollout_normalized
+    facts = facts or Facts()
+    return {
+        "scores": array,
+        "layers": tuple(range(len(array))),
+        "target_row": targets,
+        "source_row": sources,
+        "target_positions": tuple(range(len(targets))),
+        "facts": replace(facts, same_tokens=facts.same_tokens and sources == targets),
+        "provenance": plain({"measure": measure, "options": {}, "steps": [], **(provenance or {})}),
+        "rollout_residual": rollout_residual,
+        "rollout_normalized": rollout_normalized is not False,
+        "rollout_adds_identity": spec is not None and spec.rollout_adds_identity,
+    }
+
+
+def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
+    if tokens is None:
+        return TokenRow.numbered(count)
+    return tokens if isinstance(tokens, TokenRow) else TokenRow(tuple(tokens))

@@ -1,0 +1,134 @@
+"""From what a person gives (a text, tensors, a picture, a sound) to a verified recording of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.loading import damaged_weights
+from mixlens.precision import outside_inference_mode
+from mixlens.recording.checks import main_inputs, takes_decoder_ids
+from mixlens.recording.inputs import Prepared, prepared
+from mixlens.recording.labels import token_rows
+from mixlens.recording.model_discovery import model_structure
+from mixlens.recording.model_structure import ModelStructure
+from mixlens.recording.probe import may_be_whole
+from mixlens.recording.processing import is_raw, processed
+from mixlens.recording.recording import Recording, StructureDiffers, recorded
+from mixlens.recording.rows import row_recording
+from mixlens.recording.stand_in import stand_in_inputs
+from mixlens.tokens import listed
+from mixlens.wrappers import uncompiled
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from mixlens.lens import Lens
+
+_DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
+_DEFAULT_TEXT = (
+    "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
+    " them since."
+)
+
+
+def record(
+    lens: Lens,
+    given: Any,
+    *,
+    targets: int | str | Sequence[int | str] | None,
+    site: str | None,
+    memory_budget: int | None,
+) -> Recording:
+    """`Lens.record`."""
+    model = lens.model
+    _require_eval(model)
+    budget = _bytes_to_keep(lens, memory_budget)
+    with outside_inference_mode(), uncompiled(model):
+        given = processed(lens.processor, given) if is_raw(given) else given
+        ready = prepared(model, lens.tokenizer, given)
+        try:
+            if targets is not None:
+                recording: Recording = row_recording(
+                    model,
+                    model_structure(model, ready.tensors),
+                    ready,
+                    site=site,
+                    targets=listed(targets, "targets") or [],
+                    memory_budget=budget,
+                )
+            else:
+                recording = _recorded_as_probed(lens, ready, budget)
+        except UnsupportedModel as error:
+            _require_sound_weights(model)
+            raise error from None
+    if targets is None and recording.structure.left_out:  # NaN weights are not a kind of layer
+        _require_sound_weights(model)
+    recording.tokenizer = lens.tokenizer
+    return recording
+
+
+def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int) -> Recording:
+    """With the structure of a short probe, or of the whole input if that shows more."""
+    structure = model_structure(lens.model, ready.tensors)
+    try:
+        return _recorded(lens, structure, ready, budget)
+    except StructureDiffers:
+        if structure.whole or not may_be_whole(ready.tensors):
+            raise
+    structure = model_structure(lens.model, ready.tensors, whole=True)
+    return _recorded(lens, structure, ready, budget)
+
+
+def _recorded(lens: Lens, structure: ModelStructure, ready: Prepared, budget: int) -> Recording:
+    recording = recorded(
+        lens.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget
+    )
+    recording.tokens = token_rows(recording, ready, lens.processor)
+    recording.lengths = {
+        stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()
+    }
+    return recording
+
+
+def _require_eval(model: nn.Module) -> None:
+    if any(module.training for module in model.modules()):
+        raise UnsupportedModel(
+            "the model is in training mode, where dropout makes every run different: call"
+            " model.eval() first"
+        )
+
+
+def _require_sound_weights(model: nn.Module) -> None:
+    damage = damaged_weights(model)
+    if damage is not None:
+        raise NonFiniteActivations(damage)
+
+
+def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
+    budget = lens.memory_budget if memory_budget is None else memory_budget
+    if budget is None:
+        budget = _free_memory(next(lens.model.parameters()).device) // 4
+    return budget
+
+
+def _free_memory(device: torch.device) -> int:
+    """Bytes that can still be allocated."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not on every system
+        return 2**31
+
+
+def default_input(model: nn.Module, tokenizer: Any) -> Any:
+    """What a model is verified on if nobody gives an input: a sentence, or made-up tensors."""
+    takes_text = main_inputs(model)[0] == "input_ids"
+    if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
+        return stand_in_inputs(model)
+    return (_DEFAULT_TEXT, _DEFAULT_TARGET) if takes_decoder_ids(model) else _DEFAULT_TEXT
