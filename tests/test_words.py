@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.recording.inputs import _labels
+from mixlens.recording.encoding import token_row
 from mixlens.tokens import TokenRow
 from mixlens.words import merged, words
 
@@ -62,7 +62,7 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 def row(kind: str, text: str, offsets: bool = True) -> TokenRow:
     found = tokenizer(kind)(text, return_offsets_mapping=True)
-    return _labels(
+    return token_row(
         tokenizer(kind), found["input_ids"], *((text, found["offset_mapping"]) if offsets else ())
     )
 

@@ -254,7 +254,7 @@ def test_coarse_products_of_the_recording_do_not_stand_in_the_way(
         )
 
     monkeypatch.setattr(torch.nn.Linear, "forward", coarse)
-    for module in ("recording.site", "recording.layer"):
+    for module in ("recording.rebuilding", "recording.layer"):
         monkeypatch.setattr(f"mixlens.{module}.rounding", lambda like, dtype=None: 2e-2)
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")

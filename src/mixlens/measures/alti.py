@@ -25,7 +25,7 @@ from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
-from mixlens.recording.site import Block
+from mixlens.recording.block import Block
 
 if TYPE_CHECKING:
     from jaxtyping import Float

@@ -1,14 +1,21 @@
 """One forward pass of any Hugging Face transformer, taken apart and verified.
 
-inputs, stand_in                what the model is given
-capture                         overhearing attention: the only file that touches transformers
+inputs, encoding, processing, checks, padding, stand_in, labels
+                                what the model is given, and what its tokens are called
+capture, native_attention       overhearing attention: the only files that touch transformers'
+softmax_trace, listener         attention that does not pass its interface; who hears it
 calls                           the layers of a pass, what they are called with and return
-model_structure                 the stacks and sites of a model, from a short probe
-events, discovery, structure    one layer: what happens in it, and what follows from that
+probe, model_discovery, model_structure
+                                the stacks and sites of a model, from a short probe
+events, evidence                one layer: what happens in it
+discovery, attention_reading, feed_forward_reading, sources, structure
+                                and what follows from that
 projection, norms               modules read as matrices and as linearised norms
-differences                     how far two tensors are apart, and how far rounding brings them
-site, layer, recording          the result: attention sites, layers, the whole pass
+differences, doubts             how far two tensors are apart, and how far rounding brings them
+internals, rebuilding           an attention site from what was kept of it, checked
+site, block, layer, recording   the result: attention sites, layers, the whole pass
+rows, row_attention             the same for a few targets of a long text
 witnesses, verification         what proves the result right, and the report of it
-rerun                           running one layer again on other tensors
-remembered                      findings, kept until a model's numbers change
+rerun, wide                     running one layer again on other tensors, in float32 or better
+remembered, untouched           findings kept until a model's numbers change; a model put back
 """

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.capture import AttentionCall, Listener, listening, overheard
+from mixlens.recording.capture import overheard
+from mixlens.recording.listener import AttentionCall, Listener, listening
 
 Inputs = Mapping[str, Any]
 

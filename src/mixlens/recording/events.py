@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
-from mixlens.recording.capture import AttentionCall
+from mixlens.recording.listener import AttentionCall
 from mixlens.recording.rerun import cast, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns

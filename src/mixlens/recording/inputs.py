@@ -28,6 +28,7 @@ from mixlens.recording.checks import (
     check_shapes,
     takes_decoder_ids,
 )
+from mixlens.recording.encoding import encoded, padded, token_row
 from mixlens.recording.padding import real_tokens_first, row_lengths
 from mixlens.tokens import TokenRow
 
@@ -114,9 +115,6 @@ def is_pair(text: Any) -> bool:
     )
 
 
-# -------------------------------------------------------------------------------------------- texts
-
-
 def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prepared:
     translated = takes_decoder_ids(model)
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
@@ -124,14 +122,14 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
         raise InvalidInput("either every text is a pair or none is")
     seconds = [pair for pair in pairs if pair is not None]
-    rows = _encoded(tokenizer, firsts, None if translated or not seconds else seconds)
+    rows = encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
-    tensors = _padded(rows, tokenizer, set(accepted))
+    tensors = padded(rows, tokenizer, set(accepted))
     decoder_rows = None
     if translated:
         starts = _start_token(model)
         targets = (
-            _encoded(tokenizer, seconds, None, as_target=True)
+            encoded(tokenizer, seconds, None, as_target=True)
             if seconds
             else [{"input_ids": []} for _ in texts]
         )
@@ -142,11 +140,11 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
             }
             for row in targets
         ]
-        made = _padded(shifted, tokenizer, {"attention_mask"})
+        made = padded(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = made["input_ids"]
         tensors["decoder_attention_mask"] = made["attention_mask"]
         decoder_rows = [
-            _labels(tokenizer, row["input_ids"], text, row["offset_mapping"])
+            token_row(tokenizer, row["input_ids"], text, row["offset_mapping"])
             for row, text in zip(shifted, seconds or [""] * len(shifted), strict=True)
         ]
     tensors = _ready(model, tensors)
@@ -155,51 +153,10 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
         for text, pair in zip(firsts, pairs, strict=True)
     ]
     labelled = [
-        _labels(tokenizer, row["input_ids"], text, row.get("offset_mapping"))
+        token_row(tokenizer, row["input_ids"], text, row.get("offset_mapping"))
         for row, text in zip(rows, whole, strict=True)
     ]
     return Prepared(tensors, labelled, decoder_rows)
-
-
-def _encoded(
-    tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
-) -> list[dict[str, list[Any]]]:
-    fast = bool(getattr(tokenizer, "is_fast", False))
-    words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
-    if pairs is not None:
-        words["text_pair"] = list(pairs)
-    made = tokenizer(**words, return_offsets_mapping=True) if fast else tokenizer(**words)
-    rows = [{name: list(values[i]) for name, values in made.items()} for i in range(len(texts))]
-    if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
-        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
-            row["offset_mapping"] = [
-                (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
-                for (start, stop), segment in zip(
-                    row["offset_mapping"], made.sequence_ids(number), strict=True
-                )
-            ]
-    for row, text in zip(rows, texts, strict=True):
-        if not row["input_ids"]:
-            raise EmptyInput(f"the tokenizer makes no token of {text!r}")
-    return rows
-
-
-def _padded(
-    rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
-) -> dict[str, Tensor]:
-    """Rows padded on the right, with their mask."""
-    width = max(len(row["input_ids"]) for row in rows)
-    pad = getattr(tokenizer, "pad_token_id", None) or 0
-    fills = {"input_ids": pad, "token_type_ids": 0}
-    made = {
-        name: torch.tensor([[*row[name], *[fill] * (width - len(row[name]))] for row in rows])
-        for name, fill in fills.items()
-        if name in rows[0] and (name in accepted or name == "input_ids")
-    }
-    if "attention_mask" in accepted:
-        lengths = [len(row["input_ids"]) for row in rows]
-        made["attention_mask"] = torch.tensor([[1] * n + [0] * (width - n) for n in lengths])
-    return made
 
 
 def _start_token(model: nn.Module) -> int:
@@ -215,24 +172,6 @@ def _start_token(model: nn.Module) -> int:
     raise WrongKeys(
         "this model names no decoder_start_token_id: pass a dict with decoder_input_ids"
     )
-
-
-def _labels(
-    tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets: Any = None
-) -> TokenRow:
-    ids = [int(i) for i in ids]
-    if tokenizer is None:
-        return TokenRow(tuple(str(i) for i in ids))
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    marks = tuple(i in special for i in ids)
-    names = tokenizer.convert_ids_to_tokens(ids)
-    labels = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
-    known = offsets is not None and text is not None and len(offsets) == len(ids)
-    places = tuple((int(a), int(b)) for a, b in offsets) if known else None
-    return TokenRow(labels, text, places, marks)
-
-
-# ------------------------------------------------------------------------------------------ tensors
 
 
 def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
@@ -280,7 +219,8 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     if len(lengths) != len(ids):  # several rows of codes for each sound (MusicGen)
         return None
     return [
-        _labels(tokenizer, row[:length].tolist()) for row, length in zip(ids, lengths, strict=True)
+        token_row(tokenizer, row[:length].tolist())
+        for row, length in zip(ids, lengths, strict=True)
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,48 +13,18 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.recording.calls import LayerCall
-from mixlens.recording.capture import AttentionCall, ValueEdit
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.events import Run, observed_run
+from mixlens.recording.internals import Internals
+from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
+from mixlens.recording.rebuilding import rebuilt_site
 from mixlens.recording.rerun import cast, expanded, run_layer
-from mixlens.recording.site import Internals, Site, rebuilt_site
+from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
+from mixlens.recording.wide import WideModules, computing_dtype, wide
 from mixlens.recording.witnesses import watching
-
-
-def computing_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Half precision is taken apart in float32."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
-class WideModules:
-    """Layers in float32 or better: for half-precision models a copy, one at a time."""
-
-    def __init__(self) -> None:
-        self._last: tuple[LayerCall, nn.Module] | None = None
-
-    def of(self, call: LayerCall) -> nn.Module:
-        """The module of a call, or its wide copy."""
-        if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
-            return call.module
-        if self._last is None or self._last[0] is not call:
-            self._last = (call, _wide_copy(call.module))
-        return self._last[1]
-
-
-def _wide_copy(module: nn.Module) -> nn.Module:
-    """In float32. Not by `Module.float`, which writes into parameters: a copy may be needed inside
-    a transform of torch.func, and that forbids it.
-    """
-    wide: dict[int, Any] = {
-        id(parameter): nn.Parameter(parameter.detach().float(), parameter.requires_grad)
-        for parameter in module.parameters()
-        if parameter.is_floating_point()
-    }
-    wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
-    return copy.deepcopy(module, wide)
 
 
 class Layer:
@@ -97,7 +66,7 @@ class Layer:
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in float32 or better."""
-        return _wide(self._call.hidden_in)
+        return wide(self._call.hidden_in)
 
     @property
     def native_input(self) -> Float[Tensor, "batch target d_model"]:
@@ -107,7 +76,7 @@ class Layer:
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer returned: the stream before any final norm of the stack."""
-        return _wide(self._call.hidden_out)
+        return wide(self._call.hidden_out)
 
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:
@@ -199,7 +168,7 @@ class Layer:
             self._require_whole()
             with watching(self._call.module, frozenset({witness})) as kept:
                 self._run_natively()
-        return _wide(kept[witness]).reshape(self.input.shape)
+        return wide(kept[witness]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         calls: list[AttentionCall] = []
@@ -301,10 +270,6 @@ class Layer:
             edit_values=edited if values is not None else None,
             grad=grad,
         )
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.to(computing_dtype(tensor.dtype))
 
 
 def _for_heads(

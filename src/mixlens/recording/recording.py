@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
-from mixlens.recording.layer import Layer, WideModules
+from mixlens.recording.internals import Internals
+from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
-from mixlens.recording.site import Internals
 from mixlens.recording.structure import Witness
+from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
 from mixlens.tokens import TokenRow
 

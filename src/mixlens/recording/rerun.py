@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
-from mixlens.recording.capture import AttentionCall, Listener, ValueEdit, listening, overheard
+from mixlens.recording.capture import overheard
+from mixlens.recording.listener import AttentionCall, Listener, ValueEdit, listening
 
 
 @dataclass(frozen=True)

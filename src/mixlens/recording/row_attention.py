@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from mixlens.recording.capture import AttentionCall
+from mixlens.recording.listener import AttentionCall
 
 _SOURCES = 16_384  # keys and values are widened so many at a time
 

@@ -26,16 +26,19 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
-from mixlens.recording.capture import AttentionCall, native_attention, plain_experts
+from mixlens.recording.capture import plain_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.inputs import Prepared
-from mixlens.recording.layer import Layer, WideModules
+from mixlens.recording.internals import Internals
+from mixlens.recording.layer import Layer
+from mixlens.recording.listener import AttentionCall
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
+from mixlens.recording.native_attention import native_attention
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.row_attention import row_call, taken
-from mixlens.recording.site import Internals
 from mixlens.recording.structure import LayerStructure
+from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
 from mixlens.row import position_of
 from mixlens.tokens import TokenRow

@@ -27,9 +27,10 @@ from mixlens.recording.calls import (
 from mixlens.recording.capture import plain_experts
 from mixlens.recording.differences import difference
 from mixlens.recording.events import float_tensors
-from mixlens.recording.layer import Layer, computing_dtype
+from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.recording import Recording
+from mixlens.recording.wide import computing_dtype
 
 _STATES = "encoder_hidden_states"
 

@@ -1,0 +1,137 @@
+"""One attention block, read from the numbers of one run: from A V to the residual sum.
+
+The output projection is the affine module that takes A V. Norms and scales that follow it are the
+branch. The residual sum is the first tensor that is a linear combination of the stream and the
+branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.events import Core, Event
+from mixlens.recording.evidence import Evidence
+from mixlens.recording.projection import affine_map
+
+
+@dataclass
+class ObservedSum:
+    """total = residual_scale * residual + branch_scale * branch"""
+
+    total: Tensor
+    residual_from: str | None
+    residual_scale: float
+    branch_scale: float | Tensor
+    event: Event | None  # the submodule that takes the sum; None: it is the layer's output
+    position: int = 0
+
+
+def projection_of(evidence: Evidence, core: Core) -> Event:
+    """The affine module that takes A V."""
+    batch, targets, heads, d_head = core.call.output.shape
+    product = core.call.output.reshape(batch, targets, heads * d_head)
+    for event in evidence.trace.events:
+        if (
+            event.start < core.tick
+            or not event.inputs
+            or event.inputs[0].numel() != product.numel()
+        ):
+            continue
+        if event.output is None or event.output.shape != evidence.hidden.shape:
+            continue
+        if evidence.same(event.inputs[0].reshape(product.shape), product):
+            affine = affine_map(event.module, heads * d_head, evidence.hidden)
+            # dropout hands on what it takes, and so does every map of nothing
+            if affine is not None and not _is_identity(affine[0]):
+                return event
+    raise UnsupportedModel(
+        f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
+        " values as it is (a gate, a norm or another mixing step stands between them and the"
+        " output projection), so the output cannot be split by source token. Nothing is"
+        " reported rather than a wrong number."
+    )
+
+
+def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:
+    """Norms and scales that the projection's output passes before the residual: value, paths,
+    is any a norm, end tick.
+    """
+    assert projection.output is not None
+    value, paths, any_norm, end = projection.output, [], False, projection.end
+    progress = True
+    while progress:
+        progress = False
+        for event in evidence.trace.events:
+            if event.start > end and event.inputs and evidence.same(event.inputs[0], value):
+                form = evidence.norm(event)
+                if form is not None:
+                    assert event.output is not None
+                    value, end, progress = event.output, event.end, True
+                    paths.append(event.path)
+                    any_norm |= form.scaled
+                    break
+    return value, tuple(paths), any_norm, end
+
+
+def input_norm_of(evidence: Evidence, core: Core, stream: Tensor) -> str | None:
+    """The norm that the stream passes before the attention call."""
+    for event in evidence.trace.events:
+        if event.end < core.tick and event.inputs and evidence.same(event.inputs[0], stream):
+            form = evidence.norm(event)
+            if form is not None and form.scaled and _feeds(evidence, event, core):
+                return event.path
+    return None
+
+
+def _feeds(evidence: Evidence, norm: Event, core: Core) -> bool:
+    """Does a module that runs before or around the attention call take the norm's output?"""
+    return any(
+        norm.end < event.start < core.tick
+        and any(evidence.same(tensor, norm.output) for tensor in event.inputs)
+        for event in evidence.trace.events
+    )
+
+
+def residual_sum(
+    evidence: Evidence, stream: Tensor, branch: Tensor, end: int, detours: bool
+) -> ObservedSum | None:
+    """The first tensor that is stream + branch (scaled), or that with the output of an earlier
+    module as the residual (`detours`).
+    """
+    later = list(evidence.after(end))
+    residuals: list[tuple[str | None, Tensor]] = [(None, stream)]
+    residuals += [
+        (event.path, event.output)
+        for event in evidence.trace.events
+        if detours
+        and event.end <= end
+        and event.output is not None
+        and event.output.shape == evidence.hidden.shape
+        if evidence.norm(event) is not None
+    ]
+    if evidence.negligible(branch, stream):  # idle attention: the sum is the stream itself
+        for total, event, position in later:
+            if evidence.same(total, stream):
+                return ObservedSum(total, None, 1.0, 1.0, event, position)
+    for total, event, position in later:
+        if evidence.same(total, branch) or evidence.same(total, stream):
+            continue
+        for source, residual in residuals:
+            scales = evidence.fitted(total, [residual, branch])
+            if scales is not None:
+                return ObservedSum(total, source, scales[0], scales[1], event, position)
+    for total, event, position in later:
+        if not evidence.same(total, branch) and not evidence.same(total, stream):
+            by_channel = evidence.fitted_by_channel(total, stream, branch)
+            if by_channel is not None:
+                return ObservedSum(total, None, 1.0, by_channel, event, position)
+    return None
+
+
+def _is_identity(matrix: Tensor) -> bool:
+    square = matrix.shape[0] == matrix.shape[1]
+    return square and torch.equal(matrix, torch.eye(len(matrix)).to(matrix))

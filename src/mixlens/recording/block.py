@@ -1,0 +1,67 @@
+"""A block with the sigma of every norm held fixed, and its output as a sum over sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.kernels.written import Vectors
+from mixlens.recording.norms import LinearisedNorm
+from mixlens.recording.structure import SiteStructure
+
+
+@dataclass(frozen=True)
+class Block:
+    """From the output projection to the block's output, with the sigma of every norm held fixed."""
+
+    maps: tuple[Callable[[Tensor], Tensor], ...]  # linear: what every contribution passes
+    scale: Float[Tensor, "batch target"]
+    own: Float[Tensor, "batch target d_model"]  # the residual's part
+    total: Float[Tensor, "batch target d_model"]
+
+    @classmethod
+    def of(
+        cls,
+        structure: SiteStructure,
+        residual: Tensor,
+        projected: Tensor,
+        branch: Sequence[LinearisedNorm],
+        output_norm: LinearisedNorm | None,
+    ) -> Block:
+        """Without an output norm the total is the sum before it."""
+        maps: list[Callable[[Tensor], Tensor]] = []
+        state, scale = projected, torch.ones_like(projected[..., 0])
+        for norm in branch:
+            maps.append(norm.linear)
+            inverse = norm.inverse_sigma(state)
+            scale, state = scale * inverse, norm.with_inverse(state, inverse)
+        if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
+            maps.append(structure.scaled)
+        own, total = residual * structure.residual_scale, structure.total(residual, state)
+        if output_norm is not None:
+            inverse = output_norm.inverse_sigma(total)
+            maps.append(output_norm.linear)
+            scale, own = scale * inverse, output_norm.linear(own) * inverse[..., None]
+            total = output_norm.with_inverse(total, inverse)
+        return cls(tuple(maps), scale, own, total)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h
+    A_hij vectors_hj (+ own_i if i = j).
+
+    For cross-attention `own` belongs to no source and stands beside the sum.
+    """
+
+    vectors: Vectors
+    scale: Float[Tensor, "batch target"]
+    own: Float[Tensor, "batch target d_model"]
+    constant: (
+        Float[Tensor, "batch target d_model"] | None
+    )  # None where the parts went on through a later norm
+    total: Float[Tensor, "batch target d_model"]

@@ -1,0 +1,70 @@
+"""What a tokenizer makes of texts: ids, their padding, and the names and places of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mixlens.errors import EmptyInput
+from mixlens.tokens import TokenRow
+
+
+def encoded(
+    tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
+) -> list[dict[str, list[Any]]]:
+    """What a tokenizer makes of texts, with the places of tokens in them if it knows these."""
+    fast = bool(getattr(tokenizer, "is_fast", False))
+    words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
+    if pairs is not None:
+        words["text_pair"] = list(pairs)
+    made = tokenizer(**words, return_offsets_mapping=True) if fast else tokenizer(**words)
+    rows = [{name: list(values[i]) for name, values in made.items()} for i in range(len(texts))]
+    if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
+        for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
+            row["offset_mapping"] = [
+                (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
+                for (start, stop), segment in zip(
+                    row["offset_mapping"], made.sequence_ids(number), strict=True
+                )
+            ]
+    for row, text in zip(rows, texts, strict=True):
+        if not row["input_ids"]:
+            raise EmptyInput(f"the tokenizer makes no token of {text!r}")
+    return rows
+
+
+def padded(
+    rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
+) -> dict[str, Tensor]:
+    """Rows padded on the right, with their mask."""
+    width = max(len(row["input_ids"]) for row in rows)
+    pad = getattr(tokenizer, "pad_token_id", None) or 0
+    fills = {"input_ids": pad, "token_type_ids": 0}
+    made = {
+        name: torch.tensor([[*row[name], *[fill] * (width - len(row[name]))] for row in rows])
+        for name, fill in fills.items()
+        if name in rows[0] and (name in accepted or name == "input_ids")
+    }
+    if "attention_mask" in accepted:
+        lengths = [len(row["input_ids"]) for row in rows]
+        made["attention_mask"] = torch.tensor([[1] * n + [0] * (width - n) for n in lengths])
+    return made
+
+
+def token_row(
+    tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets: Any = None
+) -> TokenRow:
+    """The tokens of one text by their names, with their places if these are known."""
+    ids = [int(i) for i in ids]
+    if tokenizer is None:
+        return TokenRow(tuple(str(i) for i in ids))
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    marks = tuple(i in special for i in ids)
+    names = tokenizer.convert_ids_to_tokens(ids)
+    labels = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
+    known = offsets is not None and text is not None and len(offsets) == len(ids)
+    places = tuple((int(a), int(b)) for a, b in offsets) if known else None
+    return TokenRow(labels, text, places, marks)

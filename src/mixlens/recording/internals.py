@@ -1,0 +1,43 @@
+"""What a recording keeps of one attention site, before it is rebuilt and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from mixlens.recording.doubts import Doubts
+from mixlens.recording.listener import AttentionCall
+from mixlens.recording.structure import Witness
+
+
+@dataclass(frozen=True)
+class Internals:
+    """What a recording keeps of one attention site."""
+
+    attention: AttentionCall
+    seen: Mapping[Witness, Tensor]
+    layer_output: Tensor
+    doubts: Doubts | None = None  # if checks wait for the end of the pass
+
+    @classmethod
+    def of_layer(
+        cls,
+        calls: Sequence[AttentionCall],
+        seen: Mapping[Witness, Tensor],
+        output: Tensor,
+        doubts: Doubts | None = None,
+    ) -> list[Internals]:
+        """One for each attention call of a layer."""
+        return [cls(call, seen, output, doubts) for call in calls]
+
+    @property
+    def nbytes(self) -> int:
+        """Of what is kept and of what a rebuilt site adds to it: grouped values repeated, the
+        block's output and its parts.
+        """
+        call = self.attention
+        tensors = [call.weights, call.values, call.output, *self.seen.values()]
+        kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        return kept + 5 * self.layer_output.numel() * self.layer_output.element_size()

@@ -1,0 +1,120 @@
+"""Attention of modelling files that do not route through transformers' interface.
+
+A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm), or takes a
+`scaled_dot_product_attention` apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from mixlens.recording.listener import AttentionCall, Listener, current_listener
+
+
+def additive_mask(mask: Any, like: Tensor) -> Any:
+    """A boolean mask (True = attend) as eager code wants it; eager code would add it as 0 and 1."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        return mask
+    zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
+    return zero.masked_fill(~mask, torch.finfo(like.dtype).min)
+
+
+class SoftmaxTrace(TorchFunctionMode):
+    """Follows a softmax through shape changes into the product with the values."""
+
+    _SOFTMAX = {torch.softmax, torch.nn.functional.softmax, Tensor.softmax}
+    _PASSED_ON = {
+        torch.nn.functional.dropout,
+        torch.dropout,
+        Tensor.view,
+        Tensor.reshape,
+        Tensor.to,
+        Tensor.type,
+        Tensor.type_as,
+        Tensor.contiguous,
+        Tensor.float,
+        Tensor.view_as,
+        Tensor.permute,
+        Tensor.transpose,
+        Tensor.clone,
+        Tensor.masked_fill,
+        torch.masked_fill,
+        Tensor.unsqueeze,
+    }
+    _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        listener = current_listener()
+        if listener is None:
+            return func(*args, **kwargs)
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return self._taken_apart(listener, *args, **kwargs)
+        followed = bool(args) and isinstance(args[0], Tensor) and id(args[0]) in self._followed
+        if followed and func in self._PRODUCTS:
+            return self._product(listener, func, args[0], args[1])
+        result = func(*args, **kwargs)
+        if func in self._SOFTMAX or (followed and func in self._PASSED_ON):
+            if isinstance(result, Tensor):
+                self._followed[id(result)] = result
+        return result
+
+    def _product(self, listener: Listener, func: Any, weights: Tensor, values: Tensor) -> Any:
+        def by_row(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
+            if tensor.dim() != 3 or tensor.shape[0] % listener.batch:
+                return tensor
+            return tensor.reshape(listener.batch, -1, *tensor.shape[-2:])
+
+        if weights.dim() not in (3, 4) or values.dim() != weights.dim():
+            return func(weights, values)
+        edited = listener.values(by_row(values)).reshape(values.shape)
+        output = func(weights, edited)
+        if by_row(output).dim() == 4:
+            call = AttentionCall(
+                by_row(weights), by_row(edited), by_row(output).transpose(1, 2), "trace"
+            )
+            self._followed.clear()
+            listener.heard(call)
+        return output
+
+    def _taken_apart(
+        self,
+        listener: Listener,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        value = listener.values(value)
+        repeats = query.shape[1] // key.shape[1]
+        keys, values = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
+        scores = (
+            query @ keys.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        )
+        if is_causal:
+            shape = (query.shape[-2], key.shape[-2])
+            attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        if attn_mask is not None:
+            scores = scores + additive_mask(attn_mask, scores)
+        weights = torch.softmax(scores, -1)
+        output = weights @ values
+        listener.heard(AttentionCall(weights, value, output.transpose(1, 2), "trace"))
+        return output
