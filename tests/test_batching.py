@@ -62,21 +62,17 @@ def test_a_batch_that_does_not_fit_is_halved() -> None:
         halve_until_it_fits(lambda places: (_ for _ in ()).throw(MemoryError()), [1])
 
 
-def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give() -> None:
     lens = Lens.bundled()
     texts = ["The dogs bark .", "A cat .", "The old keys are on the table ."]
     assert token_counts(lens.tokenizer, texts) == [6, 5, 10]
+    lens.measure("attention", texts[0])  # takes the model apart
     sizes: list[int] = []
-    record = lens.record
-
-    def counted(given: Any, **options: Any) -> Any:
-        sizes.append(len(given))
-        return record(given, **options)
-
-    monkeypatch.setattr(lens, "record", counted)
+    model: Any = lens.model
+    words = model.get_input_embeddings()
+    handle = words.register_forward_pre_hook(lambda _, ids: sizes.append(len(ids[0])))
     found = lens.measure("attention", texts, batch_size=2)
+    handle.remove()
     assert sizes == [2, 1]
     for text, maps in zip(texts, found, strict=True):
         alone = lens.measure("attention", text)

@@ -40,8 +40,10 @@ def test_bad_texts_are_left_out(lens: Lens) -> None:
 
 
 def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
-    with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*did you mean attention"):
+    with pytest.raises(mixlens.InvalidInput, match=r"no measure .*did you mean attention"):
         lens.measure("attentoin", TEXTS)
+    with pytest.raises(mixlens.InvalidInput, match=r"^every text: .*0 mask tokens"):
+        lens.measure("gradient_norm", ["No mask .", "None here"])
     with pytest.raises(mixlens.InvalidInput, match="on_error='ignore'"):
         lens.measure("attention", TEXTS, on_error="ignore")
     with pytest.raises(mixlens.MissingTokenizer):
@@ -56,3 +58,25 @@ def test_a_data_set_is_measured_by_its_texts(lens: Lens) -> None:
     assert found.errors == (("file:9", "the text is empty"),)
     with pytest.raises(mixlens.EmptyInput, match="file:9: the text is empty"):
         lens.measure("attention", Dataset("file", "text", (*examples, bad)))
+
+
+def test_the_head_runs_only_for_measures_that_read_it() -> None:
+    lens = Lens.bundled()
+    model: Any = lens.model
+    head = model.get_output_embeddings()
+    calls: list[int] = []
+    handle = head.register_forward_hook(lambda *_: calls.append(1))
+    texts = ["The keys [MASK] here .", "A dog [MASK] ."]
+    try:
+        lens.measure("attention", texts)  # takes the model apart, and verifies it
+        calls.clear()
+        lens.measure("alti", texts)
+        lens.measure("value_zeroing", texts, targets="[MASK]")
+        assert not calls
+        lens.measure("gradient_norm", texts, word="are")
+        assert calls
+    finally:
+        handle.remove()
+    assert not head._forward_hooks
+    whole = lens.record(texts[0])
+    assert whole.output.logits.shape[-1] == model.config.vocab_size

@@ -46,8 +46,8 @@ def _count(tokenizer: Any, part: Any) -> int:
         return 1
 
 
-def text_bytes(model: nn.Module, length: int) -> int:
-    """About what one text of so many tokens holds at once, its maps and logits included."""
+def text_bytes(model: nn.Module, length: int, *, logits: bool = True) -> int:
+    """About what one text of so many tokens holds at once, its maps included."""
     config: Any = getattr(model.config, "text_config", None) or model.config
     width, layers, heads, words = (
         int(getattr(config, name, None) or fallback)
@@ -58,7 +58,7 @@ def text_bytes(model: nn.Module, length: int) -> int:
             ("vocab_size", 0),
         )
     )
-    has_words = getattr(model, "get_output_embeddings", lambda: None)() is not None
+    has_words = logits and getattr(model, "get_output_embeddings", lambda: None)() is not None
     size = next(model.parameters()).element_size()
     states = length * (6 * width * layers + (2 * words if has_words else 0))
     return size * states + (size * (heads + 2) + 8) * layers * length**2
@@ -70,9 +70,10 @@ def plan_batches(
     *,
     memory: int | None = None,
     batch_size: int | None = None,
+    logits: bool = True,
 ) -> list[list[int]]:
     """Places of texts, batch by batch, short texts first; each batch fits `memory` bytes, or has
-    `batch_size` texts.
+    `batch_size` texts. `logits`: does anything need them?
     """
     if batch_size is not None and batch_size < 1:
         raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
@@ -86,7 +87,8 @@ def plan_batches(
         if batch_size is not None:
             fits = count <= batch_size
         else:
-            fits = count * length <= most_tokens and count * text_bytes(model, length) <= memory
+            size = text_bytes(model, length, logits=logits)
+            fits = count * length <= most_tokens and count * size <= memory
         if now and fits:
             now.append(place)
         else:

@@ -43,8 +43,11 @@ def record(
     targets: int | str | Sequence[int | str] | None,
     site: str | None,
     memory_budget: int | None,
+    output: bool = True,
 ) -> Recording:
-    """`Lens.record`."""
+    """`Lens.record`; without `output` the model is left after its last layer, and the recording
+    does not know what it says.
+    """
     model = lens.model
     _require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
@@ -60,9 +63,10 @@ def record(
                     site=site,
                     targets=listed(targets, "targets") or [],
                     memory_budget=budget,
+                    output=output,
                 )
             else:
-                recording = _recorded_as_probed(lens, ready, budget)
+                recording = _recorded_as_probed(lens, ready, budget, output)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
@@ -72,21 +76,29 @@ def record(
     return recording
 
 
-def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int) -> Recording:
+def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int, output: bool) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
     structure = model_structure(lens.model, ready.tensors)
     try:
-        return _recorded(lens, structure, ready, budget)
+        return _recorded(lens, structure, ready, budget, output)
     except StructureDiffers:
         if structure.whole or not may_be_whole(ready.tensors):
             raise
     structure = model_structure(lens.model, ready.tensors, whole=True)
-    return _recorded(lens, structure, ready, budget)
+    return _recorded(lens, structure, ready, budget, output)
 
 
-def _recorded(lens: Lens, structure: ModelStructure, ready: Prepared, budget: int) -> Recording:
+def _recorded(
+    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, output: bool
+) -> Recording:
     recording = recorded(
-        lens.model, structure, ready.tensors, lengths={}, tokens={}, memory_budget=budget
+        lens.model,
+        structure,
+        ready.tensors,
+        lengths={},
+        tokens={},
+        memory_budget=budget,
+        output=output,
     )
     recording.tokens = token_rows(recording, ready, lens.processor)
     recording.lengths = {

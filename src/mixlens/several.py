@@ -22,6 +22,7 @@ from mixlens.errors import (
 )
 from mixlens.measures import spec_of
 from mixlens.measuring import measure
+from mixlens.recorder import record
 from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row
 from mixlens.recording.processing import is_raw, processed
@@ -65,7 +66,7 @@ def measure_given(
     alone = isinstance(given, str) or is_pair(given)
     if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
         return _measure_at_once(lens, name, given, {**chosen, **options})
-    texts, names, groups = _planned(lens, given, batch_size)
+    texts, names, groups = _planned(lens, name, given, batch_size)
 
     def measured(places: list[int]) -> list[MixingMaps]:
         own = {key: _entries(value, places, len(texts)) for key, value in options.items()}
@@ -78,7 +79,7 @@ def measure_given(
 
 
 def _planned(
-    lens: Lens, given: Any, batch_size: int | None
+    lens: Lens, name: str, given: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """The texts, their names, and which are recorded together."""
     if isinstance(given, Mapping):  # padded sounds, each without its padding
@@ -91,8 +92,14 @@ def _planned(
     ]
     texts = [item.given if isinstance(item, Example) else item for item in items]
     lengths = token_counts(lens.tokenizer, texts)
-    memory = lens.memory_budget
-    return texts, names, plan_batches(lengths, lens.model, memory=memory, batch_size=batch_size)
+    groups = plan_batches(
+        lengths,
+        lens.model,
+        memory=lens.memory_budget,
+        batch_size=batch_size,
+        logits=spec_of(name).explains_output,
+    )
+    return texts, names, groups
 
 
 def _entries(value: Any, places: list[int], count: int) -> Any:
@@ -104,15 +111,16 @@ def _measure_at_once(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
     """From one recording: of the wanted targets alone if the measure and the model allow it."""
-    targets = chosen.get("targets")
-    if targets is not None and spec_of(name).row_by_row:
+    targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
+    how: dict[str, Any] = {"memory_budget": None, "output": spec.explains_output}
+    if targets is not None and spec.row_by_row:
         rest = {key: value for key, value in chosen.items() if key != "targets"}
         try:
-            rows = lens.record(given, targets=targets, site=chosen.get("site"))
+            rows = record(lens, given, targets=targets, site=site, **how)
             return measure(name, rows, **rest)
         except RowsUnavailable as error:  # whole maps are always right
             _log.debug("%s: whole maps are recorded for these targets: %s", name, error)
-    return measure(name, lens.record(given), **chosen)
+    return measure(name, record(lens, given, targets=None, site=None, **how), **chosen)
 
 
 def _measure_groups(

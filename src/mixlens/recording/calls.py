@@ -135,8 +135,12 @@ def layer_calls(
     on_layer: Callable[[LayerCall, dict[Any, Tensor]], None] | None = None,
     on_enter: Callable[[int, LayerCall], Tensor | None] | None = None,
     watch: Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]] | None = None,
+    stop_after: int | None = None,
 ) -> tuple[list[LayerCall], Any]:
     """Runs the model once. Returns every layer call in order and the model's output.
+
+    After `stop_after` calls the model is left, and its output is None: what follows the layers (a
+    head as wide as the vocabulary) is often a third of the work.
 
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
@@ -176,6 +180,8 @@ def layer_calls(
             on_layer(call, seen)
             busy = False
         done.append(call)
+        if len(done) == stop_after:
+            raise _EnoughLayers
 
     def on_call(call: AttentionCall) -> None:
         if open_calls:
@@ -193,8 +199,15 @@ def layer_calls(
         if backend is not None:
             stack.enter_context(listening(listener))
             stack.enter_context(overheard(model, backend))
-        output = forward(model, inputs)
+        try:
+            output = forward(model, inputs)
+        except _EnoughLayers:
+            output = None
     return done, output
+
+
+class _EnoughLayers(Exception):
+    """Leaves the model after the last layer that was asked for."""
 
 
 @dataclass(frozen=True)

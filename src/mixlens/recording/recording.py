@@ -116,8 +116,11 @@ def recorded(
     lengths: Mapping[str, Sequence[int]],
     tokens: Mapping[str, Sequence[TokenRow]],
     memory_budget: int,
+    output: bool = True,
 ) -> Recording:
-    """Runs the model once and keeps what the measures need."""
+    """Runs the model once and keeps what the measures need; without `output` up to its last
+    layer.
+    """
     order = structure.calls
     kept = 0
     position = 0
@@ -171,8 +174,14 @@ def recorded(
         return [watch(module, witness, into) for witness in watched[path]]
 
     with torch.no_grad():
-        calls, output = layer_calls(
-            model, inputs, set(watched), structure.backend, on_layer=on_layer, watch=watches
+        calls, said = layer_calls(
+            model,
+            inputs,
+            set(watched),
+            structure.backend,
+            on_layer=on_layer,
+            watch=watches,
+            stop_after=None if output else len(order),
         )
     if len(calls) != len(order):
         raise StructureDiffers(
@@ -194,7 +203,7 @@ def recorded(
         model=model,
         structure=structure,
         inputs=inputs,
-        output=output,
+        output=said,
         lengths=lengths,
         tokens=tokens,
         memory_budget=memory_budget,

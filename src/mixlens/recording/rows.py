@@ -53,6 +53,7 @@ class RowRecording(Recording):
     site: AttentionSite
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
     width: int  # tokens of the stack, padding included
+    keeps_output: bool = True  # else the model is left after the last layer of the stack
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layers being visited
 
     def with_layer(self, layer: Layer) -> RowRecording:
@@ -80,6 +81,7 @@ class RowRecording(Recording):
             lengths={},
             tokens={},
             memory_budget=self.memory_budget,
+            output=False,
         )
 
     def visit(self, visitor: Visit) -> None:
@@ -156,6 +158,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
             on_layer=on_layer,
             on_enter=on_enter,
             watch=watches,
+            stop_after=None if recording.keeps_output else len(stack.layers),
         )
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
@@ -218,6 +221,7 @@ def row_recording(
     site: str | None,
     targets: Sequence[int | str],
     memory_budget: int,
+    output: bool = True,
 ) -> RowRecording:
     """A recording of these targets (labels or positions); nothing runs before it is visited."""
     chosen = structure.site(site)
@@ -248,6 +252,7 @@ def row_recording(
         stack_layers={},
         source_counts={},
         site=chosen,
+        keeps_output=output,
         targets=positions,
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
     )
