@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 GIVES = ("maps", "rows", "row", "graph")
+READS = ("attention", "output", "gradient")
 
 
 class AttentionKind(StrEnum):
@@ -67,6 +68,9 @@ class Spec:
     # and the options that name the output (label, word, foil, position, of) come by themselves.
     explains_output: bool = False
     explains_by_default: str = "probability"  # or "logit": the default of the option `of`
+    # What of a forward pass it reads: the "attention" inside, taken apart and verified; only what
+    # enters the layers and the "output"; or these two and the "gradient" of one by the other.
+    reads: str = "attention"
     # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
     # model. "graph": nodes and edges.
     gives: str = "maps"
@@ -103,6 +107,8 @@ class Spec:
     def __post_init__(self) -> None:
         if self.gives not in GIVES:
             raise InvalidInput(f"gives={self.gives!r}: choose one of {', '.join(GIVES)}")
+        if self.reads not in READS:
+            raise InvalidInput(f"reads={self.reads!r}: choose one of {', '.join(READS)}")
         if self.one_row not in ("first", "sum"):
             raise InvalidInput(f"one_row={self.one_row!r}: choose first or sum")
 

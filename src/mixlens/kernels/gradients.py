@@ -43,12 +43,9 @@ def smoothed(
     """SmoothGrad (Smilkov et al. 2017): the mean of `explain(gradient, hidden)` over copies with
     Gaussian noise on their real tokens.
 
-    The noise has `noise` times the range of each text's numbers as its standard deviation. Without
-    copies: the plain gradient.
+    The noise has `noise` times the range of each text's numbers as its standard deviation.
     """
     rows = torch.arange(len(hidden), device=hidden.device)
-    if smooth == 0:
-        return explain(gradient(value, hidden, rows), hidden)
     total = torch.zeros_like(hidden)
     for row, length in enumerate(lengths):
         # The same for every text, so that a batch changes nothing.

@@ -15,10 +15,12 @@ from mixlens.contracts import Facts, Request, Scores
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained, special_id
 from mixlens.kernels.chunks import rows_at_once
-from mixlens.kernels.gradients import Hidden, Value
+from mixlens.kernels.gradients import Hidden, Value, smoothed
+from mixlens.recording.outputs import OutputRecording, recorded_output
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
 
 if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
 Attribute = Callable[[Value, int, Hidden], Hidden]
@@ -27,28 +29,31 @@ Attribute = Callable[[Value, int, Hidden], Hidden]
 REDUCTIONS = ("sum", "l1", "l2")
 
 
+def explained_layers(recording: Recording, request: Request) -> list[Layer]:
+    """The layers at whose input the output is explained: those that are named, else the first."""
+    positions = request.layers if request.layers_named else (0,)
+    layers = [recording.layers(request.site)[position] for position in positions]
+    number = layers[0].structure.number
+    if not request.layers_named and number != 0:
+        raise UnsupportedModel(
+            f"the first layer that is measured has the number {number}, and tokens have mixed"
+            f" before it: name the layer whose input is meant, layers=[{number}]"
+        )
+    return layers
+
+
 def attributed(
     recording: Recording, request: Request, output: Explained, attribute: Attribute, reduction: str
 ) -> Scores:
-    """Attributions at the input of the named layers (of the first, where none is named), one number
-    per token.
-    """
+    """Attributions at the input of the explained layers, one number per token."""
     if reduction not in REDUCTIONS:
         raise InvalidInput(
             f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
         )
-    positions = request.layers if request.layers_named else (0,)
-    stack = recording.layers(request.site)
-    numbers = [stack[position].structure.number for position in positions]
-    if not request.layers_named and numbers != [0]:
-        raise UnsupportedModel(
-            f"the first layer that is measured has the number {numbers[0]}, and tokens have mixed"
-            f" before it: name the layer whose input is meant, layers=[{numbers[0]}]"
-        )
-    layers = [stack[position].index for position in positions]
+    layers = explained_layers(recording, request)
     model = ModelFrom(recording, request.site)
     found = []
-    for layer in layers:
+    for layer in (layer.index for layer in layers):
 
         def value(
             hidden: Hidden, rows: Int[Tensor, " copies"], layer: int = layer
@@ -64,19 +69,78 @@ def attributed(
         )
     return Scores(
         torch.stack(found)[:, :, None],
-        layers=numbers,
+        layers=[layer.structure.number for layer in layers],
         target_labels=output.names,
         facts=Facts(signed=reduction == "sum"),
     )
 
 
+def smooth_gradients(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    explain: Callable[[Hidden, Hidden], Hidden],
+    reduction: str,
+    *,
+    smooth: int,
+    noise: float,
+    seed: int,
+) -> Scores:
+    """Attributions `explain(gradient, hidden)`: of the text itself, or their mean over noisy
+    copies.
+    """
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
+    size = copies_at_once(recording, request)
+    plain = {} if smooth else plain_gradients(recording, request, output)
+
+    def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
+        if not smooth:
+            return explain(plain[layer], hidden)
+        return smoothed(
+            value, hidden, explain, lengths, smooth=smooth, noise=noise, seed=seed, size=size
+        )
+
+    return attributed(recording, request, output, attribute, reduction)
+
+
+def plain_gradients(
+    recording: Recording, request: Request, output: Explained
+) -> dict[int, Hidden]:
+    """Layer -> the gradient of each text's output at the layer's input. One backward pass for all
+    layers, through the forward pass that the recording kept, or through one more.
+    """
+    stack = recording.structure.stack_of(request.site).name
+    layers = [layer.index for layer in explained_layers(recording, request)]
+    graph = recording if isinstance(recording, OutputRecording) else None
+    if graph is None or not graph.entered:
+        graph = recorded_output(
+            recording.model,
+            recording.structure,
+            recording.inputs,
+            memory_budget=recording.memory_budget,
+            graph=True,
+        )
+    entered = [graph.entered[stack, layer] for layer in layers]
+    rows = torch.arange(recording.batch, device=entered[0].device)
+    with torch.enable_grad():
+        total = output(graph.output, rows).sum()
+    graph.entered = {}  # a graph serves once: its tensors are freed on the way back
+    found = torch.autograd.grad(total, entered, allow_unused=True)
+    known = [slope for slope in found if slope is not None]
+    if len(known) < len(layers):
+        raise UnsupportedModel(
+            f"no gradient reaches {stack} from this output: the model cuts it off, or its output"
+            " does not depend on these tokens"
+        )
+    return dict(zip(layers, known, strict=True))
+
+
 def copies_at_once(recording: Recording, request: Request) -> int:
     """How many copies of a text fit while the whole graph of a forward pass is kept."""
     layers = recording.layers(request.site)
-    tokens, d_model = layers[0].input.shape[1:]
-    widest = max(
-        (max(p.shape) for p in layers[0].module.parameters() if p.dim() > 1), default=d_model
-    )
+    tokens, d_model = layers[0].native_input.shape[1:]
+    module = layers[0].submodule("")
+    widest = max((max(p.shape) for p in module.parameters() if p.dim() > 1), default=d_model)
     heads = layers[0].structure.sites[0].heads
     return rows_at_once(
         4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),

@@ -39,6 +39,7 @@ SPEC = Spec(
     facts=Facts(),
     sites=("self",),
     explains_output=True,
+    reads="output",
     gives="row",
     blind_spots=(
         "right wherever one token decides; blind where another stands in for the one that is"

@@ -47,6 +47,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     sites=("self",),
     explains_output=True,
+    reads="output",
     gives="rows",
     blind_spots=(
         "follows the difference from an empty text through every step of the model up to the output"
@@ -88,7 +89,7 @@ def scores(
             )
         relative, rounding = _TOLERANCE[hidden.dtype]
         with torch.no_grad():  # f(x) may be f(baseline): then only its own size says what is small
-            size = value(hidden, rows).abs() + found.flatten(1).abs().sum(1)
+            size = output(recording.output, rows).abs() + found.flatten(1).abs().sum(1)
         if not bool((off.abs() <= relative * wanted.abs() + rounding * size).all()):
             worst = float((off.abs() / wanted.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(

@@ -12,13 +12,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained
-from mixlens.kernels.gradients import Hidden, Value, smoothed
-from mixlens.measures.attribution import attributed, copies_at_once
+from mixlens.measures.attribution import smooth_gradients
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -36,10 +33,11 @@ SPEC = Spec(
         "a quick look at which tokens one prediction is sensitive to; says nothing about the sign"
         " or about other outputs"
     ),
-    cost="one forward and one backward pass per layer (times `smooth`)",
+    cost="one forward and one backward pass (with `smooth`: so many, per layer)",
     facts=Facts(),
     sites=("self",),
     explains_output=True,
+    reads="gradient",
     gives="rows",
     blind_spots=(
         "asks what a change would do, not what is there: in the place of the mark a word"
@@ -66,19 +64,13 @@ def scores(
     """
     if reduction == "sum":
         raise InvalidInput("the channels of a gradient do not add up to anything: choose l2 or l1")
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    size = copies_at_once(recording, request)
-
-    def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        return smoothed(
-            value,
-            hidden,
-            lambda grad, _: grad,
-            lengths,
-            smooth=smooth,
-            noise=noise,
-            seed=seed,
-            size=size,
-        )
-
-    return attributed(recording, request, output, attribute, reduction)
+    return smooth_gradients(
+        recording,
+        request,
+        output,
+        lambda grad, _: grad,
+        reduction,
+        smooth=smooth,
+        noise=noise,
+        seed=seed,
+    )

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.explained import Explained
-from mixlens.kernels.gradients import Hidden, Value, smoothed
-from mixlens.measures.attribution import attributed, copies_at_once
+from mixlens.measures.attribution import smooth_gradients
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -31,10 +28,11 @@ SPEC = Spec(
         "a signed first look at which tokens speak for and against one prediction; exact for linear"
         " models only"
     ),
-    cost="one forward and one backward pass per layer (times `smooth`)",
+    cost="one forward and one backward pass (with `smooth`: so many, per layer)",
     facts=Facts(signed=True),
     sites=("self",),
     explains_output=True,
+    reads="gradient",
     gives="rows",
     blind_spots=(
         "in a pre-norm model the length of an embedding changes nothing, so that the gradient"
@@ -60,19 +58,13 @@ def scores(
     """`reduction`: sum, l2 or l1;
     `smooth`: noisy copies, `noise`: their size.
     """
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    size = copies_at_once(recording, request)
-
-    def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
-        return smoothed(
-            value,
-            hidden,
-            lambda grad, x: grad * x,
-            lengths,
-            smooth=smooth,
-            noise=noise,
-            seed=seed,
-            size=size,
-        )
-
-    return attributed(recording, request, output, attribute, reduction)
+    return smooth_gradients(
+        recording,
+        request,
+        output,
+        lambda grad, x: grad * x,
+        reduction,
+        smooth=smooth,
+        noise=noise,
+        seed=seed,
+    )

@@ -39,6 +39,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     sites=("self",),
     explains_output=True,
+    reads="output",
     gives="rows",
     blind_spots=(
         "in a pre-norm model the length of an embedding changes nothing, so that the path"
@@ -74,7 +75,8 @@ def scores(
         parts = (hidden - base) * path_mean(value, base, hidden, steps=steps, size=size)
         rows = torch.arange(len(hidden), device=hidden.device)
         with torch.no_grad():
-            errors.append(parts.flatten(1).sum(1) - (value(hidden, rows) - value(base, rows)))
+            change = output(recording.output, rows) - value(base, rows)
+            errors.append(parts.flatten(1).sum(1) - change)
         return parts
 
     made = attributed(recording, request, output, attribute, reduction)

@@ -133,6 +133,12 @@ def plain_experts(module: nn.Module) -> contextlib.AbstractContextManager[None]:
     return _switched(module, attention=False)
 
 
+def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
+    """Grouped expert products do not run in float64."""
+    double = next(model.parameters()).dtype == torch.float64
+    return plain_experts(model) if double else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def overheard(module: nn.Module, backend: str) -> Iterator[None]:
     """While open, attention inside `module` (a model or one layer) reports to the current listener.

@@ -108,6 +108,37 @@ class Recording:
         return [layers[position] for position in chosen.stack.positions(chosen.kind)]
 
 
+Order = Sequence[tuple[StackStructure, int]]
+"""Stack and layer of each call, as the probe showed them."""
+
+
+def require_as_probed(order: Order, number: int, call: LayerCall) -> None:
+    """This layer is the one that the probe called there."""
+    if number >= len(order) or order[number][0].layers[order[number][1]].path != call.path:
+        raise StructureDiffers(
+            "the model calls its layers in a different order on this input than on the probe"
+        )
+
+
+def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
+    """No layer of the probe is missing."""
+    if len(calls) != len(order):
+        raise StructureDiffers(
+            f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
+        )
+
+
+def require_finite(order: Order, number: int, call: LayerCall) -> None:
+    """No NaN and no infinity came out of a layer."""
+    ends = call.hidden_out.detach().aminmax()  # NaN is both ends: one pass, and no copy
+    if not all(bool(end.isfinite()) for end in ends):
+        stack, index = order[number]
+        raise NonFiniteActivations(
+            f"layer {index} of {stack.name} (`{call.path}`) returned NaN or infinity. Check the"
+            " weights, or load the model in a wider dtype (float32)."
+        )
+
+
 def recorded(
     model: nn.Module,
     structure: ModelStructure,
@@ -133,21 +164,8 @@ def recorded(
 
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal kept, position
-        if (
-            position >= len(order)
-            or order[position][0].layers[order[position][1]].path != call.path
-        ):
-            raise StructureDiffers(
-                "the model calls its layers in another order on this input than on the probe"
-            )
-        if not all(
-            bool(end.isfinite()) for end in call.hidden_out.aminmax()
-        ):  # NaN is both ends: one pass, and no copy
-            raise NonFiniteActivations(
-                f"layer {order[position][1]} of {order[position][0].name} (`{call.path}`) returned"
-                " NaN or infinity. Check the weights, or load the model in a wider dtype"
-                " (float32)."
-            )
+        require_as_probed(order, position, call)
+        require_finite(order, position, call)
         expected = order[position][0].layers[order[position][1]].sites
         if len(expected) != len(call.attention):
             raise StructureDiffers(
@@ -183,10 +201,7 @@ def recorded(
             watch=watches,
             stop_after=None if output else len(order),
         )
-    if len(calls) != len(order):
-        raise StructureDiffers(
-            f"the model called {len(calls)} layers on this input, {len(order)} on the probe"
-        )
+    require_all_called(order, calls)
     wide_modules, stack_layers = WideModules(), dict[str, list[Layer]]()
     for (stack, index), call, parts in zip(order, calls, internals, strict=True):
         layer = Layer(

@@ -13,7 +13,6 @@ keeps is its own.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +25,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
-from mixlens.recording.capture import plain_experts
+from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.internals import Internals
@@ -149,7 +148,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
 
         return [watch(module, witness, into, rows) for witness in by_path[path].watched]
 
-    with torch.no_grad(), native_attention(on_call), _runnable_experts(recording.model):
+    with torch.no_grad(), native_attention(on_call), runnable_experts(recording.model):
         _, output = layer_calls(
             recording.model,
             recording.inputs,
@@ -164,12 +163,6 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
     doubts.settle()
     return output
-
-
-def _runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None]:
-    """Grouped expert products do not run in float64."""
-    double = next(model.parameters()).dtype == torch.float64
-    return plain_experts(model) if double else contextlib.nullcontext()
 
 
 def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:

@@ -7,6 +7,7 @@ by a hook that is removed afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -149,23 +150,28 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
 def layer_input(
     recording: Recording, stack_path: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
-    """What a layer is given when the model's inputs are others."""
-    path = next(s.layers[layer].path for s in recording.structure.stacks if s.path == stack_path)
-    order = [
+    """What a layer is given when the model's inputs are others; the pass ends there."""
+    calls = recording.structure.calls
+    wanted = next(
         i
-        for i, (stack, index) in enumerate(recording.structure.calls)
+        for i, (stack, index) in enumerate(calls)
         if stack.path == stack_path and index == layer
-    ]
-    paths = {stack.layers[index].path for stack, index in recording.structure.calls}
-    seen: dict[int, Tensor] = {}
+    )
+    seen: list[Tensor] = []
 
     def on_enter(number: int, call: LayerCall) -> None:
-        if number in order and call.path == path:
-            seen[number] = call.hidden_in.detach()
+        if number == wanted:
+            seen.append(call.hidden_in.detach())
+            raise _Reached
 
-    with torch.no_grad():
+    paths = {stack.layers[index].path for stack, index in calls}
+    with torch.no_grad(), contextlib.suppress(_Reached):
         layer_calls(recording.model, {**recording.inputs, **edits}, paths, None, on_enter=on_enter)
-    return seen[order[0]]
+    return seen[0]
+
+
+class _Reached(Exception):
+    """What was wanted is known, and the rest of the pass is not needed."""
 
 
 def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
