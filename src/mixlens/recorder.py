@@ -16,6 +16,7 @@ from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.labels import token_rows
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
+from mixlens.recording.outputs import recorded_output
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
@@ -27,6 +28,7 @@ from mixlens.wrappers import uncompiled
 if TYPE_CHECKING:
     from torch import nn
 
+    from mixlens.contracts import Spec
     from mixlens.lens import Lens
 
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
@@ -43,10 +45,10 @@ def record(
     targets: int | str | Sequence[int | str] | None,
     site: str | None,
     memory_budget: int | None,
-    output: bool = True,
+    spec: Spec | None = None,
 ) -> Recording:
-    """`Lens.record`; without `output` the model is left after its last layer, and the recording
-    does not know what it says.
+    """`Lens.record`; with `spec`, what that one measure needs: without an output the model is left
+    after its last layer, without attention nothing is taken apart.
     """
     model = lens.model
     _require_eval(model)
@@ -63,10 +65,10 @@ def record(
                     site=site,
                     targets=listed(targets, "targets") or [],
                     memory_budget=budget,
-                    output=output,
+                    output=spec is None or spec.explains_output,
                 )
             else:
-                recording = _recorded_as_probed(lens, ready, budget, output)
+                recording = _recorded_as_probed(lens, ready, budget, spec)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
@@ -76,30 +78,38 @@ def record(
     return recording
 
 
-def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int, output: bool) -> Recording:
+def _recorded_as_probed(
+    lens: Lens, ready: Prepared, budget: int, spec: Spec | None
+) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
     structure = model_structure(lens.model, ready.tensors)
     try:
-        return _recorded(lens, structure, ready, budget, output)
+        return _recorded(lens, structure, ready, budget, spec)
     except StructureDiffers:
         if structure.whole or not may_be_whole(ready.tensors):
             raise
     structure = model_structure(lens.model, ready.tensors, whole=True)
-    return _recorded(lens, structure, ready, budget, output)
+    return _recorded(lens, structure, ready, budget, spec)
 
 
 def _recorded(
-    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, output: bool
+    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, spec: Spec | None
 ) -> Recording:
-    recording = recorded(
-        lens.model,
-        structure,
-        ready.tensors,
-        lengths={},
-        tokens={},
-        memory_budget=budget,
-        output=output,
-    )
+    model, tensors = lens.model, ready.tensors
+    if spec is None or spec.reads == "attention":
+        recording = recorded(
+            model,
+            structure,
+            tensors,
+            lengths={},
+            tokens={},
+            memory_budget=budget,
+            output=spec is None or spec.explains_output,
+        )
+    else:
+        recording = recorded_output(
+            model, structure, tensors, memory_budget=budget, graph=spec.reads == "gradient"
+        )
     recording.tokens = token_rows(recording, ready, lens.processor)
     recording.lengths = {
         stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()

@@ -112,7 +112,7 @@ def _measure_at_once(
 ) -> MixingMaps | list[MixingMaps]:
     """From one recording: of the wanted targets alone if the measure and the model allow it."""
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
-    how: dict[str, Any] = {"memory_budget": None, "output": spec.explains_output}
+    how: dict[str, Any] = {"memory_budget": None, "spec": spec}
     if targets is not None and spec.row_by_row:
         rest = {key: value for key, value in chosen.items() if key != "targets"}
         try:

@@ -95,7 +95,7 @@ def smooth_gradients(
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         if not smooth:
-            return explain(plain[layer], hidden)
+            return explain(*plain[layer])
         return smoothed(
             value, hidden, explain, lengths, smooth=smooth, noise=noise, seed=seed, size=size
         )
@@ -105,9 +105,9 @@ def smooth_gradients(
 
 def plain_gradients(
     recording: Recording, request: Request, output: Explained
-) -> dict[int, Hidden]:
-    """Layer -> the gradient of each text's output at the layer's input. One backward pass for all
-    layers, through the forward pass that the recording kept, or through one more.
+) -> dict[int, tuple[Hidden, Hidden]]:
+    """Layer -> the gradient of each text's output at the layer's input, and that input. One
+    backward pass for all layers, through the forward pass that the recording kept, or one more.
     """
     stack = recording.structure.stack_of(request.site).name
     layers = [layer.index for layer in explained_layers(recording, request)]
@@ -125,14 +125,14 @@ def plain_gradients(
     with torch.enable_grad():
         total = output(graph.output, rows).sum()
     graph.entered = {}  # a graph serves once: its tensors are freed on the way back
-    found = torch.autograd.grad(total, entered, allow_unused=True)
-    known = [slope for slope in found if slope is not None]
-    if len(known) < len(layers):
+    slopes = torch.autograd.grad(total, entered, allow_unused=True)
+    if any(slope is None for slope in slopes):
         raise UnsupportedModel(
             f"no gradient reaches {stack} from this output: the model cuts it off, or its output"
             " does not depend on these tokens"
         )
-    return dict(zip(layers, known, strict=True))
+    points = [tensor.detach() for tensor in entered]
+    return dict(zip(layers, zip(slopes, points, strict=True), strict=True))
 
 
 def copies_at_once(recording: Recording, request: Request) -> int:

@@ -153,9 +153,7 @@ def layer_input(
     """What a layer is given when the model's inputs are others; the pass ends there."""
     calls = recording.structure.calls
     wanted = next(
-        i
-        for i, (stack, index) in enumerate(calls)
-        if stack.path == stack_path and index == layer
+        i for i, (stack, index) in enumerate(calls) if stack.path == stack_path and index == layer
     )
     seen: list[Tensor] = []
 

@@ -1,0 +1,95 @@
+"""What a model says, from one pass of the model as it is: how often it runs, what is kept, what is
+refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import mixlens
+from mixlens import Lens
+from mixlens.errors import InvalidInput, NonFiniteActivations
+from mixlens.measures import list_measures
+from mixlens.recording.model_discovery import model_structure
+from mixlens.recording.outputs import recorded_output
+from tests.conformance.zoo import built, inputs
+
+LIGHT = [name for name, spec in list_measures().items() if spec.reads != "attention"]
+
+
+@contextlib.contextmanager
+def counted(module: torch.nn.Module) -> Iterator[list[int]]:
+    """Rows of each call of a module while open."""
+    rows: list[int] = []
+
+    def entered(module: Any, args: Any, kwargs: Any) -> None:
+        rows.append(len((*args, *kwargs.values())[0]))
+
+    handle = module.register_forward_pre_hook(entered, with_kwargs=True)
+    try:
+        yield rows
+    finally:
+        handle.remove()
+
+
+def test_one_pass_serves_the_choice_of_the_output_and_the_gradients_of_all_layers() -> None:
+    model = built("gpt2", head=True)
+    lens, given = Lens(model), {"input_ids": torch.arange(3, 11)[None]}
+    lens.record(given)  # how it is put together is found out once
+    for measure in ("gradient_norm", "gradient_x_input"):
+        for layers in (None, [0, 1]):
+            with counted(model.transformer.h[1]) as rows:
+                lens.measure(measure, given, layers=layers)
+            assert rows == [1]
+    with counted(model.transformer.h[1]) as rows:
+        lens.measure("integrated_gradients", given, steps=3)
+    assert rows == [1, 3, 1]  # the text, the path, its end at the baseline
+
+
+@pytest.mark.parametrize("measure", LIGHT)
+def test_the_same_numbers_as_from_a_whole_recording(measure: str) -> None:
+    model = built("llama", head=True).double()
+    lens, given = Lens(model), inputs("llama")
+    options = {"steps": 4} if measure == "integrated_gradients" else {}
+    layers = {} if measure == "blank_out" else {"layers": [0, 1]}
+    options |= {"replacement": "zero"} if measure == "blank_out" else {}
+    ours = lens.measure(measure, given, **layers, **options)
+    expected = mixlens.measure(measure, lens.record(given), **layers, **options)
+    for one, other in zip(ours, expected, strict=True):
+        # Llama's own attention code, which a whole recording runs, takes its softmax in float32.
+        np.testing.assert_allclose(one.scores, other.scores, atol=1e-7, rtol=1e-5)
+        assert one.provenance == other.provenance
+
+
+def test_a_layer_that_writes_into_its_input_changes_no_gradient() -> None:
+    model = built("gpt2", head=True)
+    given = {"input_ids": torch.arange(3, 11)[None]}
+    before = Lens(model).measure("gradient_norm", given, layers=[0, 1]).scores
+
+    def writes(module: Any, args: Any) -> None:
+        args[0].add_(0)
+
+    handle = model.transformer.h[1].register_forward_pre_hook(writes)
+    try:
+        after = Lens(model).measure("gradient_norm", given, layers=[0, 1]).scores
+    finally:
+        handle.remove()
+    np.testing.assert_array_equal(before, after)
+
+
+def test_attention_cannot_be_had_from_it_and_nan_is_refused() -> None:
+    model, given = built("gpt2"), inputs("gpt2")
+    structure = model_structure(model, given)
+    recording = recorded_output(model, structure, given, memory_budget=0, graph=False)
+    with pytest.raises(InvalidInput, match="reads='attention'"):
+        recording.layers()[0].site()
+    with torch.no_grad():
+        model.h[1].ln_2.weight[0] = torch.nan
+    with pytest.raises(NonFiniteActivations, match="layer 1"):
+        recorded_output(model, structure, given, memory_budget=0, graph=False)
