@@ -78,9 +78,7 @@ def record(
     return recording
 
 
-def _recorded_as_probed(
-    lens: Lens, ready: Prepared, budget: int, spec: Spec | None
-) -> Recording:
+def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int, spec: Spec | None) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
     structure = model_structure(lens.model, ready.tensors)
     try:
