@@ -56,11 +56,12 @@ def test_one_pass_serves_the_choice_of_the_output_and_the_gradients_of_all_layer
 def test_the_same_numbers_as_from_a_whole_recording(measure: str) -> None:
     model = built("llama", head=True).double()
     lens, given = Lens(model), inputs("llama")
-    options = {"steps": 4} if measure == "integrated_gradients" else {}
-    layers = {} if measure == "blank_out" else {"layers": [0, 1]}
-    options |= {"replacement": "zero"} if measure == "blank_out" else {}
-    ours = lens.measure(measure, given, **layers, **options)
-    expected = mixlens.measure(measure, lens.record(given), **layers, **options)
+    options: dict[str, Any] = dict(list_measures()[measure].least)
+    options |= {} if measure == "blank_out" else {"layers": [0, 1]}
+    ours = lens.measure(measure, given, **options)
+    expected = mixlens.measure(measure, lens.record(given), **options)
+    assert isinstance(ours, list)
+    assert isinstance(expected, list)
     for one, other in zip(ours, expected, strict=True):
         # Llama's own attention code, which a whole recording runs, takes its softmax in float32.
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-7, rtol=1e-5)
