@@ -12,7 +12,8 @@ from torch import nn
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import Facts
-from mixlens.kernels.rescale import curve, differences_explained, softmax
+from mixlens.kernels.rescale import differences_explained
+from mixlens.kernels.secants import curve, softmax
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 

@@ -7,6 +7,7 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.replay import forward_derivative as derivatives
 from mixlens.replay import jacobian
 from mixlens.replay.intervention import LayerFunction
 from tests.measures import models
@@ -70,7 +71,9 @@ def test_duals_on_copies_agree_with_vmap(name: str, site: str) -> None:
     step = LayerFunction(models.recording(name, 6).layers(site)[0], 0, of_states=site == "cross")
     primals = (step.point,) if step.states is None else (step.point, step.states)
     tangents = tuple(torch.randn(3, *primal.shape, dtype=torch.float64) for primal in primals)
-    one, other = (push(step)(primals, tangents) for push in (jacobian._by_vmap, jacobian._by_duals))
+    one, other = (
+        push(step)(primals, tangents) for push in (derivatives._by_vmap, derivatives._by_duals)
+    )
     torch.testing.assert_close(one, other, atol=1e-12, rtol=0)
 
 
@@ -79,7 +82,7 @@ def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode() -> None
         hf.BloomModel(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
     )
     recorded = Lens(model).record(models.inputs("llama", 5))
-    assert jacobian.forward_derivative(LayerFunction(recorded.layers()[0], 0)) is None
+    assert derivatives.forward_derivative(LayerFunction(recorded.layers()[0], 0)) is None
     made = models.scores("hidden_token_attribution", recorded).values[:, 0]
     oracles.ANATOMY["bloom", "decoder"] = oracles.Anatomy(
         lambda m: m.h, lambda layer: layer.self_attention, "query_key_value", "dense"
@@ -92,13 +95,13 @@ def test_a_layer_without_forward_derivative_falls_back_to_reverse_mode() -> None
 
 def test_a_wrong_forward_derivative_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     step = LayerFunction(models.recording("bert", 6).layers()[0], 0)
-    right = jacobian._by_vmap
+    right = derivatives._by_vmap
     monkeypatch.setattr(
-        jacobian,
+        derivatives,
         "_by_vmap",
         lambda step: lambda primals, tangents: 1.01 * right(step)(primals, tangents),
     )
-    push = jacobian.forward_derivative(step)
+    push = derivatives.forward_derivative(step)
     assert push is not None
     assert "_by_duals" in push.__qualname__
 

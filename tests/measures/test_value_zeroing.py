@@ -10,8 +10,11 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
+from mixlens.replay.by_products import ByProducts
+from mixlens.replay.by_rows import ByRows, BySequences
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import ByProducts, ByRows, BySequences, fastest_rest, sources_of
+from mixlens.replay.zeroed_sources import sources_of
+from mixlens.replay.zeroing import fastest_rest
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 

@@ -14,10 +14,11 @@ import torch
 
 from mixlens import Lens
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.replay.changes import ByChanges
+from mixlens.replay.by_changes import ByChanges
+from mixlens.replay.by_rows import ByRows
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import ByRows, nothing_zeroed, sources_of
+from mixlens.replay.zeroed_sources import nothing_zeroed, sources_of
 from tests.conformance.zoo import built, inputs
 
 

@@ -10,6 +10,8 @@ import transformers as hf
 
 from mixlens import Lens
 from mixlens.replay import attention_slopes, folding, jacobian, perceptron_slopes
+from mixlens.replay.forward_derivative import Push, forward_derivative
+from mixlens.replay.halves import AfterAttention
 from mixlens.replay.intervention import LayerFunction
 from tests.conformance import zoo
 from tests.measures import models
@@ -23,8 +25,8 @@ def _step(name: str, site: str, index: int = 1, length: int = 9) -> Any:
     )
 
 
-def _derivative(step: Any) -> folding.Push:
-    push = jacobian.forward_derivative(step)
+def _derivative(step: Any) -> Push:
+    push = forward_derivative(step)
     assert push is not None
     return push
 
@@ -78,12 +80,12 @@ def test_every_way_equals_one_backward_pass_per_scalar(
         monkeypatch.setattr(folding, "perceptron", lambda layer: None)
     if path == "banded":  # room for the matrices of one layer only
         monkeypatch.setattr("mixlens.kernels.chunks.LARGEST", 200_000)
-        plan = jacobian._Plan.__init__
+        schedule = jacobian._Schedule.__init__
 
         def cramped(
             self: Any, steps: Any, pushes: Any, tangents: Any, size: int, memory: int
         ) -> Any:
-            plan(
+            schedule(
                 self,
                 steps,
                 pushes,
@@ -92,7 +94,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
                 max(folding.folded_bytes(step) for step in steps),
             )
 
-        monkeypatch.setattr(jacobian._Plan, "__init__", cramped)
+        monkeypatch.setattr(jacobian._Schedule, "__init__", cramped)
     expected = oracles.hidden_token_attribution(
         name, site, models.build(name), models.inputs(name, 9)
     )
@@ -132,7 +134,7 @@ def test_a_perceptron_in_closed_form_equals_its_derivative(
     name: str, site: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     step = _step(name, site)
-    rest = folding._Rest(step)
+    rest = AfterAttention(step)
     with torch.no_grad():
         (closed,) = folding._matrices_of(step, rest, 5)
         monkeypatch.setattr(folding, "perceptron", lambda layer: None)

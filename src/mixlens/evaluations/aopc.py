@@ -36,7 +36,7 @@ from mixlens.evaluations.contracts import EvaluationSpec, Result
 from mixlens.evaluations.sources import counted, explained_options, measured_row
 from mixlens.evaluations.statistics import known_mean
 from mixlens.explained import explained
-from mixlens.kernels.chunks import pieces
+from mixlens.kernels.chunks import chunked
 from mixlens.measures.attribution import copies_at_once
 from mixlens.measures.blank_out import replacement_id
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
@@ -117,7 +117,7 @@ def outputs(
     model = ModelFrom(recording)
     gone = torch.as_tensor(distinct, device=model.hidden(0).device)
     found = []
-    for numbers in pieces(
+    for numbers in chunked(
         torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
     ):
         rows, part = torch.zeros_like(numbers), gone[numbers]

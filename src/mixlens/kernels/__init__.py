@@ -11,7 +11,9 @@
     fused_zeroing   the element-wise steps of Value Zeroing on a GPU
     distances       how far two states are from each other
     gradients       gradients of a function of hidden states, plain and smoothed
-    rescale         DeepLIFT's rescale rule
+    rescale         DeepLIFT's rescale rule (secants: its operations)
+    chords          a feed-forward output by source, along the chord of the activation
+    shares          a constant shared among the sources of a target
     chunks          how much may lie in memory at once
 
 No tensor of targets x sources x d_model is ever held.

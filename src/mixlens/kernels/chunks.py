@@ -58,7 +58,7 @@ def slices(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def pieces(tensor: Tensor, size: int) -> Iterator[Tensor]:
+def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
     """Consecutive parts along the first axis, none longer than `size`."""
     for start in range(0, len(tensor), size):
         yield tensor[start : start + size]

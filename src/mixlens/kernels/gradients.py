@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels.chunks import pieces
+from mixlens.kernels.chunks import chunked
 
 Hidden = Float[Tensor, "copies token d_model"]
 Value = Callable[[Hidden, Int[Tensor, " copies"]], Float[Tensor, " copies"]]
@@ -54,7 +54,7 @@ def smoothed(
         drawn = torch.randn(smooth, *real.shape, generator=generator, dtype=torch.float64).to(real)
         copies = hidden[row].repeat(smooth, 1, 1)
         copies[:, :length] += drawn * noise * (real.max() - real.min())
-        for part in pieces(copies, size):
+        for part in chunked(copies, size):
             total[row] += explain(
                 gradient(value, part, rows.new_full((len(part),), row)), part
             ).sum(0)
@@ -70,7 +70,7 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
     along = torch.tensor((nodes + 1) / 2, dtype=hidden.dtype, device=hidden.device)
     share = torch.tensor(weights / 2, dtype=hidden.dtype, device=hidden.device)
     total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
-    for copy in pieces(torch.arange(len(hidden) * steps, device=hidden.device), size):
+    for copy in chunked(torch.arange(len(hidden) * steps, device=hidden.device), size):
         rows, step = copy // steps, copy % steps
         points = base[rows] + along[step, None, None] * (hidden[rows] - base[rows])
         # A product, not a scattered sum: on a GPU the order of the latter is not fixed.

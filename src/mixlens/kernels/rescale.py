@@ -2,12 +2,9 @@
 input and a baseline, exactly.
 
 Shrikumar, Greenside, Kundaje, "Learning Important Features Through Propagating Activation
-Differences", ICML 2017. Linear operations keep their gradient. A nonlinear function of one number
-gets the slope of its secant (the Rescale rule). Products of two tensors that both differ from the
-baseline share the difference evenly: d(ab) = da (b + b')/2 + (a + a')/2 db, the rule that SHAP's
-deep explainer uses. Softmax has its own secant form, and norms keep their sigma. Attributions then
-add up to f(x) - f(baseline), which is checked: an operation that is not known here would break that
-sum, and no numbers are given.
+Differences", ICML 2017. Linear operations keep their gradient, the others are in `secants`.
+Attributions then add up to f(x) - f(baseline), which is checked: an operation that is not known
+here would break that sum, and no numbers are given.
 
 Input and baseline run as the two halves of one batch; a `TorchFunctionMode` exchanges the
 operations while the model's own code runs.
@@ -23,6 +20,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+
+from mixlens.kernels.secants import (
+    attention,
+    curve,
+    norm,
+    product,
+    scaled_by_sigma,
+    softmax,
+    varies,
+)
 
 _CURVES = {
     F.gelu,
@@ -81,161 +88,7 @@ _PRODUCTS = {
     Tensor.__rmatmul__,
 }
 _QUOTIENTS = {torch.div, torch.true_divide, Tensor.div, Tensor.true_divide, Tensor.__truediv__}
-_MASKED = -1e9  # masks hold the lowest number or minus infinity, whose differences are not numbers
 _SOFTMAX = {F.softmax, torch.softmax, Tensor.softmax}
-
-
-def _varies(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
-    """The value of one and the derivative of the other."""
-    return result.detach() + (linear - linear.detach())
-
-
-def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """An elementwise function with the slope of its secant between the two halves, or its own where
-    they coincide.
-    """
-    result = function(x)
-    if len(x) % 2:
-        return result
-    a, b = x.detach().chunk(2)
-    above, below = result.detach().chunk(2)
-    step = a - b
-    with torch.enable_grad():
-        middle = ((a + b) / 2).requires_grad_()
-        own: Tensor = torch.autograd.grad(function(middle).sum(), middle)[0]
-    tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5 * (a.abs() + b.abs())
-    slope = torch.where(tiny, own, (above - below) / torch.where(tiny, torch.ones_like(step), step))
-    return _with_slope(result, torch.cat([slope, slope]) * x)
-
-
-class _EvenShare(torch.autograd.Function):
-    """A bilinear function whose derivative is the one at the means of the two halves; only these
-    are kept.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor
-    ) -> Tensor:
-        ctx.function = function
-        ctx.save_for_backward(*(sum(x.chunk(2)) / 2 for x in (a, b)))
-        return function(a, b)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.enable_grad():
-            means = [torch.cat([mean, mean]).requires_grad_() for mean in ctx.saved_tensors]
-            result = ctx.function(*means)
-        return (None, *torch.autograd.grad(result, means, gradients[0]))
-
-
-def product(function: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """A bilinear function whose difference is shared evenly by its two arguments."""
-    if not (_varies(a) and _varies(b)) or len(a) % 2 or len(b) % 2:
-        return function(a, b)
-    shared: Tensor = _EvenShare.apply(function, a, b)  # type: ignore[no-untyped-call]
-    return shared
-
-
-class _SoftmaxSecant(torch.autograd.Function):
-    """Softmax of two halves with the derivative of its secant, from one mean of their
-    probabilities.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        lowest = max(_MASKED, torch.finfo(x.dtype).min / 2)  # float16 ends at -65504
-        x = x.clamp_min(lowest)
-        result = F.softmax(x, dim)
-        (a, b), (upper, lower) = result.chunk(2), x.chunk(2)
-        sizes = torch.logsumexp(x, dim, keepdim=True).chunk(2)
-        step = (upper - lower).sub_(sizes[0] - sizes[1])  # of the logarithms of the probabilities
-        tiny = step.abs() <= torch.finfo(x.dtype).eps ** 0.5
-        mean = (a - b).div_(step.masked_fill_(tiny, 1))
-        del step
-        mean = torch.where(tiny, (a + b).div_(2), mean)
-        ctx.save_for_backward(mean.masked_fill_(upper == lowest, 0))
-        ctx.dim = dim
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        mean, dim = ctx.saved_tensors[0], ctx.dim
-        whole = mean.sum(dim, keepdim=True).clamp_min_(torch.finfo(mean.dtype).tiny)
-        passed = [half * mean for half in gradients[0].chunk(2)]
-        passed = [
-            part.addcmul_(mean, part.sum(dim, keepdim=True) / whole, value=-1) for part in passed
-        ]
-        return torch.cat(passed), None
-
-
-def softmax(x: Tensor, dim: int) -> Tensor:
-    """With m the logarithmic mean of the two probabilities, dy = m (dx - sum(m dx) / sum(m)),
-    exactly: the secant form of its Jacobian.
-    """
-    if len(x) % 2:
-        return F.softmax(x, dim)
-    result: Tensor = _SoftmaxSecant.apply(x, dim)  # type: ignore[no-untyped-call]
-    return result
-
-
-def scaled_by_sigma(x: Tensor, inverse: Tensor) -> Tensor:
-    """x / sigma with d(x / sigma) = dx / sigma + x' d(1 / sigma): sigma keeps the value that it has
-    for the input.
-
-    An even share would blow up at a baseline of zeros, where sigma is almost nothing.
-    """
-    if len(x) % 2 or len(inverse) % 2:
-        return x * inverse
-    ours, theirs = inverse.detach().chunk(2)[0], x.detach().chunk(2)[1]
-    return _with_slope(
-        x * inverse, x * torch.cat([ours, ours]) + torch.cat([theirs, theirs]) * inverse
-    )
-
-
-def norm(
-    x: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, *, centred: bool
-) -> Tensor:
-    """A layer or RMS norm by its equation."""
-    dims = tuple(range(-len(shape), 0))
-    if centred:
-        x = x - x.mean(dims, keepdim=True)
-    spread = curve(torch.square, x).mean(dims, keepdim=True)
-    result = scaled_by_sigma(x, curve(torch.rsqrt, spread + eps))
-    result = result if weight is None else result * weight
-    return result if bias is None else result + bias
-
-
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """Attention by its equation, with the arguments of torch's own."""
-    if enable_gqa:
-        repeats = query.shape[-3] // key.shape[-3]
-        key, value = key.repeat_interleave(repeats, -3), value.repeat_interleave(repeats, -3)
-    logits = product(torch.matmul, query, key.transpose(-1, -2)) * (
-        query.shape[-1] ** -0.5 if scale is None else scale
-    )
-    if is_causal:
-        attn_mask = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
-    if attn_mask is not None:
-        logits = (
-            logits.masked_fill(~attn_mask, float("-inf"))
-            if attn_mask.dtype == torch.bool
-            else logits + attn_mask
-        )
-    return product(torch.matmul, softmax(logits, -1), value)
 
 
 class Rescale(TorchFunctionMode):
@@ -259,10 +112,10 @@ class Rescale(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             return attention(*args, **kwargs)
-        if not args or not any(_varies(arg) for arg in args):
+        if not args or not any(varies(arg) for arg in args):
             return func(*args, **kwargs)
         x, other = args[0], args[1] if len(args) > 1 else None
-        if func in _CURVES and _varies(x) and not any(_varies(arg) for arg in args[1:]):
+        if func in _CURVES and varies(x) and not any(varies(arg) for arg in args[1:]):
             return self._curve(
                 func, args, {name: value for name, value in kwargs.items() if name != "inplace"}
             )
@@ -272,10 +125,10 @@ class Rescale(TorchFunctionMode):
             func in _QUOTIENTS
             and isinstance(x, Tensor)
             and isinstance(other, Tensor)
-            and _varies(other)
+            and varies(other)
         ):
             return product(torch.mul, x, curve(torch.reciprocal, other))
-        if func in _SOFTMAX and _varies(x):
+        if func in _SOFTMAX and varies(x):
             return softmax(
                 _cast(x, kwargs.get("dtype")), kwargs["dim"] if "dim" in kwargs else args[1]
             )
@@ -299,9 +152,9 @@ class Rescale(TorchFunctionMode):
         return result
 
     def _product(self, func: Any, a: Tensor, b: Tensor) -> Tensor:
-        if _varies(a) and id(b) in self._inverses:
+        if varies(a) and id(b) in self._inverses:
             return scaled_by_sigma(a, b)
-        if _varies(b) and id(a) in self._inverses:
+        if varies(b) and id(a) in self._inverses:
             return scaled_by_sigma(b, a)
         return product(func, a, b)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained, special_id
-from mixlens.kernels.chunks import pieces
+from mixlens.kernels.chunks import chunked
 from mixlens.measures.attribution import copies_at_once
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
 
@@ -84,7 +84,7 @@ def scores(
     for row, length in enumerate(lengths):
         before = output(model_output(recording, torch.tensor([row]), {}), torch.tensor([row]))
         sizes[row] = before.abs().max()
-        for places in pieces(torch.arange(length, device=hidden.device), size):
+        for places in chunked(torch.arange(length, device=hidden.device), size):
             after = _blanked(recording, request, output, row, places, token)
             values[row, places] = (before - after).to(values)
             sizes[row] = torch.maximum(sizes[row], after.abs().max().to(sizes))

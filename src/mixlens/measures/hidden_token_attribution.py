@@ -25,8 +25,10 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chunks import tangents_at_once
+from mixlens.replay.forward_derivative import Step
 from mixlens.replay.intervention import LayerFunction, embedding_norm
-from mixlens.replay.jacobian import Seeds, SquaredNorms, Step, squared_norms
+from mixlens.replay.jacobian import squared_norms
+from mixlens.replay.tangents import Seeds, SquaredNorms
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

@@ -28,7 +28,8 @@ from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
 from mixlens.replay.changes import distances_by_changes, row_distances
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroing import changed, fastest_rest, nothing_zeroed
+from mixlens.replay.zeroed_sources import nothing_zeroed
+from mixlens.replay.zeroing import changed, fastest_rest
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

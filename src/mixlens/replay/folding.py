@@ -3,48 +3,39 @@ target.
 
 Beyond its attention a layer works on rows, so with attention outputs o the layer's output e_i =
 R(x_i, o_i) has the derivative de_i = dx_i R_x(i) + do_i R_o(i), two d x d matrices that are the
-same for all tangents. Where x and o enter as one sum beta x + alpha o (no norm on the branch, no
+same for all tangents. If x and o enter as one sum beta x + alpha o (no norm on the branch, no
 parallel feed-forward part) one matrix does. What is left to do for each tangent is the attention
 and one product, instead of a feed-forward part that is several times as large.
 
-The matrices come from the layer's own code, by pushing the unit vectors through all rows at once;
-for a perceptron from J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a rank-one
-part, which halves the work. Each folded layer is compared with the derivative of the whole layer
-before it is used. The quantity is that of Brunner et al., "On Identifiability in Transformers",
-ICLR 2020, eq. 11.
+The matrices come from the layer's own code, by pushing the unit vectors through all rows at once.
+For a perceptron they are J W_1 diag(act') W_2 with the norms' derivatives as a diagonal plus a
+rank-one part, which halves the work. Each folded layer is compared with the derivative of the whole
+layer before it is used. The quantity is that of Brunner et al., "On Identifiability in
+Transformers", ICLR 2020, eq. 11.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.precision import matmul_precision
-from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.differences import difference
 from mixlens.recording.structure import SiteStructure
 from mixlens.replay.attention_slopes import AttentionSlopes
+from mixlens.replay.forward_derivative import Push
+from mixlens.replay.halves import AfterAttention, attention_outputs, pushed
 from mixlens.replay.intervention import LayerFunction
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.perceptron_slopes import PerceptronSlopes
-from mixlens.replay.tail import Tail, answered_run
 
-Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
-"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
-its output.
-"""
-
-_AGREES = {
-    torch.float64: 1e-6,
-    torch.float32: 2e-5,
-}  # some models take norms and softmaxes in float32 whatever their dtype
-_OVERHEAD = 1.3  # forward mode under vmap beside the plain products
+# Some models take norms and softmaxes in float32 whatever their dtype.
+_AGREES = {torch.float64: 1e-6, torch.float32: 2e-5}
+_OVERHEAD = 1.3  # forward mode under vmap, in plain products
 
 
 Parts = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], list[Tensor]]
@@ -67,7 +58,7 @@ class FoldedLayer:
 
 
 def folded_bytes(step: object) -> int:
-    """What the matrices of a step take; nothing where it cannot be folded."""
+    """What the matrices of a step take; nothing if it cannot be folded."""
     if not isinstance(step, LayerFunction):
         return 0
     tokens, width = step.point.shape
@@ -103,27 +94,23 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
         torch.randn(2, *p.shape, generator=generator, dtype=torch.float64).to(p) for p in primals
     )
     try:
-        rest = _Rest(step)  # in the precision that the layer was recorded in
-        with (
-            torch.no_grad(),
-            matmul_precision("float32"),
-        ):  # computed once: it should not be coarse, and comparisons need their digits
+        rest = AfterAttention(step)  # in the precision that the layer was recorded in
+        # Computed once: it should not be coarse, and comparisons need their digits.
+        with torch.no_grad(), matmul_precision("float32"):
             matrices, expected = _matrices_of(step, rest, size), push(primals, noise)
             for parts in (_written_out, _differentiated):
                 made = _agreeing(parts, step, rest, matrices, primals, noise, expected)
                 if made is not None:
                     return made
-    except (
-        Exception
-    ):  # a layer that cannot run on rows raises whatever it likes; the whole layer remains
+    except Exception:  # a layer that cannot run on rows raises whatever it likes
         return None
     return None
 
 
 def _agreeing(
-    parts: Callable[[LayerFunction, _Rest], Parts],
+    parts: Callable[[LayerFunction, AfterAttention], Parts],
     step: LayerFunction,
-    rest: _Rest,
+    rest: AfterAttention,
     matrices: tuple[Tensor, ...],
     primals: tuple[Tensor, ...],
     noise: tuple[Tensor, ...],
@@ -134,14 +121,11 @@ def _agreeing(
         return (
             made if difference(made(primals, noise), expected) <= _AGREES[expected.dtype] else None
         )
-    except Exception:  # attention of another form
+    except Exception:  # attention of a different form
         return None
 
 
-# ------------------------------------------------------------------------------------ the two parts
-
-
-def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
+def _written_out(step: LayerFunction, rest: AfterAttention) -> Parts:
     """Plain softmax attention by its formula."""
     if len(rest.sites) > 1 or step.states is not None:
         raise ValueError("one attention only")
@@ -163,13 +147,13 @@ def _written_out(step: LayerFunction, rest: _Rest) -> Parts:
     return parts
 
 
-def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
+def _differentiated(step: LayerFunction, rest: AfterAttention) -> Parts:
     """Any attention, by the forward derivative of the layer's own code."""
-    attention, site = _attention(step), step.layer.structure.sites[0]
+    attention, site = attention_outputs(step), step.layer.structure.sites[0]
     joined = _joined(site)
 
     def parts(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> list[Tensor]:
-        first, *others = _pushed(attention, primals, tangents)
+        first, *others = pushed(attention, primals, tangents)
         if not joined:
             return [tangents[0], first, *others]
         return [site.total(tangents[0], first), *others]
@@ -177,10 +161,10 @@ def _differentiated(step: LayerFunction, rest: _Rest) -> Parts:
     return parts
 
 
-def _matrices_of(step: LayerFunction, rest: _Rest, size: int) -> tuple[Tensor, ...]:
+def _matrices_of(step: LayerFunction, rest: AfterAttention, size: int) -> tuple[Tensor, ...]:
     first = step.layer.structure.sites[0]
     primals = (step.point,) if step.states is None else (step.point, step.states)
-    point = (step.point, *_attention(step)(*primals))
+    point = (step.point, *attention_outputs(step)(*primals))
     slopes = _slopes(step, rest, point) if _one_sum(step) else None
     if slopes is not None:
         return (slopes.matrices(),)
@@ -213,75 +197,17 @@ def _matrices(step: LayerFunction) -> int:
     return 1 + len(sites) - _joined(sites[0])
 
 
-class _Enough(Exception):
-    """Ends a run of a layer whose rest is not needed."""
-
-
-def _attention(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
-    """What the output projections of the attention sites return; the layer is left after the last
-    of them.
-    """
-    paths = [site.output_projection for site in step.layer.structure.sites]
-
-    def single(*primals: Tensor) -> tuple[Tensor, ...]:
-        found: list[Tensor] = []
-
-        def left(submodule: nn.Module, inputs: Any, output: Any) -> None:
-            found.append(first_tensor(output).reshape(primals[0].shape))
-            if len(found) == len(paths):
-                raise _Enough
-
-        handles: list[Any] = []
-        with hooks_removed(handles), contextlib.suppress(_Enough):
-            handles += [
-                step.module.get_submodule(path).register_forward_hook(left) for path in paths
-            ]
-            step(*(primal[None] for primal in primals))
-        return tuple(found)
-
-    return single
-
-
-class _Rest:
-    """The output of a layer as a function of the rows of its input and of the outputs of all its
-    attention sites.
-    """
-
-    def __init__(self, step: LayerFunction) -> None:
-        self.step, self.layer = step, step.layer
-        tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
-        self.sites = tail.sites
-        self.shortcuts = tail.shortcuts if tail.mode == "shortcut" else ()
-
-    def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
-        layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
-        if not self.shortcuts:  # the layer attends for nothing: its projections return these
-            replaced = {
-                site.output_projection: output[None]
-                for site, output in zip(structures, outputs, strict=True)
-            }
-            args, kwargs = layer.arguments(self.step.row)
-            return layer.run(args, kwargs, hidden=hidden[None], replace_output=replaced)[0]
-        given, stream = {}, hidden
-        for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
-            known = site.levels(module, site.residual(module, stream), output)
-            given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
-            stream = known["block"]
-        return answered_run(layer, self.step.row, given, hidden[None])
-
-
-# ------------------------------------------------------------------------------------- the matrices
-
-
-def _slopes(step: LayerFunction, rest: _Rest, point: Sequence[Tensor]) -> PerceptronSlopes | None:
-    """The closed form, where it moves a few rows as the layer's own code does."""
+def _slopes(
+    step: LayerFunction, rest: AfterAttention, point: Sequence[Tensor]
+) -> PerceptronSlopes | None:
+    """The closed form, if it moves a few rows as the layer's own code does."""
     mlp = perceptron(step.layer)
     if mlp is None:
         return None
     slopes = PerceptronSlopes(step.layer, point[0], point[1], mlp)
     generator = torch.Generator().manual_seed(2)
     noise = torch.randn(step.point.shape, generator=generator, dtype=torch.float64).to(step.point)
-    expected = _pushed(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
+    expected = pushed(lambda x: (rest(x, *point[1:]),), (step.point,), (noise[None],))[0][0]
     few = torch.linspace(0, len(noise) - 1, min(3, len(noise)), device=noise.device).long()
     made = (
         torch.bmm(noise[few][:, None], slopes.matrices(few))[:, 0]
@@ -291,7 +217,7 @@ def _slopes(step: LayerFunction, rest: _Rest, point: Sequence[Tensor]) -> Percep
 
 
 def _by_basis(
-    rest: _Rest, point: Sequence[Tensor], number: int, size: int
+    rest: AfterAttention, point: Sequence[Tensor], number: int, size: int
 ) -> Float[Tensor, "token d d"]:
     """The derivative by one argument, for all rows at once: a unit vector in every row."""
     tokens, width = point[number].shape
@@ -303,21 +229,7 @@ def _by_basis(
     matrices = unit.new_empty(tokens, width, width)
     for start in range(0, width, size):
         basis = unit[start : start + size, None].expand(-1, tokens, -1)
-        matrices[:, start : start + size] = _pushed(single, (point[number],), (basis,))[
-            0
-        ].transpose(0, 1)
+        matrices[:, start : start + size] = pushed(single, (point[number],), (basis,))[0].transpose(
+            0, 1
+        )
     return matrices
-
-
-def _pushed(
-    function: Callable[..., tuple[Tensor, ...]],
-    primals: tuple[Tensor, ...],
-    tangents: tuple[Tensor, ...],
-) -> tuple[Tensor, ...]:
-    def one(*tangent: Tensor) -> tuple[Tensor, ...]:
-        result: tuple[Tensor, ...] = torch.func.jvp(function, primals, tangent)[1]
-        return result
-
-    with torch.no_grad():
-        pushed: tuple[Tensor, ...] = torch.func.vmap(one)(*tangents)
-    return pushed

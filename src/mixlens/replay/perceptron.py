@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer as matrices, where it is a plain or gated perceptron; found and
+"""The feed-forward part of a layer as matrices, if it is a plain or gated perceptron: found and
 checked by numbers.
 
 feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
@@ -21,7 +21,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
 from mixlens.recording.remembered import Remembered
-from mixlens.replay.tail import signature
+from mixlens.replay.shortcuts import signature
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -57,6 +57,23 @@ class Perceptron:
     def activation(self) -> Callable[[Tensor], Tensor]:
         """What the hidden layer passes."""
         return ACTIVATIONS[self.activation_name]
+
+    def normed(
+        self, rows: Float[Tensor, "*rows d_model"], *, needed: bool = True
+    ) -> tuple[Float[Tensor, "*rows d_model"], Float[Tensor, "*rows 1"]]:
+        """z and 1 / sigma of rows before the norm, in few passes: there are n^2 rows.
+
+        Without centring, z is computed only if it is `needed`; else the rows are returned.
+        """
+        norm, width = self.norm, rows.shape[-1]
+        if norm.centred:
+            normed, _, inverse = torch.native_layer_norm(
+                rows, [width], norm.gain, norm.shift, norm.epsilon
+            )
+            return normed, inverse
+        length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+        inverse = torch.rsqrt(length.square() / width + norm.epsilon)
+        return (rows * inverse).mul_(norm.gain).add_(norm.shift) if needed else rows, inverse
 
     def hidden(self, products: list[Tensor]) -> Tensor:
         """What goes into the second product."""

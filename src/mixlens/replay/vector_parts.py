@@ -24,7 +24,7 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
-from mixlens.kernels.chunks import pieces, rows_at_once
+from mixlens.kernels.chunks import chunked, rows_at_once
 from mixlens.kernels.shares import SHIFT, shared
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -97,7 +97,7 @@ class VectorLayer:
                 made[own, own] += bias[head]
         rows = [
             self._rows(parts, values, some, inside=bias is not None)
-            for some in pieces(targets, block)
+            for some in chunked(targets, block)
         ]
         return torch.cat(rows)
 

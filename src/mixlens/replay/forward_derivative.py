@@ -1,0 +1,122 @@
+"""Tangents pushed through one layer, in a way that agrees with its reverse derivative.
+
+`torch.func.jvp` under `vmap` (the layer itself runs once for all tangents), or dual numbers on
+copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+from torch import Tensor
+
+from mixlens.precision import matmul_precision
+
+Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
+"""Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
+its output.
+"""
+
+# Some models take a softmax in float32 whatever their dtype.
+_AGREES = {torch.float64: 1e-5, torch.float32: 1e-3}
+
+
+@runtime_checkable
+class Step(Protocol):
+    """One layer at the point where it was recorded: a function of copies of its hidden states, and
+    of the states it attends to.
+    """
+
+    @property
+    def point(self) -> Tensor:
+        """The hidden states at which the step is linearised."""
+
+    @property
+    def states(self) -> Tensor | None:
+        """The states of the stack that is read, if the step reads one."""
+
+    def __call__(self, hidden: Tensor, states: Tensor | None = None, /) -> Tensor:
+        """The step itself."""
+
+
+def forward_derivative(step: Step) -> Push | None:
+    """A way to push tangents through a step that agrees with its reverse derivative, or None."""
+    with matmul_precision("float32"):
+        return _agreeing(step)
+
+
+def _agreeing(step: Step) -> Push | None:
+    primals = (step.point,) if step.states is None else (step.point, step.states)
+    generator = torch.Generator().manual_seed(0)
+    noise = [
+        torch.randn(primal.shape, generator=generator, dtype=torch.float64).to(primal)
+        for primal in primals
+    ]
+    try:
+        value, pulled = _pulled(step, primals, generator)
+    except Exception:  # no reverse derivative to check against: then none is trusted
+        return None
+    expected = sum(
+        float((a.double() * b.double()).sum()) for a, b in zip(pulled, noise, strict=True)
+    )
+    scale = sum(
+        float(a.double().norm() * b.double().norm()) for a, b in zip(pulled, noise, strict=True)
+    )
+    for push in (_by_vmap(step), _by_duals(step)):
+        try:
+            tangent = push(primals, tuple(vector[None] for vector in noise))[0]
+        except Exception:  # each operation without a forward derivative raises its own
+            continue
+        if abs(float((tangent.double() * value.double()).sum()) - expected) <= _AGREES[
+            tangent.dtype
+        ] * max(scale, 1e-30):
+            return push
+    return None
+
+
+def _pulled(
+    step: Step, primals: tuple[Tensor, ...], generator: torch.Generator
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """A random cotangent, and what it is after going back through the step."""
+    with torch.enable_grad():
+        leaves = tuple(primal.detach().clone().requires_grad_() for primal in primals)
+        output = step(*(leaf[None] for leaf in leaves))[0]
+        cotangent = torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output)
+        pulled = torch.autograd.grad(output, leaves, cotangent)
+    return cotangent, pulled
+
+
+def _by_vmap(step: Step) -> Push:
+    def single(*primals: Tensor) -> Tensor:
+        return step(*(primal[None] for primal in primals))[0]
+
+    def push(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+        def one(*tangent: Tensor) -> Tensor:
+            result: Tensor = torch.func.jvp(single, primals, tangent)[1]
+            return result
+
+        with torch.no_grad():
+            pushed: Tensor = torch.func.vmap(one)(*tangents)
+        return pushed
+
+    return push
+
+
+def _by_duals(step: Step) -> Push:
+    def push(primals: tuple[Tensor, ...], tangents: tuple[Tensor, ...]) -> Tensor:
+        with torch.no_grad(), forward_ad.dual_level():
+            copies = [
+                primal.expand(tangent.shape).clone()
+                for primal, tangent in zip(primals, tangents, strict=True)
+            ]
+            duals = [
+                forward_ad.make_dual(copy, tangent)  # type: ignore[no-untyped-call]
+                for copy, tangent in zip(copies, tangents, strict=True)
+            ]
+            primal, tangent = forward_ad.unpack_dual(step(*duals))  # type: ignore[no-untyped-call]
+            return torch.zeros_like(primal) if tangent is None else tangent
+
+    return push

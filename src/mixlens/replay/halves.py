@@ -1,0 +1,89 @@
+"""A layer in two halves: what its attention sites put out, and the rest as a function of that."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.replay.intervention import LayerFunction
+from mixlens.replay.shortcuts import answered_run
+from mixlens.replay.tail import Tail
+
+
+class _Enough(Exception):
+    """Ends a run of a layer whose rest is not needed."""
+
+
+def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
+    """What the output projections of the attention sites return; the layer is left after the last
+    of them.
+    """
+    paths = [site.output_projection for site in step.layer.structure.sites]
+
+    def single(*primals: Tensor) -> tuple[Tensor, ...]:
+        outputs: list[Tensor] = []
+
+        def left(submodule: nn.Module, inputs: Any, output: Any) -> None:
+            outputs.append(first_tensor(output).reshape(primals[0].shape))
+            if len(outputs) == len(paths):
+                raise _Enough
+
+        handles: list[Any] = []
+        with hooks_removed(handles), contextlib.suppress(_Enough):
+            handles += [
+                step.module.get_submodule(path).register_forward_hook(left) for path in paths
+            ]
+            step(*(primal[None] for primal in primals))
+        return tuple(outputs)
+
+    return single
+
+
+class AfterAttention:
+    """The output of a layer as a function of the rows of its input and of the outputs of all its
+    attention sites.
+    """
+
+    def __init__(self, step: LayerFunction) -> None:
+        self.step, self.layer = step, step.layer
+        tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
+        self.sites = tail.sites
+        self.shortcuts = tail.shortcuts if tail.mode == "shortcut" else ()
+
+    def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
+        """The layer's output, from rows of its input and what each site's projection returned."""
+        layer, module, structures = self.layer, self.step.module, self.layer.structure.sites
+        if not self.shortcuts:  # the layer attends for nothing: its projections return these
+            replaced = {
+                site.output_projection: output[None]
+                for site, output in zip(structures, outputs, strict=True)
+            }
+            args, kwargs = layer.arguments(self.step.row)
+            return layer.run(args, kwargs, hidden=hidden[None], replace_output=replaced)[0]
+        given, stream = {}, hidden
+        for site, shortcut, output in zip(structures, self.shortcuts, outputs, strict=True):
+            known = site.levels(module, site.residual(module, stream), output)
+            given[shortcut.path] = shortcut.packed(known[shortcut.level][None])
+            stream = known["block"]
+        return answered_run(layer, self.step.row, given, hidden[None])
+
+
+def pushed(
+    function: Callable[..., tuple[Tensor, ...]],
+    primals: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+) -> tuple[Tensor, ...]:
+    """Tangents [tangent, ...] of what a function returns, from those of its arguments."""
+
+    def one(*tangent: Tensor) -> tuple[Tensor, ...]:
+        result: tuple[Tensor, ...] = torch.func.jvp(function, primals, tangent)[1]
+        return result
+
+    with torch.no_grad():
+        pushed: tuple[Tensor, ...] = torch.func.vmap(one)(*tangents)
+    return pushed

@@ -1,0 +1,148 @@
+"""The submodules around a layer's attention whose output is known, and the layer run with these
+outputs given.
+
+The outermost submodule around an attention call that returns something known (the block's output y,
+or what the output projection returned) gets an instance-level `forward` that hands back the edited
+rows. Queries, keys, values and attention are then never computed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.events import HERE, Event
+from mixlens.recording.layer import Layer
+
+_LEVELS = ("block", "branch", "projected")
+
+
+@dataclass(frozen=True)
+class Shortcut:
+    """A submodule around an attention call, what it returns, and how that is packed."""
+
+    path: str
+    level: str
+    packing: Any
+    dims: int
+
+    def packed(self, rows: Tensor) -> Any:
+        """What the submodule returns with these rows."""
+        return _filled(self.packing, rows if self.dims == 3 else rows[0])
+
+
+def signature(layer: Layer) -> object:
+    """Layers with the same modules and the same structure take the same shortcuts."""
+    parts = tuple((path, type(part)) for path, part in layer.submodule("").named_modules())
+    sites = tuple(
+        (
+            s.kind,
+            s.output_projection,
+            s.branch,
+            s.residual_scale,
+            s.residual_from,
+            s.input_norm,
+            s.output_norm,
+            s.witness,
+        )
+        for s in layer.structure.sites
+    )
+    return parts, sites
+
+
+def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
+    """For each attention site the outermost submodule around it whose output is known, from one run
+    of the layer.
+    """
+    seen, stream = layer.observed(), layer.input[:1]
+    ends = [core.tick for core in seen.cores[1:]] + [seen.events[-1].end + 1]
+    shortcuts: list[Shortcut | None] = []
+    for structure, core, end in zip(layer.structure.sites, seen.cores, ends, strict=True):
+        during = [event for event in seen.events if event.end > core.tick and event.end < end]
+        projected = next(
+            event.output for event in during if event.path == structure.output_projection
+        )
+        assert projected is not None
+        residual = structure.residual(layer.module, stream)
+        known = structure.levels(layer.module, residual, projected.reshape(residual.shape))
+        around = [event for event in during if event.path in core.inside]
+        recognised = (_recognised(event, known) for event in around)  # the outermost first
+        shortcuts.append(next((one for one in recognised if one is not None), None))
+        stream = known["block"]
+    return shortcuts
+
+
+def _recognised(event: Event, known: dict[str, Tensor]) -> Shortcut | None:
+    tensor = event.output
+    if tensor is None or event.dims not in (2, 3):
+        return None
+    for level in _LEVELS:
+        if tensor.numel() == known[level].numel():
+            if difference(tensor.reshape(known[level].shape), known[level]) <= same_bar(tensor):
+                return Shortcut(event.path, level, event.packing, event.dims)
+    return None
+
+
+def _filled(packing: Any, rows: Tensor) -> Any:
+    if packing is HERE:
+        return rows
+    if isinstance(packing, tuple):
+        return tuple(_filled(item, rows) if i == 0 else item for i, item in enumerate(packing))
+    return packing
+
+
+def answered_run(
+    layer: Layer, row: int, given: dict[str, Any], hidden: Float[Tensor, "one row d_model"]
+) -> Float[Tensor, "row d_model"]:
+    """The layer on rows, while the submodules around its attention return what is given."""
+    args, kwargs = layer.arguments(row)
+    with _answering(layer.module, given), _looped_experts(layer.module):
+        return layer.run(args, kwargs, hidden=hidden, attends=False)[0]
+
+
+@contextlib.contextmanager
+def _answering(module: nn.Module, given: dict[str, Any]) -> Iterator[None]:
+    """Submodules that return what is given instead of computing."""
+    parts = [module.get_submodule(path) for path in given]
+    before = [vars(part).get("forward", HERE) for part in parts]
+
+    def returning(value: Any) -> Callable[..., Any]:
+        return lambda *args, **kwargs: value
+
+    try:
+        for part, value in zip(parts, given.values(), strict=True):
+            vars(part)["forward"] = returning(value)
+        yield
+    finally:
+        for part, old in zip(parts, before, strict=True):
+            if old is HERE:
+                vars(part).pop("forward", None)
+            else:
+                vars(part)["forward"] = old
+
+
+@contextlib.contextmanager
+def _looped_experts(module: nn.Module) -> Iterator[None]:
+    """Experts one after the other: products that gather expert weights for every row would not fit
+    many rows.
+    """
+    name = "_experts_implementation_internal"
+    configs = {
+        id(c): c
+        for c in (getattr(part, "config", None) for part in module.modules())
+        if getattr(c, name, None) is not None
+    }
+    before = [(config, getattr(config, name)) for config in configs.values()]
+    try:
+        for config, _ in before:
+            setattr(config, name, "eager")
+        yield
+    finally:
+        for config, implementation in before:
+            setattr(config, name, implementation)
