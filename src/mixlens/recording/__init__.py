@@ -5,8 +5,9 @@ inputs, encoding, processing, checks, padding, stand_in, labels
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, listener         attention that does not pass its interface; who hears it
 calls                           the layers of a pass, what they are called with and return
-probe, model_discovery, model_structure
-                                the stacks and sites of a model, from a short probe
+probe, hearing, passes          a short probe, and the passes in which a model shows its layers
+model_discovery, model_structure
+                                the stacks and sites of a model
 events, evidence                one layer: what happens in it
 discovery, attention_reading, feed_forward_reading, sources, structure
                                 and what follows from that

@@ -1,9 +1,7 @@
 """One forward pass, seen layer by layer: what each transformer layer was called with, what it
 returned, and its attention calls.
 
-Layers are found by what happens, not by their names: a layer is the outermost item of a
-`ModuleList` inside which attention was overheard. They are told apart by the order of their calls,
-because ALBERT calls one module many times.
+Layers are told apart by the order of their calls, because ALBERT calls one module many times.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from mixlens.recording.capture import overheard
@@ -111,7 +108,8 @@ def _cache_unused(model: nn.Module) -> Iterator[None]:
             config.use_cache = True
 
 
-def _without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a layer that may run again: no cache grows."""
     from transformers.cache_utils import Cache
 
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
@@ -158,7 +156,7 @@ def layer_calls(
             nonlocal count
             if busy:
                 return None
-            call = LayerCall(path, module, args, _without_cache(kwargs))
+            call = LayerCall(path, module, args, without_cache(kwargs))
             listener.batch = int(call.hidden_in.shape[0])
             open_calls.append(call)
             seen_by.append({})
@@ -208,102 +206,3 @@ def layer_calls(
 
 class _EnoughLayers(Exception):
     """Leaves the model after the last layer that was asked for."""
-
-
-@dataclass(frozen=True)
-class Heard:
-    """Which layers ran, and in which of them attention was overheard."""
-
-    layers: tuple[str, ...]  # paths of layers with attention, in the order of their first calls
-    order: tuple[str, ...]  # paths of all items of lists, in the order of all calls
-    silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
-
-    def numbers(self) -> Iterator[tuple[str, int]]:
-        """Each call of a layer with its number in its list, silent ones counted."""
-        counts: dict[str, int] = {}
-        for path in self.order:
-            parent = path.rpartition(".")[0]
-            counts[parent] = counts.get(parent, -1) + 1
-            if path in self.layers:
-                yield path, counts[parent]
-
-
-def heard_layers(model: nn.Module, inputs: Inputs, backend: str) -> Heard:
-    """Runs the model once and finds its layers."""
-    seen: list[
-        list[tuple[str, int]]
-    ] = []  # for each attention call: the list items around it, outermost first
-    around: list[tuple[str, int]] = []
-    order: list[str] = []
-    items = _list_items(model)
-
-    def entered(path: str) -> Callable[..., None]:
-        def hook(module: nn.Module, args: tuple[Any, ...]) -> None:
-            order.append(path)
-            around.append((path, len(order)))
-
-        return hook
-
-    def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        around.pop()
-
-    handles: list[Any] = []
-    listener = Listener(on_call=lambda call: seen.append(list(around)))
-    with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, backend):
-        for path, module in items.items():
-            handles.append(module.register_forward_pre_hook(entered(path)))
-            handles.append(module.register_forward_hook(left))
-        forward(model, inputs)
-    chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen if chain)
-    layers = tuple(dict.fromkeys(path for path, _ in chosen))
-    called = {path: items[path] for path in order}
-    return Heard(layers, tuple(order), _silent(layers, called) if layers else ())
-
-
-def _list_items(model: nn.Module) -> dict[str, nn.Module]:
-    """Items of every `ModuleList`; of a `Sequential` too if no list is around or inside it."""
-    lists = {
-        path: parent
-        for path, parent in model.named_modules()
-        if isinstance(parent, (nn.ModuleList, nn.Sequential))
-    }
-    plain = [path for path, parent in lists.items() if isinstance(parent, nn.ModuleList)]
-    return {
-        f"{path}.{name}" if path else name: child
-        for path, parent in lists.items()
-        for name, child in parent.named_children()
-        if path in plain or not any(_within(path, other) or _within(other, path) for other in plain)
-    }
-
-
-def _layer_of(
-    chain: list[tuple[str, int]], seen: list[list[tuple[str, int]]], items: Mapping[str, nn.Module]
-) -> tuple[str, int]:
-    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's
-    groups).
-    """
-    for depth, item in enumerate(chain):
-        below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
-        kinds = {type(items[path]) for path, _ in below}
-        if len(below) < 2 or len(kinds) > 1:
-            return item
-    return chain[-1]
-
-
-def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
-    """Layers that ran without attention that could be overheard: what mixes tokens there is
-    unknown.
-    """
-    parents = {path.rpartition(".")[0] for path in layers}
-    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in layers]
-    silent += [
-        path
-        for path, module in called.items()
-        if not any(_within(path, other) or _within(other, path) for other in (*layers, *silent))
-        and any("attention" in type(part).__name__.lower() for part in module.modules())
-    ]
-    return tuple(silent)
-
-
-def _within(path: str, outer: str) -> bool:
-    return path == outer or path.startswith(outer + ".")

@@ -6,27 +6,20 @@ recurrent layer of a hybrid, a tower with window attention) is left out, with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import (
-    Heard,
-    Inputs,
-    LayerCall,
-    batch_size,
-    heard_layers,
-    layer_calls,
-)
-from mixlens.recording.capture import BACKENDS, plain_experts
-from mixlens.recording.differences import attention_error, difference, rounding
+from mixlens.recording.calls import Inputs, LayerCall, batch_size
+from mixlens.recording.differences import attention_error, rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
 from mixlens.recording.model_structure import ModelStructure, assembled
+from mixlens.recording.passes import NoAttention, Passes, in_short, native_error, passes_on
 from mixlens.recording.probe import (
     Probe,
     is_plain_text,
@@ -48,16 +41,8 @@ _SILENT = (
 _Choice = TypeVar("_Choice")
 
 
-class NoAttention(UnsupportedModel):
-    """No layer with softmax attention was found."""
-
-
 class OnWholeInput(UnsupportedModel):
     """What stops it on the whole input is the reason; a cut one may just not be an input."""
-
-
-class _NothingNew(UnsupportedModel):
-    """A further back end hears no layer that is not known."""
 
 
 def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
@@ -81,9 +66,10 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
 
 
 def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
-    known: set[str] = set()
     try:
-        return _best(BACKENDS, lambda backend: _attempted(model, probe, backend, known), False)
+        return _best(
+            passes_on(model, probe), lambda passes: _assembled(model, probe, passes), in_part=False
+        )
     except NoAttention:
         raise
     except UnsupportedModel as error:
@@ -116,88 +102,41 @@ def _best(
     return best
 
 
-def _attempted(model: nn.Module, probe: Probe, backend: str, known: set[str]) -> ModelStructure:
-    try:
-        with torch.no_grad():
-            return _with_backend(model, probe, backend, known)
-    except UnsupportedModel:
-        raise
-    except Exception as error:  # whatever a model raises by itself: it is told, not guessed at
-        said = " ".join(str(error).split())[:200]
-        raise UnsupportedModel(
-            f"{type(model).__name__} raises {type(error).__name__} ({said}) when it runs on"
-            f" {_named(probe)}, so its layers cannot be taken apart."
-        ) from error
-
-
-def _named(probe: Probe) -> str:
-    if probe.whole:
-        return "this input, once and twice in a batch"
-    return "a few tokens of this input, with one row padded if the input has an attention_mask"
-
-
-def _with_backend(model: nn.Module, probe: Probe, backend: str, known: set[str]) -> ModelStructure:
-    heard = heard_layers(model, probe.fewer, backend)
-    if not heard.layers:
-        raise NoAttention(
-            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
-            " there is no mixing by attention to measure here (recurrent, Fourier and"
-            " convolutional models have none; some window and n-gram attentions hide theirs)."
-        )
-    if known and set(heard.layers) <= known:
-        raise _NothingNew(f"{type(model).__name__}: nothing more is heard through {backend}")
-    known |= set(heard.layers)
-    paths = set(heard.layers)
-    calls, more = (
-        layer_calls(model, inputs, paths, backend, on_layer=_without_attention)[0]
-        for inputs in (probe.fewer, probe.more)
-    )
-    native = native_calls(model, probe.fewer, paths)
-    if not len(list(heard.numbers())) == len(calls) == len(more) == len(native):
+def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
+    heard = passes.heard
+    orders = {tuple(call.path for call in calls) for calls in passes.calls}
+    if len(orders) != 1:
         raise UnsupportedModel(
             f"{type(model).__name__} does not call the same layers each time it runs"
         )
-    structures, left_out = _verdicts(heard, calls, more, native, probe, backend)
+    with torch.no_grad():
+        structures, left_out = _verdicts(passes, probe)
     if not structures:
         raise UnsupportedModel(f"{type(model).__name__}, {next(iter(left_out.values()))}")
     left_out |= dict.fromkeys(heard.silent, _SILENT)
-    return assembled(backend, structures, left_out, probe.whole)
+    return assembled(heard.backend, structures, left_out, probe.whole)
 
 
-def _without_attention(call: LayerCall, seen: object) -> None:
-    """Weights of all layers at once may not fit: each layer is run again when it is its turn."""
-    call.attention = []
-    call.output = call.hidden_out
-
-
-def _verdicts(
-    heard: Heard,
-    calls: list[LayerCall],
-    more: list[LayerCall],
-    native: list[LayerCall],
-    probe: Probe,
-    backend: str,
-) -> tuple[list[LayerStructure], dict[str, str]]:
+def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[str, str]]:
     """The layers that are proved, and the others with the reason. A module that runs several times
     is measured only if all its runs are proved.
     """
     found: list[LayerStructure] = []
     left_out: dict[str, str] = {}
-    numbers = [number for _, number in heard.numbers()]
-    rows = batch_size(probe.fewer), batch_size(probe.more)
-    for number, ours, other, theirs in zip(numbers, calls, more, native, strict=True):
+    numbers = [number for _, number in passes.heard.numbers()]
+    rows = batch_size(probe.inputs), batch_size(probe.resized)
+    for number, ours, other, theirs in zip(numbers, *passes.calls, strict=True):
         if ours.path in left_out:
             continue
         try:
-            _require_native(ours, theirs, probe.fewer)
-            found.append(_layer_structure(ours, other, number, backend, rows))
+            _require_native(ours, theirs, probe.inputs)
+            found.append(_layer_structure(ours, other, number, passes.heard.backend, rows))
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
         except Exception as error:  # what a layer raises when it runs on its own
-            said = " ".join(str(error).split())[:200]
             left_out[ours.path] = (
-                f"layer `{ours.path}`: it raises {type(error).__name__} ({said}) when it runs again"
-                " on what it was given"
+                f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on what it"
+                " was given"
             )
     return [layer for layer in found if layer.path not in left_out], left_out
 
@@ -213,48 +152,19 @@ def _require_native(ours: LayerCall, theirs: LayerCall, inputs: Inputs) -> None:
         )
 
 
-def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[LayerCall]:
-    """The layer calls of the model as the user loaded it.
-
-    Grouped expert products cannot run in float64: then plain ones.
-    """
-    try:
-        return layer_calls(model, inputs, paths, None)[0]
-    except RuntimeError:
-        with plain_experts(model):
-            return layer_calls(model, inputs, paths, None)[0]
-
-
-def native_error(
-    outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
-) -> tuple[float, str]:
-    """Largest relative difference of a layer's output between the overheard and the native run, on
-    real tokens.
-    """
-    worst, where = 0.0, native[0].path
-    for ours, theirs in zip(outputs, native, strict=True):
-        a, b = ours.float(), theirs.hidden_out.float()
-        mask = inputs.get("attention_mask")
-        if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
-            a, b = a[mask.bool()], b[mask.bool()]
-        error = difference(a, b, dtype=ours.dtype)
-        if not error <= worst:
-            worst, where = error, theirs.path
-    return worst, where
-
-
 def _layer_structure(
-    call: LayerCall, more: LayerCall, number: int, backend: str, rows: tuple[int, int]
+    call: LayerCall, resized: LayerCall, number: int, backend: str, rows: tuple[int, int]
 ) -> LayerStructure:
-    hidden, fewer_rows, more_rows = call.hidden_in, call.hidden_in.shape[0], more.hidden_in.shape[0]
-    if hidden.dim() != 3 or fewer_rows * rows[1] != more_rows * rows[0]:
+    hidden, other = call.hidden_in, resized.hidden_in
+    counts = int(hidden.shape[0]), int(other.shape[0])
+    if hidden.dim() != 3 or counts[0] * rows[1] != counts[1] * rows[0]:
         raise UnsupportedModel(
             f"layer `{call.path}`: hidden states have shape {tuple(hidden.shape)} for {rows[0]}"
             " rows; mixlens needs [batch, tokens, d_model]"
         )
     axes = (
-        batch_axes(call.args, more.args, fewer_rows, more_rows),
-        batch_axes(call.kwargs, more.kwargs, fewer_rows, more_rows),
+        batch_axes(call.args, resized.args, *counts),
+        batch_axes(call.kwargs, resized.kwargs, *counts),
     )
     trace = trace_layer(call, axes, backend)
     if not trace.cores:

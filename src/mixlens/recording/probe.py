@@ -33,10 +33,12 @@ _SIZED = tuple(name for name in _PLAIN if not name.endswith("input_ids"))
 
 @dataclass(frozen=True)
 class Probe:
-    """The same input with fewer and with more rows: what grows with the rows belongs to them."""
+    """An input, and the same with a different number of rows: what grows with the rows belongs to
+    them.
+    """
 
-    fewer: Inputs
-    more: Inputs
+    inputs: Inputs
+    resized: Inputs
     whole: bool
 
 
@@ -96,16 +98,13 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
             probe[name] = torch.cat([row, other])
         else:
             probe[name] = value
-    more = {
-        name: torch.cat([value, value[:1]]) if _has_rows(value) else value
-        for name, value in probe.items()
-    }
-    return Probe(probe, more, whole=False)
+    padded = {name: value[1:] if _has_rows(value) else value for name, value in probe.items()}
+    return Probe(probe, padded, whole=False)
 
 
 def whole_probe(inputs: Inputs) -> Probe:
     """The input itself, and twice: images may be packed, so that no row can be cut off."""
-    more = {
+    twice = {
         name: torch.cat([value, value])
         if _has_rows(value)
         else value + value
@@ -113,7 +112,7 @@ def whole_probe(inputs: Inputs) -> Probe:
         else value
         for name, value in inputs.items()
     }
-    return Probe(inputs, more, whole=True)
+    return Probe(inputs, twice, whole=True)
 
 
 def _has_rows(value: Any) -> bool:

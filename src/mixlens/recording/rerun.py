@@ -2,8 +2,8 @@
 output or hidden states.
 
 Which axis of each recorded argument carries the batch cannot be guessed from shapes (ALiBi biases
-come as [batch * head, 1, n], cosines as [1, n, d]); it is found by running the model with two and
-with three rows and comparing.
+come as [batch * head, 1, n], cosines as [1, n, d]); it is found by running the model on two
+numbers of rows and comparing.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class BatchAxis:
     per_row: int
 
 
-def batch_axes(fewer: Any, more: Any, rows: int, more_rows: int) -> Any:
-    """The batch axis of every tensor in a nested argument, from calls with `rows` and `more_rows`
-    rows; None where it has none.
+def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
+    """The batch axis of every tensor in a nested argument, from calls with `rows` and `other_rows`
+    rows; None if it has none.
     """
-    if isinstance(fewer, Tensor) and isinstance(more, Tensor):
-        if fewer.dim() != more.dim():
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.dim() != other.dim():
             return None
-        for axis, (a, b) in enumerate(zip(fewer.shape, more.shape, strict=True)):
-            if a != b and a % rows == 0 and b == a // rows * more_rows:
+        for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+            if a != b and a % rows == 0 and b == a // rows * other_rows:
                 return BatchAxis(axis, a // rows)
         return None
-    if isinstance(fewer, (tuple, list)) and isinstance(more, (tuple, list)):
-        return tuple(batch_axes(a, b, rows, more_rows) for a, b in zip(fewer, more, strict=False))
-    if isinstance(fewer, Mapping) and isinstance(more, Mapping):
-        return {name: batch_axes(fewer[name], more.get(name), rows, more_rows) for name in fewer}
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return tuple(batch_axes(a, b, rows, other_rows) for a, b in zip(one, other, strict=False))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {name: batch_axes(one[name], other.get(name), rows, other_rows) for name in one}
     return None
 
 

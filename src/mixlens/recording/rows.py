@@ -76,7 +76,7 @@ class RowRecording(Recording):
         return recorded(
             self.model,
             self.structure,
-            short_probe(self.inputs, self.model).fewer,
+            short_probe(self.inputs, self.model).inputs,
             lengths={},
             tokens={},
             memory_budget=self.memory_budget,

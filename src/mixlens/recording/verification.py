@@ -11,7 +11,7 @@ import torch
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, rounding
-from mixlens.recording.model_discovery import native_calls, native_error
+from mixlens.recording.passes import native_calls, native_error
 from mixlens.recording.recording import Recording
 
 

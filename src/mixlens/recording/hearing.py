@@ -1,0 +1,137 @@
+"""Which modules of a model are its layers, from one pass in which all attention is overheard.
+
+Layers are found by what happens, not by their names: a layer is the outermost item of a
+`ModuleList` inside which attention was overheard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from mixlens.recording.calls import Inputs, LayerCall, forward, hooks_removed, without_cache
+from mixlens.recording.capture import overheard
+from mixlens.recording.listener import Listener, listening
+
+_Chain = tuple[tuple[str, int], ...]  # list items around an attention call, outermost first
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Which layers ran, and in which of them attention was overheard through one back end."""
+
+    backend: str
+    calls: tuple[LayerCall, ...]  # of the layers with attention
+    layers: tuple[str, ...]  # their paths, in the order of their first calls
+    order: tuple[str, ...]  # paths of all items of lists, in the order of all calls
+    silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Each call of a layer with its number in its list, silent ones counted."""
+        counts: dict[str, int] = {}
+        for path in self.order:
+            parent = path.rpartition(".")[0]
+            counts[parent] = counts.get(parent, -1) + 1
+            if path in self.layers:
+                yield path, counts[parent]
+
+
+def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
+    """Runs the model once with its attention overheard in every way of `overhear`, and finds its
+    layers: those heard through the interface, and all if these are more.
+    """
+    chains: list[tuple[str, _Chain]] = []
+    around: list[tuple[str, int]] = []
+    calls: list[LayerCall] = []
+    items = _list_items(model)
+
+    def entered(path: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            around.append((path, len(calls)))
+            calls.append(LayerCall(path, module, args, without_cache(kwargs)))
+
+        return hook
+
+    def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        calls[around.pop()[1]].output = output
+
+    handles: list[Any] = []
+    listener = Listener(on_call=lambda call: chains.append((call.backend, tuple(around))))
+    with hooks_removed(handles), torch.no_grad(), listening(listener), overheard(model, overhear):
+        for path, module in items.items():
+            handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
+            handles.append(module.register_forward_hook(left))
+        forward(model, inputs)
+    called = [(name, chain) for name, chain in chains if chain]
+    through = "+".join(sorted({name for name, _ in called}))
+    every = _heard(through, [chain for _, chain in called], calls, items)
+    plain = _heard("interface", [c for name, c in called if name == "interface"], calls, items)
+    if not plain.layers:
+        return [every] if every.layers else []
+    return [plain] if set(plain.layers) == set(every.layers) else [plain, every]
+
+
+def _heard(
+    backend: str, seen: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
+) -> Heard:
+    chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen)
+    layers = tuple(dict.fromkeys(path for path, _ in chosen))
+    called = {call.path: items[call.path] for call in calls}
+    return Heard(
+        backend,
+        tuple(call for call in calls if call.path in layers),
+        layers,
+        tuple(call.path for call in calls),
+        _silent(layers, called) if layers else (),
+    )
+
+
+def _list_items(model: nn.Module) -> dict[str, nn.Module]:
+    """Items of every `ModuleList`; of a `Sequential` too if no list is around or inside it."""
+    lists = {
+        path: parent
+        for path, parent in model.named_modules()
+        if isinstance(parent, (nn.ModuleList, nn.Sequential))
+    }
+    plain = [path for path, parent in lists.items() if isinstance(parent, nn.ModuleList)]
+    return {
+        f"{path}.{name}" if path else name: child
+        for path, parent in lists.items()
+        for name, child in parent.named_children()
+        if path in plain or not any(_within(path, other) or _within(other, path) for other in plain)
+    }
+
+
+def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
+    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's
+    groups).
+    """
+    for depth, item in enumerate(chain):
+        below = {other[depth + 1] for other in seen if item in other and len(other) > depth + 1}
+        kinds = {type(items[path]) for path, _ in below}
+        if len(below) < 2 or len(kinds) > 1:
+            return item
+    return chain[-1]
+
+
+def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[str, ...]:
+    """Layers that ran without attention that could be overheard: what mixes tokens there is
+    unknown.
+    """
+    parents = {path.rpartition(".")[0] for path in layers}
+    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in layers]
+    silent += [
+        path
+        for path, module in called.items()
+        if not any(_within(path, other) or _within(other, path) for other in (*layers, *silent))
+        and any("attention" in type(part).__name__.lower() for part in module.modules())
+    ]
+    return tuple(silent)
+
+
+def _within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith(outer + ".")

@@ -1,0 +1,171 @@
+"""The few passes in which a model shows its layers: with attention overheard, with a different
+number of rows, and natively.
+
+A short probe has two rows, and one of them for the second pass. With the run of each layer on two
+rows that `events` takes apart these are seven row-passes of the probe, and nine for layers whose
+feed-forward part is parallel to attention: that is proved by one more run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import Inputs, LayerCall, layer_calls
+from mixlens.recording.capture import BACKENDS, plain_experts
+from mixlens.recording.differences import difference, rounding
+from mixlens.recording.hearing import Heard, hear
+from mixlens.recording.probe import Probe
+
+
+class NoAttention(UnsupportedModel):
+    """No layer with softmax attention was found."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What a model does on a probe: its layers with attention overheard, with a different number of
+    rows, and natively.
+    """
+
+    heard: Heard
+    resized: list[LayerCall]
+    native: list[LayerCall]
+
+    @property
+    def calls(self) -> tuple[Sequence[LayerCall], ...]:
+        """The calls of the layers: overheard, of other rows, and natively."""
+        return self.heard.calls, self.resized, self.native
+
+
+def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
+    """One for each way to overhear attention. All are tried in one pass; a model that computes
+    something else then (Falcon with ALiBi has two kinds of attention) is heard again as it is.
+    """
+    heard = _hear(model, probe)
+    if not heard:
+        raise NoAttention(
+            f"{type(model).__name__}: no softmax attention inside a list of layers was found, so"
+            " there is no mixing by attention to measure here (recurrent, Fourier and"
+            " convolutional models have none; some window and n-gram attentions hide theirs)."
+        )
+    native = _native(model, probe, heard)
+    yield from (compared := _compared(model, probe, heard, native))
+    if any(_differ(passes, probe) for passes in compared):
+        with _own_words(model, probe):
+            heard = hear(model, probe.inputs, "trace")
+        yield from _compared(model, probe, heard, _native(model, probe, heard))
+
+
+def _native(model: nn.Module, probe: Probe, heard: list[Heard]) -> list[LayerCall]:
+    with _own_words(model, probe), torch.no_grad():
+        return native_calls(model, probe.inputs, _paths(heard))
+
+
+def _paths(heard: list[Heard]) -> set[str]:
+    return {path for way in heard for path in way.layers}
+
+
+def _compared(
+    model: nn.Module, probe: Probe, heard: list[Heard], native: list[LayerCall]
+) -> list[Passes]:
+    if not heard:
+        return []
+    paths, backend = _paths(heard), heard[-1].backend
+    with _own_words(model, probe), torch.no_grad():
+        resized = layer_calls(model, probe.resized, paths, backend, on_layer=_without_attention)[0]
+    return [
+        Passes(
+            way,
+            [call for call in resized if call.path in way.layers],
+            [call for call in native if call.path in way.layers],
+        )
+        for way in heard
+    ]
+
+
+def _differ(passes: Passes, probe: Probe) -> bool:
+    """Does some layer compute something else while it is overheard?"""
+    ours, _, native = passes.calls
+    if [call.path for call in ours] != [call.path for call in native]:
+        return False
+    with contextlib.suppress(Exception):  # a layer without hidden states gets its own verdict
+        error, _ = native_error([call.hidden_out for call in ours], native, probe.inputs)
+        return not error <= rounding(native[0].hidden_out)
+    return False
+
+
+def _hear(model: nn.Module, probe: Probe) -> list[Heard]:
+    """In all ways at once, or in one if the model does not run so."""
+    *ways, last = reversed(BACKENDS)
+    for way in ways:
+        with contextlib.suppress(Exception):
+            return hear(model, probe.inputs, way)
+    with _own_words(model, probe):
+        return hear(model, probe.inputs, last)
+
+
+@contextlib.contextmanager
+def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
+    """What a model raises by itself is reported, not guessed at."""
+    try:
+        yield
+    except UnsupportedModel:
+        raise
+    except Exception as error:
+        raise UnsupportedModel(
+            f"{type(model).__name__} raises {in_short(error)} when it runs on"
+            f" {_named(probe)}, so its layers cannot be taken apart."
+        ) from error
+
+
+def in_short(error: Exception) -> str:
+    """The kind of an exception and the beginning of what it says."""
+    return f"{type(error).__name__} ({' '.join(str(error).split())[:200]})"
+
+
+def _named(probe: Probe) -> str:
+    if probe.whole:
+        return "this input, once and twice in a batch"
+    return "a few tokens of this input, with one row padded if the input has an attention_mask"
+
+
+def _without_attention(call: LayerCall, seen: object) -> None:
+    """Weights of all layers at once may not fit: each layer is run again when it is its turn."""
+    call.attention = []
+    call.output = call.hidden_out
+
+
+def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[LayerCall]:
+    """The layer calls of the model as the user loaded it.
+
+    Grouped expert products cannot run in float64: then plain ones.
+    """
+    try:
+        return layer_calls(model, inputs, paths, None)[0]
+    except RuntimeError:
+        with plain_experts(model):
+            return layer_calls(model, inputs, paths, None)[0]
+
+
+def native_error(
+    outputs: Sequence[Tensor], native: Sequence[LayerCall], inputs: Inputs
+) -> tuple[float, str]:
+    """Largest relative difference of a layer's output between the overheard and the native run, on
+    real tokens.
+    """
+    worst, where = 0.0, native[0].path
+    for ours, theirs in zip(outputs, native, strict=True):
+        a, b = ours.float(), theirs.hidden_out.float()
+        mask = inputs.get("attention_mask")
+        if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
+            a, b = a[mask.bool()], b[mask.bool()]
+        error = difference(a, b, dtype=ours.dtype)
+        if not error <= worst:
+            worst, where = error, theirs.path
+    return worst, where
