@@ -6,7 +6,9 @@ are) is left out and not counted. A check that fails is a violation.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,6 +20,7 @@ import mixlens
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 from mixlens.recording.recording import Recording
 from tests.zoo import native
+from tests.zoo.children import told
 from tests.zoo.models import Entry
 from tests.zoo.untouched import changes, state_of
 
@@ -51,7 +54,13 @@ def examined(entry: Entry) -> Result:
     after = state_of(model, given)
     moved = [name for name in changes(before, after) if name not in drawn]
     examination.note("model untouched", moved)
-    return {**result, "checks": examination.done, "violations": examination.violations}
+    return {
+        **result,
+        "checks": examination.done,
+        "violations": examination.violations,
+        "foreign": examination.foreign,
+        "spent": examination.spent,
+    }
 
 
 class Examination:
@@ -63,6 +72,8 @@ class Examination:
         self.recording = self.lens.record(given)
         self.done: dict[str, float] = {}  # check -> the largest difference
         self.violations: list[str] = []
+        self.foreign: list[str] = []  # errors that are not ours
+        self.spent: dict[str, float] = {}  # check or measure -> processor seconds, if above one
 
     def note(self, check: str, wrong: list[str], size: float = 0.0) -> None:
         self.done[check] = max(size, self.done.get(check, 0.0))
@@ -75,53 +86,73 @@ class Examination:
         error = float((np.abs(found - expected) / np.maximum(size, 1e-9)).max(initial=0.0))
         self.note(check, [] if error <= bar else [f"off by {error:.1e}"], error)
 
+    @contextlib.contextmanager
+    def trying(self, what: str) -> Iterator[None]:
+        """An error of ours is a refusal. Any other is written down, and the next check is made."""
+        start = time.process_time()
+        try:
+            yield
+        except MixlensError:
+            pass
+        except Exception as error:
+            self.foreign.append(f"{what}: {told(error)}")
+        seconds = time.process_time() - start
+        if seconds > 1:
+            self.spent[what] = round(seconds, 1)
+
     def run(self) -> None:
         self.measures()
-        self.attention()
-        self.value_zeroing("value zeroing", self.recording, self.given)
-        self.targets()
-        self.one_row()
+        with self.trying("attention weights"):
+            self.attention()
+        with self.trying("value zeroing"):
+            self.value_zeroing("value zeroing", self.recording, self.given)
+        with self.trying("targets"):
+            self.targets()
+        with self.trying("one row against two"):
+            self.one_row()
         longer = lengthened(self.model, self.given)
-        if longer is not None:
+        if longer is None:
+            return
+        with self.trying("padding"):
             self.padding()
-            recording = attempt(self.lens.record, longer)
-            if recording is not None:
-                self.value_zeroing("value zeroing at 40 tokens", recording, longer)
+        with self.trying("value zeroing at 40 tokens"):
+            recording = self.lens.record(longer)
+            self.value_zeroing("value zeroing at 40 tokens", recording, longer)
 
     def measures(self) -> None:
         """Every measure at every site: finite, with the declared facts, or refused by us."""
         for site in self.recording.sites:
-            for name in mixlens.list_measures():
-                try:
-                    maps = mixlens.measure(name, self.recording, site=site)
-                except MixlensError:
-                    continue
-                first = maps[0] if isinstance(maps, list) else maps
-                wrong = [] if np.isfinite(first.scores).all() else [f"{name}, {site}: not finite"]
-                sums = first.scores.sum(-1)
-                if (
-                    first.facts.rows_sum_to_one
-                    and np.abs(sums[sums != 0] - 1).max(initial=0) > 1e-3
-                ):
-                    wrong.append(f"{name}, {site}: rows do not sum to one")
-                self.note("measures", wrong)
+            for name, spec in mixlens.list_measures().items():
+                with self.trying(f"{name}, {site}"):
+                    maps = mixlens.measure(name, self.recording, site=site, **spec.least)
+                    self.note("measures", wrong_facts(f"{name}, {site}", first_row(maps)))
 
     def attention(self) -> None:
+        """Some models return the weights of some layers only, and some layers are left out here:
+        of each shape, each of the fewer must be one of the more.
+        """
         own = native.own_attentions(copy.deepcopy(self.model), self.given)
-        for site in self.recording.sites:
-            for layer, part in site_layers(self.recording, site):
-                like = [tensor for tensor in own if tensor.shape == part.weights.shape]
-                if like:
-                    error = min(float((t - part.weights).abs().max()) for t in like)
-                    where = f"{site} layer {layer.index}: off by {error:.1e}"
-                    self.note("attention weights", [] if error <= 1e-4 else [where], error)
+        ours = [
+            part.weights
+            for site in self.recording.sites
+            for _, part in site_layers(self.recording, site)
+        ]
+        for shape in {tensor.shape for tensor in ours}:
+            groups = [[t for t in tensors if t.shape == shape] for tensors in (own, ours)]
+            fewer, more = sorted(groups, key=len)
+            for number, weights in enumerate(fewer):
+                errors = [float((weights - other).abs().max()) for other in more]
+                error = min(errors)
+                more.pop(errors.index(error))  # no two are the same one
+                where = f"{number} of shape {tuple(shape)}: off by {error:.1e}"
+                self.note("attention weights", [] if error <= 1e-4 else [where], error)
 
     def value_zeroing(self, check: str, recording: Recording, given: Mapping[str, Any]) -> None:
         for site in recording.sites:
             maps = attempt(mixlens.measure, "value_zeroing", recording, site=site)
             if maps is None:
                 continue
-            scores = (maps[0] if isinstance(maps, list) else maps).scores
+            scores = first_row(maps).scores
             layers = list(site_layers(recording, site))
             for number in {0, len(layers) - 1}:
                 layer, part = layers[number]
@@ -156,10 +187,10 @@ class Examination:
             full = attempt(mixlens.measure, name, self.recording, site=site)
             if full is None:
                 continue
-            first = full[0] if isinstance(full, list) else full
+            first = first_row(full)
             chosen = sorted({0, first.scores.shape[-2] - 1})
             some = mixlens.measure(name, self.recording, site=site, targets=chosen)
-            part = some[0] if isinstance(some, list) else some
+            part = first_row(some)
             self.compare("targets", part.scores, first.scores[..., chosen, :], 1e-3)
 
     def one_row(self) -> None:
@@ -196,7 +227,17 @@ class Examination:
                 self.compare(check, a.scores, b.scores, 1e-2 if name == "value_zeroing" else 1e-3)
 
 
+def wrong_facts(what: str, maps: Any) -> list[str]:
+    """What is not as it is declared."""
+    if not np.isfinite(maps.scores).all():
+        return [f"{what}: not finite"]
+    sums = maps.scores.sum(-1)
+    off = np.abs(sums[sums != 0] - 1).max(initial=0)
+    return [f"{what}: rows do not sum to one"] if maps.facts.rows_sum_to_one and off > 1e-3 else []
+
+
 def first_row(maps: Any) -> Any:
+    """Of a batch."""
     return maps[0] if isinstance(maps, list) else maps
 
 

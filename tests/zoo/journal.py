@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 Finding = dict[str, Any]
-"""type, class, verdict (verified, part, refused, exception), reason, and what the checks found."""
+"""type, class, verdict (verified, part, refused, exception), reason, and what the checks found:
+their largest differences, violations, and errors that are not ours.
+"""
 
 
 def findings(path: Path) -> dict[str, Finding]:
@@ -35,10 +38,12 @@ def summary(found: Iterable[Finding]) -> str:
         f"{len(found)} classes: {counts['verified']} verified whole, {counts['part']} in part,"
         f" {counts['refused']} refused, {counts['exception']} exceptions",
         f"{sum(len(line['checks']) for line in checked)} independent checks on {len(checked)}"
-        f" classes, {sum(len(line.get('violations', [])) for line in found)} violations",
+        f" classes, {sum(len(line.get('violations', [])) for line in found)} violations,"
+        f" {sum(len(line.get('foreign', [])) for line in found)} errors that are not ours",
     ]
     for line in found:
-        lines += [f"  {line['class']}: {violation}" for violation in line.get("violations", [])]
+        shown = [*line.get("violations", []), *line.get("foreign", [])]
+        lines += [f"  {line['class']}: {said}" for said in shown]
         if line["verdict"] == "exception":
             lines.append(f"  {line['class']}: {line['reason']}")
     return "\n".join(lines)
@@ -46,8 +51,6 @@ def summary(found: Iterable[Finding]) -> str:
 
 def by_reason(found: Iterable[Finding], width: int = 90) -> str:
     """Refusals with the same wording together, the most frequent first."""
-    import re
-
     groups: dict[str, list[str]] = {}
     for line in found:
         if line["verdict"] in ("refused", "exception"):

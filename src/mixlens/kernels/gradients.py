@@ -25,8 +25,17 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
     """The gradient of each copy's number with respect to its own hidden states."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
-        slope: Tensor = torch.autograd.grad(value(leaf, rows).sum(), leaf)[0]
-    return slope
+        return slope_of(value(leaf, rows).sum(), leaf)
+
+
+def slope_of(number: Tensor, leaf: Tensor) -> Tensor:
+    """The gradient of a number with respect to a tensor: zero if it does not depend on it, as a
+    class of CANINE does not depend on the states of its last characters.
+    """
+    if not number.requires_grad:
+        return torch.zeros_like(leaf)
+    slope = torch.autograd.grad(number, leaf, allow_unused=True)[0]
+    return torch.zeros_like(leaf) if slope is None else slope
 
 
 def smoothed(

@@ -169,5 +169,4 @@ def baseline(recording: Recording, request: Request, layer: int, kind: str, like
         special = tokens.special or (False,) * len(tokens)
         words = [i for i in range(len(tokens)) if not special[i]]
         replaced[row, words] = token
-    stack = recording.structure.stack_of(request.site)
-    return layer_input(recording, stack.path, layer, {name: replaced})
+    return layer_input(recording, request.site, layer, {name: replaced})

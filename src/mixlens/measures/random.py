@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,10 +42,9 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     ]
     found = []
     for index in request.layers:
-        like = layers[index].input
-        causal = next(
-            site.causal for site in layers[index].structure.sites if site.kind == request.kind
-        )
+        layer, like = layers[index], layers[index].input
+        site = layer.structure.sites[layer.position(request.kind)]
+        causal = site.causal and request.kind is AttentionKind.SELF
         noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))

@@ -35,7 +35,10 @@ def check_names(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                 f"{type(model).__name__} takes no {name!r}; it takes: {', '.join(takes)}"
             )
     main = [name for name in main_inputs(model) if name in accepted]
-    if main and not {*main, "inputs_embeds", "encoder_outputs"} & set(tensors):
+    instead = {"inputs_embeds", "encoder_outputs"}
+    if config_is_pair(model):  # its encoder may hear a text or a sound (SeamlessM4T)
+        instead |= {"input_features", "input_values"}
+    if main and not {*main, *instead} & set(tensors):
         raise WrongKeys(
             f"{type(model).__name__} needs {main[0]!r}; got: {', '.join(tensors) or 'nothing'}"
         )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
+from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.rerun import cast, expanded, run_layer
 
@@ -185,4 +186,5 @@ def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
     values, square = call.values, call.weights.shape[-1] == call.weights.shape[-2]
     if square and bool((values == values[:1, :, :1]).all()):
         return (True,) * int(values.shape[2])
-    return tuple((values[0] != values[1]).any(-1).any(0).tolist())
+    moved = row_sizes(values[0] - values[1]) > same_bar(values) * row_sizes(values).amax(0)
+    return tuple(moved.any(0).tolist())

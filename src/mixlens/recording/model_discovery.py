@@ -30,7 +30,7 @@ from mixlens.recording.probe import (
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import batch_axes
 from mixlens.recording.structure import LayerStructure
-from mixlens.recording.untouched import restored
+from mixlens.recording.untouched import require_own_switches, restored
 
 _SILENT = (
     "it shows no softmax attention that could be overheard (recurrent, convolutional and some"
@@ -56,12 +56,7 @@ def discovered(model: nn.Module, inputs: Inputs) -> ModelStructure:
             structure = _best(chosen, lambda probe: _on_probe(model, probe), plain)
         except (NoAttention, OnWholeInput) as error:
             raise UnsupportedModel(str(error)) from error
-    if turned:
-        raise UnsupportedModel(
-            f"{type(model).__name__} changes itself on a short text (`{turned[0]}`), so"
-            " what is measured there is not what it computes elsewhere. It was put back. Load it"
-            " with the setting that it changes to (BigBird: attention_type='original_full')."
-        )
+    require_own_switches(model, inputs, turned)
     return structure
 
 
@@ -186,7 +181,8 @@ def _layer_structure(
                 f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
                 " approximations of attention. Nothing is reported rather than a wrong number."
             )
-    return replace(structure_of(call.path, trace, axes), number=number)
+    shape = (int(hidden.shape[0]), int(hidden.shape[1]))
+    return replace(structure_of(call.path, trace, axes), number=number, shape=shape)
 
 
 _structures: Remembered[ModelStructure] = Remembered()

@@ -79,22 +79,29 @@ class ModelStructure:
 def assembled(
     backend: str, layers: Sequence[LayerStructure], left_out: Mapping[str, str], whole: bool
 ) -> ModelStructure:
-    """Groups layers into stacks and names their sites."""
-    grouped: dict[str, list[LayerStructure]] = {}
-    order: list[tuple[str, int]] = []
+    """Groups layers into stacks and names their sites. Layers of one list are several stacks if
+    they have different numbers of rows or tokens: no map could hold them all.
+    """
+    lists: dict[str, dict[tuple[int, int], list[LayerStructure]]] = {}
+    order: list[tuple[str, tuple[int, int], int]] = []
     for layer in layers:
-        parent = layer.path.rpartition(".")[0]
-        grouped.setdefault(parent, []).append(layer)
-        order.append((parent, len(grouped[parent]) - 1))
-    names = _stack_names(grouped)
+        path = layer.path.rpartition(".")[0]
+        group = lists.setdefault(path, {}).setdefault(layer.shape, [])
+        order.append((path, layer.shape, len(group)))
+        group.append(layer)
+    names = _stack_names({path: next(iter(groups.values())) for path, groups in lists.items()})
     stacks = {
-        path: StackStructure(names[path], path, tuple(group)) for path, group in grouped.items()
+        (path, shape): StackStructure(
+            names[path] if number == 1 else f"{names[path]}.{number}", path, tuple(group)
+        )
+        for path, groups in lists.items()
+        for number, (shape, group) in enumerate(groups.items(), 1)
     }
     sites = {site.name: site for site in _sites(list(stacks.values()))}
     return ModelStructure(
         backend=backend,
         stacks=tuple(stacks.values()),
-        calls=tuple((stacks[path], i) for path, i in order),
+        calls=tuple((stacks[path, shape], i) for path, shape, i in order),
         sites=sites,
         left_out=left_out,
         whole=whole,

@@ -28,6 +28,7 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.structure import Witness
+from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
 from mixlens.tokens import TokenRow
@@ -191,7 +192,7 @@ def recorded(
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
         return [watch(module, witness, into) for witness in watched[path]]
 
-    with torch.no_grad():
+    with torch.no_grad(), restored(model):
         calls, said = layer_calls(
             model,
             inputs,
@@ -214,6 +215,12 @@ def recorded(
             wide_modules=wide_modules,
         )
         stack_layers.setdefault(stack.name, []).append(layer)
+        first = stack_layers[stack.name][0]
+        if layer.native_input.shape[:2] != first.native_input.shape[:2]:
+            raise StructureDiffers(
+                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
+                " the same number of them on the probe"
+            )
     return Recording(
         model=model,
         structure=structure,

@@ -126,7 +126,8 @@ class LayerStructure:
     sites: tuple[SiteStructure, ...]
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
-    number: int = 0  # in its stack, layers that are left out counted
+    number: int = 0  # in its list, layers that are left out counted
+    shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
 
     @property
     def style(self) -> str:

@@ -10,7 +10,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import Inputs, forward
 
 _PLAIN = (bool, int, float, str, type(None))
 _TABLES = ("_modules", "_parameters", "_buffers")
@@ -29,6 +33,24 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
     finally:
         for path, part, state in before:
             turned += [f"{path}.{name}".lstrip(".") for name in _put_back(part, state)]
+
+
+def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
+    """A switch that the probe turned must be one that this very input turns (SeamlessM4T notes
+    whether it hears a text or a sound). Submodules are never exchanged: a layer that runs again
+    would be a different one.
+    """
+    if not turned:
+        return
+    with restored(model) as own, torch.no_grad():
+        forward(model, inputs)
+    strange = [name for name in turned if name not in own or name.endswith("modules")]
+    if strange:
+        raise UnsupportedModel(
+            f"{type(model).__name__} changes itself on a short text (`{strange[0]}`), so"
+            " what is measured there is not what it computes elsewhere. It was put back. Load it"
+            " with the setting that it changes to (BigBird: attention_type='original_full')."
+        )
 
 
 def _state(part: nn.Module) -> dict[str, Any]:

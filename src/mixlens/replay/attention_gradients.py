@@ -17,13 +17,11 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.calls import hooks_removed
-from mixlens.recording.structure import SiteStructure
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
     from mixlens.contracts import AttentionKind
     from mixlens.explained import Explained
-    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
 
@@ -33,7 +31,7 @@ def head_output_gradients(
 ) -> list[Float[Tensor, "batch target head d_head"]]:
     """dy/do of every layer behind a site, each text's output with respect to its own tokens."""
     layers = recording.layers(site)
-    structures = [_structure(layer, kind) for layer in layers]
+    structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
     modules = [
         layer.submodule(structure.output_projection)  # the model's own, whatever its precision
         for layer, structure in zip(layers, structures, strict=True)
@@ -57,7 +55,11 @@ def head_output_gradients(
             " gradients cannot be told apart"
         )
     zeros = [next(calls[module]) for module in modules]
-    gradients = torch.autograd.grad(explained, zeros, allow_unused=True)
+    gradients = (
+        torch.autograd.grad(explained, zeros, allow_unused=True)
+        if explained.requires_grad
+        else [None] * len(zeros)
+    )
     found = []
     for layer, structure, zero, gradient in zip(layers, structures, zeros, gradients, strict=True):
         shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
@@ -66,10 +68,6 @@ def head_output_gradients(
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
         found.append(given.reshape(shape).to(layer.input.dtype))
     return found
-
-
-def _structure(layer: Layer, kind: AttentionKind) -> SiteStructure:
-    return next(site for site in layer.structure.sites if site.kind == kind)
 
 
 def weight_gradients(

@@ -87,7 +87,7 @@ class ModelFrom:
     """
 
     def __init__(self, recording: Recording, site: str | None = None) -> None:
-        self.recording = recording
+        self.recording, self.site = recording, site
         self.stack = recording.structure.stack_of(site)
         self.layers = recording.stack_layers[self.stack.name]
 
@@ -104,9 +104,7 @@ class ModelFrom:
     ) -> Any:
         """The model's output for copies of the named texts with other hidden states there."""
         calls = self.recording.structure.calls
-        wanted = next(
-            i for i, (stack, index) in enumerate(calls) if stack is self.stack and index == layer
-        )
+        wanted = _call_number(self.recording, self.site, layer)
 
         def on_enter(number: int, call: LayerCall) -> Tensor | None:
             return hidden.to(call.hidden_in.dtype) if number == wanted else None
@@ -148,13 +146,12 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
 
 
 def layer_input(
-    recording: Recording, stack_path: str, layer: int, edits: Mapping[str, Any]
+    recording: Recording, site: str, layer: int, edits: Mapping[str, Any]
 ) -> Float[Tensor, "batch target d_model"]:
-    """What a layer is given when the model's inputs are others; the pass ends there."""
-    calls = recording.structure.calls
-    wanted = next(
-        i for i, (stack, index) in enumerate(calls) if stack.path == stack_path and index == layer
-    )
+    """What a layer of the stack behind a site is given when the model's inputs are others; the pass
+    ends there.
+    """
+    calls, wanted = recording.structure.calls, _call_number(recording, site, layer)
     seen: list[Tensor] = []
 
     def on_enter(number: int, call: LayerCall) -> None:
@@ -166,6 +163,12 @@ def layer_input(
     with torch.no_grad(), contextlib.suppress(_Reached):
         layer_calls(recording.model, {**recording.inputs, **edits}, paths, None, on_enter=on_enter)
     return seen[0]
+
+
+def _call_number(recording: Recording, site: str | None, layer: int) -> int:
+    """Which of all calls of layers is that of one layer of the stack behind a site."""
+    chosen, calls = recording.structure.stack_of(site), recording.structure.calls
+    return next(i for i, call in enumerate(calls) if call[0] is chosen and call[1] == layer)
 
 
 class _Reached(Exception):

@@ -132,7 +132,8 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
             event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
         )
         for event in layer.observed().events
-        if event.inputs and event.output is not None
+        if event.output is not None and event.output.dim() > 1
+        if event.inputs and event.inputs[0].dim() > 1
     }
     if norm_path is None or norm_path not in events or structure.output not in events:
         return None
