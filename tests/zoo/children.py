@@ -56,7 +56,7 @@ def each_in_a_child(
     """`finding_of` of each, `jobs` at a time, in the order in which they are done."""
     fork = multiprocessing.get_context("fork")
     waiting = deque(entries)
-    running: dict[Any, tuple[Entry, Any]] = {}
+    running: dict[Any, tuple[Entry, Any, Any]] = {}  # by the end of the pipe
     while waiting or running:
         while waiting and len(running) < jobs:
             entry = waiting.popleft()
@@ -64,11 +64,11 @@ def each_in_a_child(
             child = fork.Process(target=_send_finding, args=(writer, entry, examine, limit))
             child.start()
             writer.close()  # the child has it: its end is the end of the pipe
-            running[reader] = entry, child
-        for reader in wait(list(running)):
-            entry, child = running.pop(reader)
+            running[reader] = entry, child, reader
+        for done in wait(list(running)):
+            entry, child, answer = running.pop(done)
             try:
-                finding = reader.recv()  # type: ignore[union-attr]
+                finding = answer.recv()
             except EOFError:
                 reason = f"killed: waited ten times {limit} s, or more than {MEMORY >> 30} GiB"
                 finding = {"verdict": "exception", "reason": reason}
