@@ -26,9 +26,10 @@ import importlib.metadata
 import importlib.util
 import random
 import sys
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ class Sizes:
     long: int = 3  # repeats of what takes seconds
     seconds: float = 30.0  # no further repeat of a comparison after these
     threads: int = 2
+    only: str = ""  # a part of the names of the rows that are wanted
+    clock: Callable[[], float] = time.perf_counter
 
 
 TINY = Sizes(tokens=(12,), layers=2, width=32, heads=4, repeats=2, long=1, seconds=1.0, threads=1)
@@ -191,7 +194,9 @@ def compared(task: Task, given: Case, sizes: Sizes) -> Row:
     repeats = sizes.long if task.long else sizes.repeats
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = in_turns(runs, repeats=repeats, seconds=sizes.seconds, warm_up=False)
+        found = in_turns(
+            runs, repeats=repeats, seconds=sizes.seconds, warm_up=False, clock=sizes.clock
+        )
     return Row(task, given.ids.shape[1], found["ours"], found.get("theirs"), difference, remark)
 
 
@@ -200,7 +205,7 @@ def measured(sizes: Sizes) -> list[Row]:
     for tokens in sizes.tokens:
         cases = {name: case(name, tokens, sizes) for name in KINDS}
         for task in tasks():
-            if task.only is None or tokens <= task.only:
+            if sizes.only in f"{task.label} {task.measure}" and tokens <= (task.only or tokens):
                 found.append(compared(task, cases[task.model], sizes))
                 say("  " + "; ".join(cell for cell in found[-1].cells() if cell))
     return found
@@ -246,8 +251,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         help="where the results go (default: benchmarks/results/peers.json, and the docs)",
     )
+    parser.add_argument(
+        "--only", default="", help="rows whose names hold this; nothing is written"
+    )
+    parser.add_argument(
+        "--processor",
+        action="store_true",
+        help="seconds of the processor on one thread, for a busy machine; nothing is written",
+    )
     chosen = parser.parse_args(arguments)
-    sizes = TINY if chosen.tiny else Sizes()
+    sizes = replace(TINY if chosen.tiny else Sizes(), only=chosen.only)
+    if chosen.processor:
+        sizes = replace(sizes, threads=1, clock=time.process_time)
+    in_part = bool(chosen.only or chosen.processor)
     with threads(sizes.threads):
         rows = measured(sizes)
     facts = circumstances(
@@ -259,10 +275,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shown = table(HEADER, [row.cells() for row in rows])
     say("\n" + shown + "\n\n" + described(facts))
     wrong = [figure.key for figure in figures(rows) if figure.passed is False]
-    if chosen.out is not None or not (chosen.tiny or wrong):
+    if chosen.out is not None or not (chosen.tiny or wrong or in_part):
         lines = [dict(zip(HEADER, row.cells(), strict=True)) for row in rows]
         save(chosen.out or RESULTS / "peers.json", facts, figures(rows), rows=lines)
-    if chosen.out is None and not chosen.tiny and not wrong:
+    if chosen.out is None and not (chosen.tiny or wrong or in_part):
         write_section("peers", f"{described(facts)}\n\n{shown}")
     for line in wrong:
         say("WRONG:", line)
