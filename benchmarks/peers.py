@@ -251,9 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         help="where the results go (default: benchmarks/results/peers.json, and the docs)",
     )
-    parser.add_argument(
-        "--only", default="", help="rows whose names hold this; nothing is written"
-    )
+    parser.add_argument("--only", default="", help="rows whose names hold this; nothing is written")
     parser.add_argument(
         "--processor",
         action="store_true",

@@ -14,13 +14,14 @@ gives each text of a batch its own.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, MissingTokenizer
@@ -52,7 +53,10 @@ class Explained:
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         rows = rows.to(logits.device)
         if self.positions is not None:
-            logits = logits[torch.arange(len(rows), device=rows.device), self.positions[rows]]
+            places, read = self.positions[rows], self.positions.unique()
+            if logits.shape[1] == len(read):  # as `only_what_is_read` asked
+                places = torch.searchsorted(read, places)
+            logits = logits[torch.arange(len(rows), device=rows.device), places]
         if self.foils is not None:
             logits = logits.gather(1, torch.stack([self.chosen[rows], self.foils[rows]], 1))
             if self.of == "logit":
@@ -61,6 +65,15 @@ class Explained:
         if self.of == "probability":
             logits = torch.softmax(logits, -1)
         return logits.gather(1, self.chosen[rows][:, None])[:, 0]
+
+    def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
+        """Inputs by which a language model computes logits at the explained positions alone: a
+        vocabulary is wide. Empty if the model has no such input.
+        """
+        known = inspect.signature(model.forward).parameters
+        if self.positions is None or "logits_to_keep" not in known:
+            return {}
+        return {"logits_to_keep": self.positions.unique()}
 
 
 def no_logits(output: Any) -> str | None:

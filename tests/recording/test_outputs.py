@@ -94,3 +94,29 @@ def test_attention_cannot_be_had_from_it_and_nan_is_refused() -> None:
         model.h[1].ln_2.weight[0] = torch.nan
     with pytest.raises(NonFiniteActivations, match="layer 1"):
         recorded_output(model, structure, given, memory_budget=0, graph=False)
+
+
+def test_a_language_model_computes_the_logits_that_are_read_and_no_others() -> None:
+    model = built("llama", head=True).double()
+    lens, given = Lens(model), inputs("llama")
+    whole = lens.record(given)
+    widths: list[int] = []
+    handle = model.lm_head.register_forward_hook(lambda m, a, out: widths.append(out.shape[1]))
+    options: dict[str, Any] = {"word": 7, "position": [1, 3], "replacement": "zero"}
+    try:
+        maps = lens.measure("blank_out", given, **options)
+    finally:
+        handle.remove()
+    assert widths[0] == given["input_ids"].shape[1]  # the pass in which an output is chosen
+    assert set(widths[1:]) == {2}
+    assert isinstance(maps, list)
+    for row, one in enumerate(maps):
+        place = options["position"][row]
+        said = whole.output.logits[row, place].softmax(-1)[7]
+        hidden = whole.layers()[0].native_input[row : row + 1].clone()
+        hidden[:, 0] = 0
+        ids = {name: value[row : row + 1] for name, value in given.items()}
+        ids.pop("input_ids")
+        with torch.no_grad():
+            after = model(inputs_embeds=hidden, **ids).logits[0, place].softmax(-1)[7]
+        np.testing.assert_allclose(one.scores[0, 0, 0], float(abs(said - after)), atol=1e-7)

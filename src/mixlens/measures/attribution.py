@@ -51,14 +51,14 @@ def attributed(
             f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
         )
     layers = explained_layers(recording, request)
-    model = ModelFrom(recording, request.site)
+    model, narrow = ModelFrom(recording, request.site), output.only_what_is_read(recording.model)
     found = []
     for layer in (layer.index for layer in layers):
 
         def value(
             hidden: Hidden, rows: Int[Tensor, " copies"], layer: int = layer
         ) -> Float[Tensor, " copies"]:
-            return output(model(layer, hidden, rows), rows)
+            return output(model(layer, hidden, rows, narrow), rows)
 
         parts = attribute(value, layer, model.hidden(layer))
         parts = parts.float() if parts.element_size() < 4 else parts

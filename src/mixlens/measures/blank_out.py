@@ -81,8 +81,9 @@ def scores(
         dtype=torch.promote_types(hidden.dtype, torch.float32),
     )
     sizes = torch.zeros_like(values[:, 0])
+    narrow = output.only_what_is_read(recording.model)
     for row, length in enumerate(lengths):
-        before = output(model_output(recording, torch.tensor([row]), {}), torch.tensor([row]))
+        before = output(model_output(recording, torch.tensor([row]), narrow), torch.tensor([row]))
         sizes[row] = before.abs().max()
         for places in chunked(torch.arange(length, device=hidden.device), size):
             after = _blanked(recording, request, output, row, places, token)
@@ -111,15 +112,16 @@ def _blanked(
     """
     rows = torch.full_like(places, row)
     order = torch.arange(len(places), device=places.device)
+    narrow = output.only_what_is_read(recording.model)
     if token is None:
         model = ModelFrom(recording, request.site)
         hidden = model.hidden(0)[rows].clone()
         hidden[order, places] = 0
-        return output(model(0, hidden, rows), rows)
+        return output(model(0, hidden, rows, narrow), rows)
     name, ids = token_input(recording, request.site)
     replaced = ids[rows].clone()
     replaced[order, places] = token
-    return output(model_output(recording, rows, {name: replaced}), rows)
+    return output(model_output(recording, rows, {name: replaced, **narrow}), rows)
 
 
 def replacement_id(recording: Recording, given: str | int | None) -> int | None:
