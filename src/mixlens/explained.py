@@ -53,7 +53,7 @@ class Explained:
         logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
         rows = rows.to(logits.device)
         if self.positions is not None:
-            places, read = self.positions[rows], self.positions.unique()
+            places, read = self.positions[rows], torch.unique(self.positions)
             if logits.shape[1] == len(read):  # as `only_what_is_read` asked
                 places = torch.searchsorted(read, places)
             logits = logits[torch.arange(len(rows), device=rows.device), places]
@@ -73,7 +73,7 @@ class Explained:
         known = inspect.signature(model.forward).parameters
         if self.positions is None or "logits_to_keep" not in known:
             return {}
-        return {"logits_to_keep": self.positions.unique()}
+        return {"logits_to_keep": torch.unique(self.positions)}
 
 
 def no_logits(output: Any) -> str | None:
