@@ -172,6 +172,9 @@ class Scores:
     # If the targets are not tokens of the site (one explained output per row of the batch).
     target_labels: Sequence[str] | None = None
     facts: Facts | None = None  # if options change them
+    # Do all rows sum to one? Numbers decide that for some measures. One or more truth values, left
+    # on the device until the maps are made; they replace what the facts say.
+    rows_whole: Tensor | None = None
     # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
 
@@ -181,20 +184,24 @@ class Scores:
         import torch
 
         first = layers[0]
-        facts = first.facts
-        if facts is not None:
-            known = [part.facts for part in layers if part.facts is not None]
-            facts = replace(facts, rows_sum_to_one=all(fact.rows_sum_to_one for fact in known))
         scales = [part.scale for part in layers if part.scale is not None]
+        whole = [part.rows_whole.flatten() for part in layers if part.rows_whole is not None]
         return replace(
             first,
             values=torch.cat([part.values for part in layers]),
             extras={
                 name: torch.cat([part.extras[name] for part in layers]) for name in first.extras
             },
-            facts=facts,
             scale=torch.cat(scales) if scales else None,
+            rows_whole=torch.cat(whole) if whole else None,
         )
+
+    def known_facts(self, usual: Facts) -> Facts:
+        """What is true of these scores, `usual` being what is true of the measure's."""
+        facts = usual if self.facts is None else self.facts
+        if self.rows_whole is None:
+            return facts
+        return replace(facts, rows_sum_to_one=bool(self.rows_whole.all()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +214,8 @@ class Request:
     targets: tuple[tuple[int, ...], ...] | None  # for each row of the batch; None: all
     per_head: bool
     layers_named: bool = False  # did someone ask for these layers, or are they all there are?
-    alone: bool = False  # does the recording hold these targets only?
+    # If the recording holds these targets only: the same positions as a tensor.
+    alone_at: Tensor | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def resolved(
@@ -238,6 +246,11 @@ class Request:
             per_head=per_head,
             layers_named=layers is not None,
         )
+
+    @property
+    def alone(self) -> bool:
+        """Does the recording hold these targets only?"""
+        return self.alone_at is not None
 
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """The requested layers by the numbers that they have in the model."""
@@ -278,6 +291,8 @@ class Request:
         """[batch, target]: the position of every requested target."""
         import torch
 
+        if self.alone_at is not None:
+            return self.alone_at
         if self.targets is None:
             return torch.arange(count, device=device).expand(batch, count)
         return torch.tensor(self.targets, device=device)

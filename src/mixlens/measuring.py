@@ -88,11 +88,12 @@ def measure_rows(
     def visit(layer: Layer) -> None:
         if layer.index not in request.layers:
             return
-        here, own = recording.with_layer(layer), replace(request, layers=(layer.index,))
+        recording.at_hand = {layer.index: layer}
+        own = replace(request, layers=(layer.index,))
         for name, options in measures.items():
-            parts[name].append(scores_of(name, here, own, options))
+            parts[name].append(scores_of(name, recording, own, options))
 
-    with matmul_precision(precision), weights_unchanged():
+    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
         recording.visit(visit)
     return {
         name: _maps(name, recording, request, Scores.joined(parts[name]), options)
@@ -129,7 +130,8 @@ def _checked_request(
             f"this recording holds {len(rows.targets[0])} targets of {rows.site.name}; record again"
             " for others"
         )
-    return replace(request, layers=tuple(sorted(request.layers)), targets=rows.targets, alone=True)
+    layers = tuple(sorted(request.layers))
+    return replace(request, layers=layers, targets=rows.targets, alone_at=rows.places)
 
 
 def _maps(
@@ -166,7 +168,7 @@ def maps_of_row(
         extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
     layers = request.numbers(recording) if scores.layers is None else scores.layers
-    facts = spec.facts if scores.facts is None else scores.facts
+    facts = scores.known_facts(spec.facts)
     own = request.kind == AttentionKind.SELF
     return MixingMaps(
         scores=without_padding(scores.values, row, dims, sizes),

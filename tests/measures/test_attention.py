@@ -7,6 +7,7 @@ import torch
 import transformers as hf
 
 from mixlens import Lens
+from mixlens.contracts import Facts
 from tests.measures import models, oracles
 
 
@@ -29,7 +30,7 @@ def test_is_what_the_model_reports(name: str, site: str) -> None:
     )
     made = models.scores("attention", recorded, site=site)
     torch.testing.assert_close(made.values[:, 0], expected.mean(1), atol=1e-12, rtol=0)
-    assert made.facts.rows_sum_to_one
+    assert made.known_facts(Facts()).rows_sum_to_one
 
 
 def test_targets_are_rows_of_the_whole_map() -> None:
@@ -57,4 +58,4 @@ def test_sinks_take_their_share_and_the_facts_say_so() -> None:
     recorded = Lens(model).record({"input_ids": torch.arange(3, 10)[None]})
     made = models.scores("attention", recorded)
     assert made.values.sum(-1).max() < 0.99
-    assert not made.facts.rows_sum_to_one
+    assert not made.known_facts(Facts(rows_sum_to_one=True)).rows_sum_to_one

@@ -28,7 +28,7 @@ from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.recording.block import Block
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
     from torch import Tensor
 
     from mixlens.recording.recording import Recording
@@ -80,10 +80,7 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
             {"residual_share": ("target",)},
             facts=Facts(),
         )
-    return Scores(
-        values,
-        facts=replace(SPEC.facts, rows_sum_to_one=_rows_are_defined(recording, request, values)),
-    )
+    return Scores(values, rows_whole=_rows_are_defined(recording, request, values))
 
 
 def _contributions(
@@ -111,9 +108,8 @@ def _contributions(
 
 def _rows_are_defined(
     recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]
-) -> bool:
+) -> Bool[Tensor, " row"]:
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     counts = lengths if request.targets is None else [len(row) for row in request.targets]
-    return all(
-        bool((values[:, row, :count].sum(-1) > 0.5).all()) for row, count in enumerate(counts)
-    )
+    defined = values.sum(-1) > 0.5
+    return torch.cat([defined[:, row, :count].flatten() for row, count in enumerate(counts)])

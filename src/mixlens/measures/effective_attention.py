@@ -65,11 +65,11 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    found, removed, ranks, dimensions = [], [], [], []
-    whole = constraint != "none"  # only then rows keep the sum that attention gave them
+    found, removed, ranks, dimensions, whole = [], [], [], [], []
     for layer, site in request.sites(recording):
         visibility = visibility_of(recording, request, site)
-        whole = whole and rows_are_whole(recording, request, site.weights)
+        if constraint != "none":  # only then rows keep the sum that attention gave them
+            whole.append(rows_are_whole(recording, request, site.weights))
         full = full_rows_of(layer.submodule(site.structure.output_projection), site.output_weight)
         columns = value_columns(site.values, site.output_weight, visibility.lengths, full)
         effective, rank = _effective(
@@ -93,7 +93,8 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         torch.stack(found),
         extras,
         dims,
-        facts=Facts(signed=constraint != "simplex", rows_sum_to_one=whole),
+        facts=Facts(signed=constraint != "simplex"),
+        rows_whole=torch.stack(whole) if whole else None,
     )
 
 

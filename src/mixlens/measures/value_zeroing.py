@@ -102,7 +102,7 @@ def _layer_scores(
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
     places = request.target_places(batch, count, weights.device)
-    real = _real(recording, request, positions, sources)
+    real = recording.real_pairs(request.site, positions, sources)
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
@@ -143,20 +143,6 @@ def _last_sources(recording: Recording, request: Request, causal: bool) -> list[
     if not causal:
         return counts
     return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]
-
-
-def _real(recording: Recording, request: Request, positions: Tensor, sources: int) -> Tensor:
-    """[batch, target, source]: pairs of real tokens."""
-    device = positions.device
-    own = torch.tensor(
-        recording.lengths[recording.structure.stack_of(request.site).name], device=device
-    )
-    others = [
-        len(recording.source_tokens(request.site, row))
-        for row in range(recording.rows(request.site))
-    ]
-    columns = torch.arange(sources, device=device) < torch.tensor(others, device=device)[:, None]
-    return (positions < own[:, None])[:, :, None] & columns[:, None, :]
 
 
 def _row_bytes(layer: Layer, native: bool) -> int:

@@ -41,7 +41,7 @@ class Block:
             scale, state = scale * inverse, norm.with_inverse(state, inverse)
         if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
             maps.append(structure.scaled)
-        own, total = residual * structure.residual_scale, structure.total(residual, state)
+        own, total = structure.own(residual), structure.total(residual, state)
         if output_norm is not None:
             inverse = output_norm.inverse_sigma(total)
             maps.append(output_norm.linear)

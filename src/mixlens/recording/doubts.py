@@ -1,46 +1,104 @@
 """Checks that wait for the end of a forward pass.
 
-A look at a number on a GPU stops the queue of its work. The errors of rows are therefore collected
-as they are computed and looked at once, before any score is handed out.
+A look at a number on a GPU stops the queue of its work, and on short prompts each small step costs
+more to start than to run. So what is to be compared is kept as it goes by. All layers are compared
+in one go, before any score is handed out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from mixlens.recording.differences import row_sizes
+
+_HELD = 2**23  # numbers that may wait at once; more are compared earlier
+Failure = Callable[[float], Exception]
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    tensors: tuple[Tensor, ...]  # rows, what they should be, and what was summed up in them
+    bar: float
+    failure: Failure
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """Doubts that agree in this are settled in one go."""
+        return tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors)
+
 
 class Doubts:
-    """Errors with their bars, and what to raise if one is not met."""
+    """Pairs of tensors with their bars, and what to raise if one is not met."""
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Tensor, float, Callable[[float], Exception]]] = []
+        self._waiting: list[_Doubt] = []
+        self._compared: list[tuple[_Doubt, Tensor]] = []
 
-    def add(self, error: Tensor, bar: float, failure: Callable[[float], Exception]) -> None:
-        """`error` is a single number; NaN meets no bar."""
-        self._waiting.append((error, bar, failure))
+    def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
+        """`rows` must hold neither NaN nor infinity."""
+        self._add(_Doubt((rows,), 0.0, failure))
+
+    def rows_agree(
+        self,
+        rows: Tensor,
+        expected: Tensor,
+        bar: float,
+        failure: Failure,
+        summands: Sequence[Tensor] = (),
+    ) -> None:
+        """Each row must be as expected, relative to its size; see `row_errors`."""
+        self._add(_Doubt((rows, expected, *summands), bar, failure))
 
     def settle(self) -> None:
-        """Raises for the first error above its bar."""
-        waiting, self._waiting = self._waiting, []
-        if not waiting:
+        """Raises for the first doubt that is true. NaN meets no bar."""
+        self._compare()
+        compared, self._compared = self._compared, []
+        if not compared:
             return
-        errors = torch.stack([error.float() for error, _, _ in waiting]).tolist()
-        for error, (_, bar, failure) in zip(errors, waiting, strict=True):
-            if not error <= bar:
-                raise failure(error)
+        errors = torch.stack([error for _, error in compared]).tolist()
+        for error, (doubt, _) in zip(errors, compared, strict=True):
+            if not error <= doubt.bar:
+                raise doubt.failure(error)
+
+    def _add(self, doubt: _Doubt) -> None:
+        self._waiting.append(doubt)
+        held = (tensor for waiting in self._waiting for tensor in waiting.tensors)
+        if sum(tensor.numel() for tensor in held) > _HELD:
+            self._compare()
+
+    def _compare(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        groups: dict[tuple[object, ...], list[_Doubt]] = {}
+        for doubt in waiting:
+            groups.setdefault(doubt.alike, []).append(doubt)
+        errors = {}
+        for group in groups.values():
+            rows, *others = (
+                torch.stack(alike) for alike in zip(*(d.tensors for d in group), strict=True)
+            )
+            made = row_errors(rows, others[0], others[1:]) if others else _not_finite(rows)
+            errors.update(zip(map(id, group), made.float().unbind(), strict=True))
+        self._compared += [(doubt, errors[id(doubt)]) for doubt in waiting]
 
 
-def row_error(rows: Tensor, expected: Tensor, summands: Tensor | None = None) -> Tensor:
-    """Largest difference of any row, relative to that row's size, as a tensor.
+def row_errors(rows: Tensor, expected: Tensor, summands: Sequence[Tensor] = ()) -> Tensor:
+    """For each entry of the first axis the largest difference of any row, relative to that row's
+    size.
 
-    `summands`: for each row the size of what was summed up in it; a row smaller than a thousandth
-    of it may be rounding.
+    `summands`: what was summed up in the rows; a row smaller than a thousandth of it may be
+    rounding.
     """
-    sizes = expected.abs().amax(-1)
-    if summands is not None:
-        sizes = torch.maximum(sizes, 1e-3 * summands)
-    apart = (rows - expected).abs().amax(-1)
-    return (apart / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)).max()
+    expected = expected.to(rows)
+    sizes = row_sizes(expected)
+    for part in summands:
+        sizes = torch.maximum(sizes, 1e-3 * row_sizes(part.to(rows)))
+    apart = row_sizes(rows - expected) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
+    return apart.flatten(1).amax(1)
+
+
+def _not_finite(rows: Tensor) -> Tensor:
+    return 1 - rows.isfinite().flatten(1).all(1).float()

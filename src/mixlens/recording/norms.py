@@ -121,11 +121,16 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
 
 
 _forms: Remembered[LinearisedNorm | None] = Remembered()
+_casts: Remembered[LinearisedNorm | None] = Remembered()
 
 
 def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
     """`linearised`, remembered until the module's numbers change, in the dtype and on the device of
     `like`.
     """
-    form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
-    return None if form is None else form.to(like)
+
+    def cast() -> LinearisedNorm | None:
+        form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
+        return None if form is None else form.to(like)
+
+    return _casts.of(module, (like.dtype, like.device), cast)

@@ -23,8 +23,8 @@ def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
         matrix = weight.detach().T if runs is nn.Linear.forward else weight.detach()
         if matrix.shape[0] != d_in:
             return None
-        shift = matrix.new_zeros(matrix.shape[1]) if bias is None else bias.detach()
-        return matrix.to(like), shift.to(like)
+        shift = like.new_zeros(matrix.shape[1]) if bias is None else bias.detach().to(like)
+        return matrix.to(like), shift
     return _probed(module, d_in, like)
 
 

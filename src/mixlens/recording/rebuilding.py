@@ -17,7 +17,6 @@ from mixlens.recording.differences import (
     rounding,
     row_sizes,
 )
-from mixlens.recording.doubts import row_error
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -46,26 +45,24 @@ def rebuilt_site(
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
     matrix, bias = affine
-    seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
-    output = attention.output.to(stream)
+    seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
     product_error = projection_error = 0.0
+    waiting: dict[str, tuple[Tensor, ...]] = {}
     if attention.product is not None:
         product = attention.product.to(stream)
         remade = product.flatten(2) @ matrix + bias
         projected = seen if dtype == stream.dtype else remade
-        heads = output.abs().amax((-1, -2))[..., None]  # of one token
-        parts = {
-            "attention product": row_error(product, output, heads),
-            "output projection": row_error(remade, seen),
-        }
+        tokens = output.flatten(2)[:, :, None]  # all heads of one token
+        waiting["attention product"] = (product, output, tokens)
+        waiting["output projection"] = (remade, seen)
     elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         projected = seen
         product_error = product_difference(output.transpose(1, 2), weights, values)
         projection_error = product_difference(seen, output.flatten(2), matrix, bias)
     else:
         projected = (weights @ values).transpose(1, 2).flatten(2) @ matrix + bias
-        product_error = attention_error(weights, values, output, dtype)
-        projection_error = difference(projected, seen, dtype=dtype)
+        product_error = attention_error(weights, values, output.to(stream), dtype)
+        projection_error = difference(projected, seen.to(stream), dtype=dtype)
 
     def norm(path: str) -> LinearisedNorm:
         form = norm_of(module.get_submodule(path), stream)
@@ -88,9 +85,10 @@ def rebuilt_site(
         )
 
     if internals.doubts is not None:
-        parts["block output"] = row_error(*_blocks(block, structure, layer, internals))
-        for part, doubt in parts.items():
-            internals.doubts.add(doubt, bar, functools.partial(failure, part))
+        waiting["block output"] = _blocks(block, structure, layer, internals)
+        for part, (made, expected, *summands) in waiting.items():
+            failed = functools.partial(failure, part)
+            internals.doubts.rows_agree(made, expected, bar, failed, summands)
     else:
         errors = {
             "attention product": product_error,
@@ -119,24 +117,24 @@ def _block_error(
     block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
 ) -> float:
     """How far y is from the tensor in which the running layer had it."""
-    return difference(*_blocks(block, structure, layer, internals), internals.layer_output.dtype)
+    rebuilt, expected, *summands = _blocks(block, structure, layer, internals)
+    size = functools.reduce(torch.maximum, map(row_sizes, summands))
+    return difference(rebuilt, expected.to(rebuilt), size, internals.layer_output.dtype)
 
 
 def _blocks(
     block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
-) -> tuple[Tensor, Tensor, Tensor]:
-    """y, the tensor in which the running layer had it, and the size of what was summed up."""
-    rebuilt = block.total
-    output = internals.layer_output.to(rebuilt)
-    summands = torch.maximum(row_sizes(block.own), row_sizes(block.total))
+) -> tuple[Tensor, ...]:
+    """y, the tensor in which the running layer had it, and what was summed up."""
+    rebuilt, output = block.total, internals.layer_output
     if structure.witness is None:
-        return rebuilt, output, summands
-    seen = internals.seen[structure.witness].to(rebuilt).reshape(rebuilt.shape)
+        return rebuilt, output, block.own, rebuilt
+    seen = internals.seen[structure.witness].reshape(rebuilt.shape)
     if not structure.parallel:
-        return rebuilt, seen, summands
+        return rebuilt, seen, block.own, rebuilt
     assert layer.feed_forward is not None
-    added = layer.feed_forward.scaled(seen)
-    return rebuilt + added, output, torch.maximum(summands, row_sizes(added))
+    added = layer.feed_forward.scaled(seen.to(rebuilt))
+    return rebuilt + added, output, block.own, rebuilt, added
 
 
 def _require_plain_shapes(

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
@@ -93,6 +94,16 @@ class Recording:
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
             return TokenRow.numbered(int(mask[row].sum()))
         return TokenRow.numbered(sources)
+
+    def real_pairs(
+        self, site: str | None, places: Int[Tensor, "batch target"], sources: int
+    ) -> Bool[Tensor, "batch target source"]:
+        """Which targets (by their places) and sources are both real tokens, not padding."""
+        own = torch.tensor(self.lengths[self.structure.stack_of(site).name], device=places.device)
+        others = [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
+        ends = torch.tensor(others, device=places.device)[:, None]
+        columns = torch.arange(sources, device=places.device) < ends
+        return (places < own[:, None])[:, :, None] & columns[:, None, :]
 
     def _width(self, stack: StackStructure) -> int:
         """Tokens of a stack's longest row."""

@@ -9,6 +9,7 @@ targets. A model whose attention is more than this equation fails there, and is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,33 +34,58 @@ def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Ten
     return tensor.gather(dim, targets.reshape(shape).expand(sizes))
 
 
-def row_call(
-    module: nn.Module,
-    query: Float[Tensor, "batch head all_targets d_head"],
-    key: Float[Tensor, "batch kv_head source d_head"],
-    value: Float[Tensor, "batch kv_head source d_value"],
-    mask: Any,
-    output: Float[Tensor, "batch all_targets head d_value"],
-    targets: Int[Tensor, "batch target"],
-    options: Mapping[str, Any],
-) -> AttentionCall:
-    """The rows of one attention call that has just been run."""
-    rows = taken(query, targets, 2)
-    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-    scale = options.get("scaling")
-    rows = rows.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    scores = _grouped(rows, key, wide)
-    cap = options.get("softcap")
-    if cap is not None:
-        scores = torch.tanh(scores / cap) * cap
-    if isinstance(options.get("position_bias"), Tensor):
-        scores = scores + taken(options["position_bias"], targets, -2)
-    hidden = _hidden(module, mask, targets, scores, query.shape[2], options)
-    if isinstance(hidden, Tensor):
-        scores = scores + hidden
-    weights = _softmax(scores, options.get("s_aux"))
-    rows_of_output = taken(output, targets, 1)
-    return AttentionCall(weights, value, rows_of_output, "rows", _product(weights, value))
+class RowAttention:
+    """Of one forward pass: the rows of each attention call that has just been run."""
+
+    def __init__(self, targets: Int[Tensor, "batch target"]) -> None:
+        self.targets = targets
+        self._hidden: dict[tuple[object, ...], tuple[Any, Tensor | None]] = {}
+
+    def call(
+        self,
+        module: nn.Module,
+        query: Float[Tensor, "batch head all_targets d_head"],
+        key: Float[Tensor, "batch kv_head source d_head"],
+        value: Float[Tensor, "batch kv_head source d_value"],
+        mask: Any,
+        output: Float[Tensor, "batch all_targets head d_value"],
+        options: Mapping[str, Any],
+    ) -> AttentionCall:
+        """The wanted rows of one call."""
+        rows = taken(query, self.targets, 2)
+        wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+        scale = options.get("scaling")
+        rows = rows.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        scores = _grouped(rows, key, wide)
+        cap = options.get("softcap")
+        if cap is not None:
+            scores = torch.tanh(scores / cap) * cap
+        if isinstance(options.get("position_bias"), Tensor):
+            scores = scores + taken(options["position_bias"], self.targets, -2)
+        hidden = self._hides(module, mask, scores, query.shape[2], options)
+        if hidden is not None:
+            scores = scores + hidden
+        weights = _softmax(scores, options.get("s_aux"))
+        rows_of_output = taken(output, self.targets, 1)
+        return AttentionCall(weights, value, rows_of_output, "rows", _product(weights, value))
+
+    def _hides(
+        self,
+        module: nn.Module,
+        mask: Any,
+        scores: Tensor,
+        all_targets: int,
+        options: Mapping[str, Any],
+    ) -> Tensor | None:
+        """`_hidden`, made once for all layers that are given the same mask."""
+        causal = options.get("is_causal")
+        causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
+        window = options.get("sliding_window")
+        key = (id(mask), causal and all_targets > 1, window, scores.shape, scores.device)
+        if key not in self._hidden:  # the mask is kept with it, so that its id stays its own
+            hidden = _hidden(mask, self.targets, scores, causal and all_targets > 1, window)
+            self._hidden[key] = (mask, hidden)
+        return self._hidden[key][1]
 
 
 def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
@@ -67,30 +93,24 @@ def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
     batch, heads, count, width = rows.shape
     grouped = rows.reshape(batch, key.shape[1], -1, width)
     parts = [grouped @ part.to(wide).mT for part in torch.split(key, _SOURCES, 2)]
-    return torch.cat(parts, -1).reshape(batch, heads, count, -1)
+    scores = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+    return scores.reshape(batch, heads, count, -1)
 
 
 def _product(weights: Tensor, value: Tensor) -> Tensor:
     batch, heads, count, sources = weights.shape
     grouped = weights.reshape(batch, value.shape[1], -1, sources)
-    total = weights.new_zeros(*grouped.shape[:-1], value.shape[-1])
-    for start in range(0, sources, _SOURCES):
-        part = slice(start, start + _SOURCES)
-        total = total + grouped[..., part] @ value[:, :, part].to(weights)
+    parts = [slice(start, start + _SOURCES) for start in range(0, sources, _SOURCES)]
+    products = (grouped[..., part] @ value[:, :, part].to(weights) for part in parts)
+    total = functools.reduce(torch.add, products)
     return total.reshape(batch, heads, count, -1).transpose(1, 2)
 
 
 def _hidden(
-    module: nn.Module,
-    mask: Any,
-    targets: Tensor,
-    scores: Tensor,
-    all_targets: int,
-    options: Mapping[str, Any],
+    mask: Any, targets: Tensor, scores: Tensor, causal: bool, window: int | None
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
     sources = scores.shape[-1]
-    lowest = torch.finfo(scores.dtype).min
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
@@ -100,16 +120,15 @@ def _hidden(
         seen = rows
     else:
         seen = None
-    causal = options.get("is_causal")
-    causal = getattr(module, "is_causal", True) if causal is None else causal
-    if causal and all_targets > 1 and (mask is None or mask.dim() == 2):
+    if causal and (mask is None or mask.dim() == 2):
         places = torch.arange(sources, device=scores.device)
         before = (places <= targets[..., None])[:, None]
-        window = options.get("sliding_window")
         if window is not None:
             before = before & (places > targets[..., None] - window)[:, None]
         seen = before if seen is None else seen & before
-    return None if seen is None else torch.zeros_like(scores[:, :1]).masked_fill(~seen, lowest)
+    if seen is None:
+        return None
+    return torch.zeros_like(scores[:, :1]).masked_fill(~seen, torch.finfo(scores.dtype).min)
 
 
 def _softmax(scores: Tensor, sinks: Any) -> Tensor:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,7 +35,7 @@ from mixlens.recording.model_structure import AttentionSite, ModelStructure
 from mixlens.recording.native_attention import native_attention
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
-from mixlens.recording.row_attention import row_call, taken
+from mixlens.recording.row_attention import RowAttention, taken
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
@@ -53,11 +53,19 @@ class RowRecording(Recording):
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
     width: int  # tokens of the stack, padding included
     keeps_output: bool = True  # else the model is left after the last layer of the stack
-    at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layers being visited
+    _real: Tensor | None = field(default=None, init=False)
+    at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
 
-    def with_layer(self, layer: Layer) -> RowRecording:
-        """The same recording with one layer at hand, under its number."""
-        return replace(self, at_hand={layer.index: layer})
+    @functools.cached_property
+    def places(self) -> Int[Tensor, "batch target"]:
+        """The positions of the targets, next to the model."""
+        return torch.tensor(self.targets, device=next(self.model.parameters()).device)
+
+    def real_pairs(self, site: str | None, places: Tensor, sources: int) -> Tensor:
+        """The same for every layer of a pass."""
+        if self._real is None or self._real.shape[2] != sources:
+            self._real = super().real_pairs(site, places, sources)
+        return self._real
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """Of the same stack, or of the only other one."""
@@ -85,16 +93,18 @@ class RowRecording(Recording):
 
     def visit(self, visitor: Visit) -> None:
         """Runs the model; every layer of the stack is handed to `visitor` as it goes by."""
-        self.output = _run(self, visitor)
+        self.output, self._real = None, None
+        try:
+            self.output = _run(self, visitor)
+        finally:
+            self.at_hand = {}
 
 
 def _run(recording: RowRecording, visitor: Visit) -> Any:
-    structure, stack = recording.structure, recording.site.stack
-    device = next(recording.model.parameters()).device
-    targets = torch.tensor(recording.targets, device=device)
+    structure, stack, targets = recording.structure, recording.site.stack, recording.places
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
-    wide_modules, doubts, count = WideModules(), Doubts(), 0
+    attention, wide_modules, doubts, count = RowAttention(targets), WideModules(), Doubts(), 0
 
     def on_call(
         module: nn.Module,
@@ -106,8 +116,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
         options: Mapping[str, Any],
     ) -> None:
         if inside and output.dim() == 4 and output.shape[:2] == query.shape[::2]:
-            call = row_call(module, query, key, value, mask, output, targets, options)
-            heard.append(call)
+            heard.append(attention.call(module, query, key, value, mask, output, options))
 
     inside: list[str] = []
 
@@ -179,9 +188,8 @@ def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"], doubts: Dou
         raise RowsUnavailable(f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}")
     rows = taken(output, targets, 1)
     path = call.path
-    doubts.add(
-        1 - rows.isfinite().all().float(),
-        0.0,
+    doubts.rows_are_finite(
+        rows,
         lambda _: NonFiniteActivations(
             f"layer `{path}` returned NaN or infinity. Check the weights, or load the model in a"
             " wider dtype (float32)."

@@ -37,6 +37,10 @@ class ResidualSum:
             return branch * factor.to(branch)
         return branch if factor == 1.0 else branch * factor
 
+    def own(self, residual: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
+        """The residual as it enters the sum."""
+        return residual if self.residual_scale == 1.0 else residual * self.residual_scale
+
     def total(
         self,
         residual: Float[Tensor, "*rows d_model"],

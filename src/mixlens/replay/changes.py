@@ -14,7 +14,7 @@ from mixlens.errors import RowsUnavailable
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.recording.differences import rounding
-from mixlens.recording.doubts import row_error
+from mixlens.recording.doubts import row_errors
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.by_changes import ByChanges
 from mixlens.replay.by_products import folding_is_faster
@@ -55,8 +55,8 @@ def distances_by_changes(
     asked = real.any(2)
     unedited, bar = changes.constant.outputs, layer.rounding
     if layer.doubts is not None:
-        layer.doubts.add(row_error(unedited, recorded), bar, _failure(layer.structure.path))
-    elif not bool(row_error(unedited[asked], recorded[asked]) <= bar):
+        layer.doubts.rows_agree(unedited, recorded, bar, _failure(layer.structure.path))
+    elif not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= bar):
         return None
     key = (layer.structure.path, str(tail.kind), distance, folded, native)
     proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
