@@ -43,6 +43,13 @@ class RowsUnavailable(UnsupportedModel):
     """A few targets cannot be measured by themselves here; the whole map can."""
 
 
+class LookAgain(RowsUnavailable):
+    """A pass that looked at no number must be made again, with a look at each layer."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"layer `{path}` has a value that is far larger than the others")
+
+
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer put out NaN or infinity."""
 

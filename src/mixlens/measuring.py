@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import AttentionKind, Request, Scores, Spec
 from mixlens.cutting import target_tokens, without_padding
-from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
+from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, UnsupportedModel
 from mixlens.maps import MixingMaps
 from mixlens.measures import refusal, scores_of, spec_of
 from mixlens.precision import matmul_precision, outside_inference_mode
@@ -83,6 +83,22 @@ def measure_rows(
     """Several measures (with their options) of the targets of a `RowRecording`, from one forward
     pass: each layer is measured as it goes by, and only scores are kept.
     """
+    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
+        try:
+            parts = _visited(measures, recording, request)
+        except LookAgain:
+            recording.patient = False
+            parts = _visited(measures, recording, request)
+    return {
+        name: _maps(name, recording, request, Scores.joined(parts[name]), options)
+        for name, options in measures.items()
+    }
+
+
+def _visited(
+    measures: Mapping[str, Mapping[str, Any]], recording: RowRecording, request: Request
+) -> dict[str, list[Scores]]:
+    """The scores of each measure, layer by layer."""
     parts: dict[str, list[Scores]] = {name: [] for name in measures}
 
     def visit(layer: Layer) -> None:
@@ -93,12 +109,8 @@ def measure_rows(
         for name, options in measures.items():
             parts[name].append(scores_of(name, recording, own, options))
 
-    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
-        recording.visit(visit)
-    return {
-        name: _maps(name, recording, request, Scores.joined(parts[name]), options)
-        for name, options in measures.items()
-    }
+    recording.visit(visit)
+    return parts
 
 
 def _checked_request(

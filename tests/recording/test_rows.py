@@ -120,3 +120,20 @@ def test_measures_together_are_the_measures_one_by_one() -> None:
     for name in names:
         alone = as_list(mixlens.measure(name, lens.record(given, targets=[-1])))
         assert as_list(together[name]) == alone
+
+
+def test_a_massive_value_is_seen_by_a_pass_that_looks_at_no_number() -> None:
+    model, given = built("llama", torch.float32), inputs("llama", rows=1)
+    embeddings = model.get_input_embeddings().weight
+    with torch.no_grad():  # only the first token has channel 0, and its value lives on it
+        embeddings[:, 0] = 0
+        embeddings[given["input_ids"][0, 0], 0] = 1.0
+        model.layers[0].self_attn.v_proj.weight[:, 0] *= 1e6
+    lens = Lens(model)
+    recording = lens.record(given, targets=[-1])
+    assert isinstance(recording, RowRecording)
+    recording.patient = True
+    whole = lens.measure("value_zeroing", given).scores[:, -1:]
+    rows = mixlens.measure("value_zeroing", recording)
+    np.testing.assert_allclose(rows.scores, whole, rtol=1e-4, atol=1e-9)
+    assert not recording.patient

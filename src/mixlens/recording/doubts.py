@@ -21,26 +21,32 @@ Failure = Callable[[float], Exception]
 
 @dataclass(frozen=True)
 class _Doubt:
-    tensors: tuple[Tensor, ...]  # rows, what they should be, and what was summed up in them
+    error: Callable[..., Tensor]  # of stacked tensors: one number for each entry
+    tensors: tuple[Tensor, ...]
     bar: float
     failure: Failure
 
     @property
     def alike(self) -> tuple[object, ...]:
         """Doubts that agree in this are settled in one go."""
-        return tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors)
+        kinds = ((tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors)
+        return (self.error, *kinds)
 
 
 class Doubts:
-    """Pairs of tensors with their bars, and what to raise if one is not met."""
+    """Tensors with what must hold for them, and what to raise if it does not.
 
-    def __init__(self) -> None:
+    `patient=False`: whoever can look at a number at once should do so.
+    """
+
+    def __init__(self, *, patient: bool = True) -> None:
+        self.patient = patient
         self._waiting: list[_Doubt] = []
         self._compared: list[tuple[_Doubt, Tensor]] = []
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
         """`rows` must hold neither NaN nor infinity."""
-        self._add(_Doubt((rows,), 0.0, failure))
+        self._add(_Doubt(_not_finite, (rows,), 0.0, failure))
 
     def rows_agree(
         self,
@@ -51,7 +57,11 @@ class Doubts:
         summands: Sequence[Tensor] = (),
     ) -> None:
         """Each row must be as expected, relative to its size; see `row_errors`."""
-        self._add(_Doubt((rows, expected, *summands), bar, failure))
+        self._add(_Doubt(row_errors, (rows, expected, *summands), bar, failure))
+
+    def none_is_massive(self, sizes: Tensor, bar: float, failure: Failure) -> None:
+        """No number may be `bar` times as large as the median of its row."""
+        self._add(_Doubt(_spread, (sizes,), bar, failure))
 
     def settle(self) -> None:
         """Raises for the first doubt that is true. NaN meets no bar."""
@@ -77,15 +87,13 @@ class Doubts:
             groups.setdefault(doubt.alike, []).append(doubt)
         errors = {}
         for group in groups.values():
-            rows, *others = (
-                torch.stack(alike) for alike in zip(*(d.tensors for d in group), strict=True)
-            )
-            made = row_errors(rows, others[0], others[1:]) if others else _not_finite(rows)
+            columns = zip(*(doubt.tensors for doubt in group), strict=True)
+            made = group[0].error(*(torch.stack(column) for column in columns))
             errors.update(zip(map(id, group), made.float().unbind(), strict=True))
         self._compared += [(doubt, errors[id(doubt)]) for doubt in waiting]
 
 
-def row_errors(rows: Tensor, expected: Tensor, summands: Sequence[Tensor] = ()) -> Tensor:
+def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
     """For each entry of the first axis the largest difference of any row, relative to that row's
     size.
 
@@ -98,6 +106,11 @@ def row_errors(rows: Tensor, expected: Tensor, summands: Sequence[Tensor] = ()) 
         sizes = torch.maximum(sizes, 1e-3 * row_sizes(part.to(rows)))
     apart = row_sizes(rows - expected) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
     return apart.flatten(1).amax(1)
+
+
+def _spread(sizes: Tensor) -> Tensor:
+    usual = sizes.median(-1).values.clamp_min(torch.finfo(sizes.dtype).tiny)
+    return (sizes.amax(-1) / usual).flatten(1).amax(1)
 
 
 def _not_finite(rows: Tensor) -> Tensor:

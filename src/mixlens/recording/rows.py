@@ -55,6 +55,7 @@ class RowRecording(Recording):
     keeps_output: bool = True  # else the model is left after the last layer of the stack
     _real: Tensor | None = field(default=None, init=False)
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
+    patient: bool = False  # is no number looked at before the end? A look stops a GPU
 
     @functools.cached_property
     def places(self) -> Int[Tensor, "batch target"]:
@@ -104,7 +105,8 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
     structure, stack, targets = recording.structure, recording.site.stack, recording.places
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
-    attention, wide_modules, doubts, count = RowAttention(targets), WideModules(), Doubts(), 0
+    attention, wide_modules, count = RowAttention(targets), WideModules(), 0
+    doubts = Doubts(patient=recording.patient)
 
     def on_call(
         module: nn.Module,

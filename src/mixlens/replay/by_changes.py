@@ -56,11 +56,12 @@ class ByChanges:
         self,
         tail: Tail,
         mlp: Perceptron,
-        places: Int[Tensor, "batch target"],
+        places: Int[Tensor, "batch target"] | None,
         *,
         distance: str,
         folded: bool,
     ) -> None:
+        """`places`: where the targets are in the site's tensors; None: they are all there is."""
         self.tail, self.mlp, self.distance, self.folded = tail, mlp, distance, folded
         site = tail.site
         feed_forward = tail.layer.structure.feed_forward
@@ -78,10 +79,13 @@ class ByChanges:
             self.constants = [mlp.norm.shift @ matrix + bias for matrix, bias in mlp.first]
         self.constant = self._unedited(places)
 
-    def _unedited(self, places: Int[Tensor, "batch target"]) -> _Constant:
+    def _unedited(self, places: Int[Tensor, "batch target"] | None) -> _Constant:
         site, mlp = self.tail.site, self.mlp
-        texts = torch.arange(len(places), device=places.device)[:, None]
-        sums = self.structure.total(site.residual[texts, places], site.projected[texts, places])
+        residual, projected = site.residual, site.projected
+        if places is not None:
+            texts = torch.arange(len(places), device=places.device)[:, None]
+            residual, projected = residual[texts, places], projected[texts, places]
+        sums = self.structure.total(residual, projected)
         normed, inverse = self.mlp.normed(sums)
         if self.folded:
             first = [_times(mlp.norm.linear(sums), matrix) for matrix, _ in mlp.first]

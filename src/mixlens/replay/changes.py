@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.errors import RowsUnavailable
+from mixlens.errors import LookAgain, RowsUnavailable
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.recording.differences import rounding
+from mixlens.recording.differences import rounding, row_sizes
 from mixlens.recording.doubts import row_errors
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.by_changes import ByChanges
@@ -21,7 +21,13 @@ from mixlens.replay.by_products import folding_is_faster
 from mixlens.replay.by_rows import ByRows
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.tail import Tail
-from mixlens.replay.zeroed_sources import Sources, is_massive, nothing_zeroed, sources_of
+from mixlens.replay.zeroed_sources import (
+    MASSIVE,
+    Sources,
+    is_massive,
+    nothing_zeroed,
+    sources_of,
+)
 
 _proofs: Remembered[bool] = Remembered()
 
@@ -42,22 +48,26 @@ def distances_by_changes(
     folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
-    waits = alone and weights.device.type != "cpu"  # a look at a number stops a GPU
-    if not waits and is_massive(tail.site):
+    patient = layer.doubts is not None and layer.doubts.patient  # a look at a number stops a GPU
+    if not patient and is_massive(tail.site):
         return None
     native = tail.site.values.dtype
     mlp = perceptron(layer, native)
     if mlp is None or mlp.after is not None:
         return None
-    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
-    texts = torch.arange(len(places), device=places.device)[:, None]
-    recorded = layer.output[texts, places]
-    asked = real.any(2)
+    changes = ByChanges(tail, mlp, None if alone else places, distance=distance, folded=folded)
     unedited, bar = changes.constant.outputs, layer.rounding
     if layer.doubts is not None:
-        layer.doubts.rows_agree(unedited, recorded, bar, _failure(layer.structure.path))
-    elif not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= bar):
-        return None
+        path, native_output = layer.structure.path, layer.native_output
+        layer.doubts.rows_agree(unedited, native_output, bar, _failure(path))
+        if patient:
+            sizes = row_sizes(tail.site.values)
+            layer.doubts.none_is_massive(sizes, MASSIVE, lambda _: LookAgain(path))
+    else:
+        texts = torch.arange(len(places), device=places.device)[:, None]
+        recorded, asked = layer.output[texts, places], real.any(2)
+        if not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= bar):
+            return None
     key = (layer.structure.path, str(tail.kind), distance, folded, native)
     proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
     return changes if proof else None

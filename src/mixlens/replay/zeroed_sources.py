@@ -17,6 +17,8 @@ from mixlens.kernels.distances import Rows
 from mixlens.recording.differences import row_sizes
 from mixlens.recording.site import Site
 
+MASSIVE = 1e3  # times the usual value
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -70,4 +72,4 @@ def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
 def is_massive(site: Site) -> bool:
     """Is some value so much larger than the usual one that o_i - c_ij is rounding without it?"""
     sizes = row_sizes(site.values)
-    return bool((sizes.amax(-1) > 1e3 * sizes.median(-1).values).any())
+    return bool((sizes.amax(-1) > MASSIVE * sizes.median(-1).values).any())
