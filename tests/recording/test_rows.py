@@ -128,7 +128,7 @@ def test_a_massive_value_is_seen_by_a_pass_that_looks_at_no_number() -> None:
     with torch.no_grad():  # only the first token has channel 0, and its value lives on it
         embeddings[:, 0] = 0
         embeddings[given["input_ids"][0, 0], 0] = 1.0
-        model.layers[0].self_attn.v_proj.weight[:, 0] *= 1e6
+        model.layers[0].self_attn.v_proj.weight[:, 0] *= 1e4
     lens = Lens(model)
     recording = lens.record(given, targets=[-1])
     assert isinstance(recording, RowRecording)

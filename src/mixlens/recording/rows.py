@@ -45,7 +45,7 @@ from mixlens.tokens import TokenRow
 Visit = Callable[[Layer], None]
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class RowRecording(Recording):
     """A forward pass of which only some targets of one stack are taken apart."""
 
@@ -56,6 +56,10 @@ class RowRecording(Recording):
     _real: Tensor | None = field(default=None, init=False)
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
     patient: bool = False  # is no number looked at before the end? A look stops a GPU
+
+    def __repr__(self) -> str:
+        counted = f"{len(self.targets[0])} targets of {self.site.name}"
+        return f"<RowRecording of {type(self.model).__name__}: {counted}>"
 
     @functools.cached_property
     def places(self) -> Int[Tensor, "batch target"]:

@@ -117,14 +117,15 @@ def _proved(tail: Tail, distance: str, folded: bool, native: torch.dtype) -> boo
     mlp = perceptron(whole.layer, native)
     if mlp is None or whole.mode != "shortcut":
         return False
-    weights = whole.site.weights[:1, :, :12]
-    places = torch.arange(weights.shape[2], device=weights.device)[None]
+    weights = whole.site.weights[:, :, :12]
+    batch, heads, count, _ = weights.shape
+    places = torch.arange(count, device=weights.device).expand(batch, count)
     changes = ByChanges(whole, mlp, places, distance=distance, folded=folded)
     rows = ByRows(whole, weights, places)
     linked = (weights[0] != 0).any(0)
     columns = linked.any(0).nonzero()[:, 0][:12]
-    few = sources_of(whole.site, weights, linked, 0, columns, slice(0, int(weights.shape[1])))
-    base = rows(nothing_zeroed(whole.site, 0, len(places[0])))
+    few = sources_of(whole.site, weights, linked, 0, columns, slice(0, heads))
+    base = rows(nothing_zeroed(whole.site, 0, count))
     target = few.linked.nonzero()[:, 1] + few.targets.start
     prepare = prepared_for(distance)
     expected = separation(distance, prepare(rows(few)), prepare(base[target]))
