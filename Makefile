@@ -27,13 +27,13 @@ format: $(VENV)/.ready
 
 # The viewer that ships with the package, from its source in web/. Needs Node; users do not.
 web:
-	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run build
+	cd web && npm install --no-audit --no-fund && npm run check && npm test && npm run build
 
 # Debian's Chromium and axe-core, for the tests that open pages. Without them they skip and say why.
 browser:
 	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium fonts-noto-core \
 	  || echo "No Chromium: apt-get installs it on Debian, as root. The browser tests will skip."
-	@test -d web/node_modules/axe-core || (cd web && npm ci --no-audit --no-fund) \
+	@test -d web/node_modules/axe-core || (cd web && npm install --no-audit --no-fund) \
 	  || echo "No axe-core: npm fetches it. The accessibility tests will skip."
 
 bench: $(VENV)/.ready

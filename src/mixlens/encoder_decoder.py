@@ -15,9 +15,10 @@ to one; they are divided by their sum, so that rounding does not build up.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -89,6 +90,13 @@ class SourceAndPrefix:
     def to_dataframe(self) -> pd.DataFrame:
         """One line for each score; see `MixingMaps.to_dataframe`."""
         return self.maps.to_dataframe()
+
+    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
+        """Writes one page with both sides; see `MixingMaps.to_html`."""
+        self.maps.to_html(path, *others, **shown)
+
+    def _repr_html_(self) -> str:
+        return self.maps._repr_html_()
 
     def __repr__(self) -> str:
         layers, targets, _ = self.scores.shape

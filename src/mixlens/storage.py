@@ -27,7 +27,7 @@ from mixlens.contracts import Facts
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.provenance import plain
 from mixlens.row import Extra
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Picture, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -132,7 +132,15 @@ def _token_row(saved: Mapping[str, Any]) -> TokenRow:
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
     special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
-    return TokenRow(tuple(saved["labels"]), saved["text"], offsets, special)
+    shown = saved.get("picture")  # not in files of version 0.1
+    return TokenRow(
+        tuple(saved["labels"]),
+        saved["text"],
+        offsets,
+        special,
+        picture=None if shown is None else Picture(**shown),
+        seconds=saved.get("seconds"),
+    )
 
 
 # ----------------------------------------------------------------------------------------- the file

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mixlens.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """An image whose patches are tokens: row by row, from the token `first` on."""
+
+    src: str  # a data URI
+    rows: int
+    columns: int
+    first: int
 
 
 @dataclass(frozen=True)
@@ -19,6 +29,8 @@ class TokenRow:
         None  # characters of `text`; (0, 0) for special tokens
     )
     special: tuple[bool, ...] | None = None
+    picture: Picture | None = field(default=None, kw_only=True, repr=False)
+    seconds: float | None = field(default=None, kw_only=True)  # how long one token of a sound is
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,8 @@ import torch
 import transformers
 from PIL import Image
 
-from mixlens import InvalidInput, Lens, MixingMaps
+from mixlens import InvalidInput, Lens, MixingMaps, load
+from mixlens.viewer.payload import payload_of
 from tests.conformance.zoo import built
 
 
@@ -34,6 +38,23 @@ def test_a_picture_is_enough_and_patches_have_places() -> None:
     assert np.array_equal(again.scores[:, 0], maps.scores[:, 3])
 
 
+def test_the_picture_is_what_the_model_saw(tmp_path: Path) -> None:
+    pixels = np.full((16, 16, 3), 40, np.uint8)
+    pixels[:8, 8:] = (250, 120, 10)  # the patch in row 0, column 1
+    lens = Lens(built("vit"), processor=_image_processor())
+    maps = lens.measure("attention", Image.fromarray(pixels))
+    picture = maps.source_row.picture
+    assert picture is not None
+    assert (picture.rows, picture.columns, picture.first) == (2, 2, 1)
+    file = io.BytesIO(base64.b64decode(picture.src.partition(",")[2]))
+    seen = np.asarray(Image.open(file), float)
+    assert np.abs(seen[1, 6] - (250, 120, 10)).max() < 40  # JPEG blurs
+    assert np.abs(seen[6, 6] - 40).max() < 40
+    maps.save(tmp_path / "maps")
+    assert load(tmp_path / "maps").source_row.picture == picture
+    assert payload_of(maps)["image"]["first"] == 1
+
+
 def test_a_sound_is_enough_and_frames_have_times() -> None:
     extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=100)
     lens = Lens(built("wav2vec2"), processor=extractor)
@@ -43,6 +64,7 @@ def test_a_sound_is_enough_and_frames_have_times() -> None:
     labels = maps.source_row.labels
     assert labels[0] == "0.00 s"
     assert labels[1] == f"{1.6 / len(labels):.2f} s"
+    assert payload_of(maps)["texts"][0]["seconds"] == pytest.approx(1.6 / len(labels))
 
 
 def test_image_tokens_in_a_text_are_named() -> None:
@@ -55,6 +77,20 @@ def test_image_tokens_in_a_text_are_named() -> None:
     names = with_images(config, ids, row).labels
     assert names[1:5] == tuple(f"image 1 patch ({r}, {c})" for r in (0, 1) for c in (0, 1))
     assert names[5:] == ("b", "image 2 patch 0", "image 2 patch 1")
+
+
+def test_a_text_with_one_image_has_its_picture() -> None:
+    from mixlens.recording.labels import with_pictures
+    from mixlens.tokens import TokenRow
+
+    config = transformers.LlavaConfig(image_token_id=7)  # type: ignore[call-arg]
+    rows = [TokenRow(("a", "i", "i", "i", "i", "b"))] * 2
+    ids = torch.tensor([[1, 7, 7, 7, 7, 2], [1, 7, 7, 2, 7, 7]])
+    pixels = torch.rand(2, 3, 8, 8)
+    first, second = with_pictures(config, ids, rows, pixels, None)
+    assert first.picture is not None
+    assert (first.picture.rows, first.picture.first) == (2, 1)
+    assert second.picture is None
 
 
 def test_without_a_processor_the_error_says_what_to_do() -> None:

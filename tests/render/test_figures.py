@@ -26,9 +26,10 @@ def test_a_measure_looks_the_same_in_every_chart() -> None:
     assert colours == {own["value_zeroing"].colour, own["random"].colour}
 
 
-def test_axes_say_where_layers_begin() -> None:
-    assert figures.lines({"a": [1.0, 2.0]}).axes[0].get_xlabel() == figures.FROM_ONE
-    assert figures.lines({"a": [1.0, 2.0]}, x=[0, 1]).axes[0].get_xlabel() == "layer"
+def test_layers_are_counted_from_zero() -> None:
+    (axes,) = figures.lines({"a": [1.0, 2.0]}).axes
+    assert axes.get_xlabel() == "layer"
+    assert list(axes.lines[0].get_xdata()) == [0, 1]
 
 
 def test_no_figure_is_a_poster() -> None:

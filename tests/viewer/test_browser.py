@@ -57,12 +57,23 @@ def test_the_first_screen_has_the_numbers_of_the_maps(
         for label in ("unbelievable", "doorway", "cabinet"):
             shown = float(_ranked(page)[label].removesuffix("\u00a0%"))
             assert shown == pytest.approx(100 * shares[label], abs=0.6)
+        layers, measures = page.locator(".facts p").all_inner_texts()
+        assert layers.startswith("Layer by layer, most came from ")
+        assert " in layer " in layers
+        assert measures.startswith("Of 2 other measures attention agrees least (rank correlation")
+        page.select_option("select >> nth=1", label="Layers up to 2 (rollout)")
+        row = words.row(target).scores[2]
+        assert next(iter(_ranked(page))) == words.source_tokens[int(np.argmax(_but(row, target)))]
         page.select_option("select >> nth=1", label="Layer 2")
         spec = list_measures()["value_zeroing"]
         layer = target_row(maps["value_zeroing"].words(), spec, target, 2)
         best = words.source_tokens[int(np.argmax(np.delete(layer, target)))]
         assert next(iter(_ranked(page))) == best
         assert not wrong
+
+
+def _but(row: np.ndarray, target: int) -> np.ndarray:
+    return np.where(np.arange(len(row)) == target, -1, row)
 
 
 def test_a_link_opens_what_was_left(file: Path) -> None:
@@ -113,6 +124,11 @@ def test_a_walk_with_the_keyboard_alone(file: Path) -> None:
         assert "of [MASK]" in str(page.evaluate("document.activeElement.ariaLabel"))
         page.keyboard.press("Enter")
         assert page.locator(".answer").inner_text().startswith("doorway")
+        page.keyboard.press("Tab")  # the rows: layers joined, then each by itself again
+        page.keyboard.press("Enter")
+        assert "rows=upto" in page.url
+        assert "has taken up to each layer" in page.locator(".layers h2").inner_text()
+        page.keyboard.press("Enter")
         page.keyboard.press("Tab")  # the layers
         page.keyboard.press("ArrowUp")
         assert "layer=5" in page.url

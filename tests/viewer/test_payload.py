@@ -35,8 +35,8 @@ def test_scores_come_back_from_shares_and_totals(lens: Lens) -> None:
     entry = payload_of(maps)["maps"][0]
     again = read(entry["scores"]["shares"]).astype(float) * read(entry["totals"])[..., None]
     np.testing.assert_allclose(again, maps.scores, rtol=2e-3, atol=1e-6 * maps.scores.max())
-    joined = read(entry["joined"]["scores"]["shares"])[0]
-    np.testing.assert_allclose(joined, shares(maps.rollout().last().scores[0]), atol=1e-3)
+    joined = read(entry["joined"]["scores"]["shares"])
+    np.testing.assert_allclose(joined, shares(maps.rollout().scores), atol=1e-3)
 
 
 def test_heads_join_the_layers_of_their_measure(lens: Lens) -> None:
@@ -54,6 +54,11 @@ def test_what_does_not_fit_is_left_out_and_said(
 ) -> None:
     both = [lens.measure("attention", TEXT, per_head=each) for each in (False, True)]
     size = packing.written_size((len(both[0].layers) + 1, *both[0].scores.shape[1:]))
+    monkeypatch.setattr(packing, "ALL_BYTES", size + packing.written_size(both[1].scores.shape))
+    (entry,) = payload_of(both)["maps"]
+    assert len(read(entry["joined"]["scores"]["shares"])) == 1
+    assert entry["heads"] is not None
+    assert "only the one to the last layer" in entry["notes"][0]
     monkeypatch.setattr(packing, "ALL_BYTES", size)
     (entry,) = payload_of(both)["maps"]
     assert (entry["heads"], entry["scores"]["kind"]) == (None, "dense")

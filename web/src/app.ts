@@ -6,7 +6,7 @@ import { h, selectOf } from "./dom";
 import { footLines } from "./foot";
 import { Grouping, type Unit } from "./groups";
 import { liveForm, type Live } from "./live";
-import { ranked, type Depth, type Measured } from "./measured";
+import { joinedTo, ranked, readDepth, type Depth, type Measured } from "./measured";
 import { saveMenu } from "./menu";
 import { checked, type Payload } from "./payload";
 import { fromFragment, toFragment, VIEWS, type State } from "./state";
@@ -126,6 +126,7 @@ export class App {
       other: null,
       target: wanted,
       depth: measured[map]!.defaultDepth,
+      rows: "each",
       head: null,
       unit,
       threshold: 0.02,
@@ -233,9 +234,13 @@ export class App {
       ),
       selectOf(
         "Layer",
-        current.depths.map((depth) => [String(depth), current.depthName(depth)]),
+        current.depths.map((depth) => [
+          String(depth),
+          current.depthName(depth),
+          current.upTo.length ? kindOf(depth) : undefined,
+        ]),
         String(state.depth),
-        (v) => this.set({ depth: (v === "all" || v === "mean" ? v : Number(v)) as Depth }),
+        (v) => this.set({ depth: readDepth(v) }),
       ),
     ];
     if (current.heads && typeof state.depth === "number")
@@ -338,4 +343,9 @@ export class App {
     const below = clientY + 18 + high <= window.innerHeight;
     tip.style.top = `${below ? clientY + 18 : clientY - high - 12}px`;
   }
+}
+
+function kindOf(depth: Depth): string {
+  if (typeof depth === "number") return "One layer";
+  return joinedTo(depth) === null ? "All layers" : "Layers up to one";
 }

@@ -53,6 +53,14 @@ export class Context {
     return this.preview ?? this.state.target;
   }
 
+  /** Is this token of a text a patch of the picture, which is seen there? */
+  isPatch(text: Text, token: number): boolean {
+    const { image } = this.payload;
+    if (!image || text !== this.payload.texts[image.text ?? this.payload.maps[0]!.sources])
+      return false;
+    return token >= image.first && token < image.first + image.rows * image.columns;
+  }
+
   grouping(text: Text): Grouping {
     const open = this.state.unit === "segments" ? this.openSegments(text) : [];
     const key = `${this.payload.texts.indexOf(text)} ${this.state.unit} ${open.join(",")}`;

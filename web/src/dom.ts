@@ -21,6 +21,18 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return found;
 }
 
+/** A label in a sentence: a long one is cut. */
+export function short(label: string): string {
+  const letters = [...label];
+  return letters.length > 32 ? `${letters.slice(0, 31).join("")}…` : label;
+}
+
+/** Things in a row: "a, b and c". */
+export function inARow(parts: Child[][]): Child[] {
+  const last = parts.length - 1;
+  return parts.flatMap((part, i) => [i === 0 ? "" : i === last ? " and " : ", ", ...part]);
+}
+
 export function percent(value: number): string {
   const size = Math.abs(value * 100);
   if (size > 0 && size < 0.005) return "under 0.01\u00a0%";
@@ -31,19 +43,59 @@ export function percent(value: number): string {
 /** A label inside a sentence, whose direction must not reorder what is around it. */
 export const isolated = (label: string): string => `\u2068${label}\u2069`;
 
+/** A list to choose from: value, name and, if there are groups, the group's name. */
 export function selectOf(
   label: string,
-  options: [string, string][],
+  options: [string, string, string?][],
   chosen: string,
   choose: (value: string) => void,
 ): HTMLLabelElement {
   const list = h("select", {
     onchange: (event: Event) => choose((event.target as HTMLSelectElement).value),
   });
-  for (const [value, name] of options)
-    list.append(h("option", { value, selected: value === chosen }, name));
+  const groups = new Map<string, HTMLElement>();
+  for (const [value, name, group] of options) {
+    const place = group ? (groups.get(group) ?? h("optgroup", { label: group })) : list;
+    if (group) groups.set(group, place);
+    if (place !== list) list.append(place);
+    place.append(h("option", { value, selected: value === chosen }, name));
+  }
   return h("label", { class: "field" }, h("span", {}, label), list);
 }
+
+/** A canvas that the pointer and the arrow keys move in; a click or Enter chooses. */
+export function canvasOf(acts: {
+  over(event: MouseEvent): void;
+  leave(): void;
+  choose(): void;
+  /** Steps to the right and down. */
+  step(right: number, down: number): void;
+}): HTMLCanvasElement {
+  const steps: Record<string, [number, number]> = {
+    ArrowLeft: [-1, 0],
+    ArrowRight: [1, 0],
+    ArrowUp: [0, -1],
+    ArrowDown: [0, 1],
+  };
+  return h("canvas", {
+    tabindex: "0",
+    role: "img",
+    onmousemove: acts.over,
+    onmouseleave: acts.leave,
+    onclick: acts.choose,
+    onkeydown: (event: KeyboardEvent) => {
+      const step = steps[event.key];
+      if (event.key === "Enter") acts.choose();
+      if (!step) return;
+      event.preventDefault();
+      acts.step(...step);
+    },
+  });
+}
+
+/** A number kept between zero and the last of a count. */
+export const within = (value: number, count: number): number =>
+  Math.max(0, Math.min(count - 1, value));
 
 /** Rows as a table that is behind a canvas, for those who cannot see it. Made when opened. */
 export function tableBehind(name: string, rows: () => string[][]): HTMLDetailsElement {

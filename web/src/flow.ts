@@ -23,9 +23,13 @@ export interface Flow {
 
 const THINNEST = 1e-4; // edges below are not kept
 
-/** All of one target, from its row in the last layer down to the input. */
-export function traced(measured: Measured, grouping: Grouping, target: number): Flow {
-  const depth = measured.entry.layers.length;
+/** All of one target, from its row in the last of `depth` layers down to the input. */
+export function traced(
+  measured: Measured,
+  grouping: Grouping,
+  target: number,
+  depth = measured.entry.layers.length,
+): Flow {
   const onward = onwards(measured);
   const { start, stop } = grouping.groups[target]!;
   let above = new Float64Array(grouping.of.length);

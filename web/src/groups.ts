@@ -34,7 +34,13 @@ export class Grouping {
   /** What a group writes, with invisible characters made visible. */
   label(number: number): string {
     const { start, stop, segment } = this.groups[number]!;
-    const end = segment === null ? stop : Math.min(stop, start + 6);
+    const name = segment === null ? undefined : this.text.segments![segment]![2];
+    return name === undefined ? this.beginning(start, stop, segment !== null) : visible(name);
+  }
+
+  /** What tokens write; of a segment only how it begins. */
+  private beginning(start: number, stop: number, cut: boolean): string {
+    const end = cut ? Math.min(stop, start + 6) : stop;
     let found = "";
     for (let i = start; i < end; i++)
       found += (i > start ? this.text.gaps[i]!.replace(/\s+/g, " ") : "") + this.text.shown[i]!;

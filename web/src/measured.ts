@@ -4,8 +4,20 @@ import type { Grouping } from "./groups";
 import { numbers, unpacked, type Shares } from "./packed";
 import type { Entry, Payload, Text, WrittenArray } from "./payload";
 
-/** A layer by its index, all layers joined, or the mean of the layers' shares. */
-export type Depth = number | "all" | "mean";
+/** A layer by its index; all layers joined, or those up to one ("to3"); or the mean of the layers'
+ * shares. */
+export type Depth = number | "all" | "mean" | `to${number}`;
+
+/** The layer up to which a depth joins layers, by its index; null if it does not. */
+export function joinedTo(depth: Depth): number | null {
+  return typeof depth === "string" && depth.startsWith("to") ? Number(depth.slice(2)) : null;
+}
+
+export function readDepth(text: string): Depth {
+  return text === "all" || text === "mean" || text.startsWith("to")
+    ? (text as Depth)
+    : Number(text);
+}
 
 export interface Choice {
   depth: Depth;
@@ -65,7 +77,13 @@ export class Measured {
     const averaged = this.entry.joined?.how === "mean";
     const several: Depth[] =
       single.length > 1 && !this.entry.reaches_input && !averaged ? ["mean"] : [];
-    return [...(this.joined ? (["all"] as Depth[]) : []), ...several, ...single];
+    return [...(this.joined ? (["all"] as Depth[]) : []), ...several, ...this.upTo, ...single];
+  }
+
+  /** The layers joined up to each but the last, if the page has them. */
+  get upTo(): Depth[] {
+    const count = this.joined?.layers ?? 0;
+    return Array.from({ length: Math.max(0, count - 1) }, (_, i): Depth => `to${i}`);
   }
 
   /** The depth of the first screen. */
@@ -77,11 +95,14 @@ export class Measured {
 
   depthName(depth: Depth): string {
     if (depth === "mean") return "Mean of layers";
-    if (depth === "all") return `All layers (${this.entry.joined!.how.replace(/\(.*/, "")})`;
+    const how = this.entry.joined?.how.replace(/\(.*/, "") ?? "";
+    if (depth === "all") return `All layers (${how})`;
+    const to = joinedTo(depth);
+    if (to !== null) return `Layers up to ${this.entry.layers[to]} (${how})`;
     const joined = ((this.entry.provenance.steps as string[]) ?? []).find((s) =>
       /^(rollout|flow)/.test(s),
     );
-    const name = `Layer ${this.entry.layers[depth]}`;
+    const name = `Layer ${this.entry.layers[depth as number]}`;
     return joined ? `${name} (${joined.replace(/\(.*/, "")} up to it)` : name;
   }
 
@@ -91,16 +112,23 @@ export class Measured {
 
   /** Where a choice's numbers lie. */
   private planes({ depth, head }: Choice): Plane[] {
-    if (depth === "all" && this.joined)
-      return [{ shares: this.joined, layer: 0, totals: this.joinedTotals }];
-    if (depth === "mean" || depth === "all")
+    if (typeof depth === "string" && depth !== "mean" && this.joined)
+      return [this.joinedPlane(joinedTo(depth) ?? this.joined.layers - 1)];
+    if (typeof depth === "string")
       return this.entry.layers.flatMap((_, layer) => this.planes({ depth: layer, head }));
     if (head !== null && this.perHead)
       return [{ shares: this.perHead, layer: depth * this.heads + head, totals: null }];
     if (!this.layers) return [];
+    return [{ shares: this.layers, layer: depth, totals: this.part(this.totals, depth) }];
+  }
+
+  private joinedPlane(layer: number): Plane {
+    return { shares: this.joined!, layer, totals: this.part(this.joinedTotals, layer) };
+  }
+
+  private part(totals: Float32Array | null, layer: number): Float32Array | null {
     const rows = this.held.length;
-    const totals = this.totals?.subarray(depth * rows, (depth + 1) * rows) ?? null;
-    return [{ shares: this.layers, layer: depth, totals }];
+    return totals?.subarray(layer * rows, (layer + 1) * rows) ?? null;
   }
 
   private rows(grouping: Grouping, group: number): number[] {

@@ -50,16 +50,7 @@ const font = (size: number, weight = 400) => `${weight} ${size}px ${FONT}`;
 export class CanvasPainter implements Painter {
   constructor(private readonly pen: CanvasRenderingContext2D) {}
 
-  rect(
-    x: number,
-    y: number,
-    w: number,
-    h: number,
-    fill: string | null,
-    stroke?: string,
-    line = 1,
-    radius = 0,
-  ): void {
+  rect: Painter["rect"] = (x, y, w, h, fill, stroke, line = 1, radius = 0) => {
     const { pen } = this;
     pen.beginPath();
     if (radius) pen.roundRect(x, y, w, h, radius);
@@ -73,9 +64,9 @@ export class CanvasPainter implements Painter {
       pen.lineWidth = line;
       pen.stroke();
     }
-  }
+  };
 
-  text(x: number, y: number, text: string, style: TextStyle): void {
+  text: Painter["text"] = (x, y, text, style) => {
     const { pen } = this;
     pen.save();
     pen.font = font(style.size, style.weight);
@@ -86,17 +77,9 @@ export class CanvasPainter implements Painter {
     if (style.rotate) pen.rotate((style.rotate * Math.PI) / 180);
     pen.fillText(text, 0, 0);
     pen.restore();
-  }
+  };
 
-  curve(
-    x1: number,
-    y1: number,
-    x2: number,
-    y2: number,
-    width: number,
-    stroke: string,
-    alpha: number,
-  ): void {
+  curve: Painter["curve"] = (x1, y1, x2, y2, width, stroke, alpha) => {
     const { pen } = this;
     const middle = (y1 + y2) / 2;
     pen.save();
@@ -109,9 +92,9 @@ export class CanvasPainter implements Painter {
     pen.bezierCurveTo(x1, middle, x2, middle, x2, y2);
     pen.stroke();
     pen.restore();
-  }
+  };
 
-  circle(x: number, y: number, r: number, fill: string, stroke?: string): void {
+  circle: Painter["circle"] = (x, y, r, fill, stroke) => {
     const { pen } = this;
     pen.beginPath();
     pen.arc(x, y, r, 0, 2 * Math.PI);
@@ -122,19 +105,12 @@ export class CanvasPainter implements Painter {
       pen.lineWidth = 2;
       pen.stroke();
     }
-  }
+  };
 
-  image(
-    picture: HTMLCanvasElement | HTMLImageElement,
-    x: number,
-    y: number,
-    w: number,
-    h: number,
-    smooth = false,
-  ): void {
+  image: Painter["image"] = (picture, x, y, w, h, smooth = false) => {
     this.pen.imageSmoothingEnabled = smooth;
     this.pen.drawImage(picture, x, y, w, h);
-  }
+  };
 
   width(text: string, size: number, weight?: number): number {
     return measured(text, size, weight);
@@ -169,16 +145,7 @@ export class SvgPainter implements Painter {
     this.parts.push(`<${tag} ${shown}${inside ? `>${inside}</${tag}>` : "/>"}`);
   }
 
-  rect(
-    x: number,
-    y: number,
-    width: number,
-    height: number,
-    fill: string | null,
-    stroke?: string,
-    line = 1,
-    radius = 0,
-  ): void {
+  rect: Painter["rect"] = (x, y, width, height, fill, stroke, line = 1, radius = 0) => {
     this.put("rect", {
       x,
       y,
@@ -189,9 +156,9 @@ export class SvgPainter implements Painter {
       stroke,
       "stroke-width": stroke && line,
     });
-  }
+  };
 
-  text(x: number, y: number, text: string, style: TextStyle): void {
+  text: Painter["text"] = (x, y, text, style) => {
     const anchor = { left: "start", center: "middle", right: "end" }[style.align ?? "left"];
     this.put(
       "text",
@@ -209,17 +176,9 @@ export class SvgPainter implements Painter {
       },
       escaped(text),
     );
-  }
+  };
 
-  curve(
-    x1: number,
-    y1: number,
-    x2: number,
-    y2: number,
-    width: number,
-    stroke: string,
-    alpha: number,
-  ): void {
+  curve: Painter["curve"] = (x1, y1, x2, y2, width, stroke, alpha) => {
     const [a, b, c, d, m] = [x1, y1, x2, y2, (y1 + y2) / 2].map(round);
     this.put("path", {
       d: `M${a} ${b}C${a} ${m} ${c} ${m} ${c} ${d}`,
@@ -229,19 +188,13 @@ export class SvgPainter implements Painter {
       "stroke-opacity": alpha,
       "stroke-linecap": "round",
     });
-  }
+  };
 
-  circle(cx: number, cy: number, r: number, fill: string, stroke?: string): void {
+  circle: Painter["circle"] = (cx, cy, r, fill, stroke) => {
     this.put("circle", { cx, cy, r, fill, stroke, "stroke-width": stroke && 2 });
-  }
+  };
 
-  image(
-    picture: HTMLCanvasElement | HTMLImageElement,
-    x: number,
-    y: number,
-    width: number,
-    height: number,
-  ): void {
+  image: Painter["image"] = (picture, x, y, width, height) => {
     const href =
       picture instanceof HTMLCanvasElement ? picture.toDataURL("image/png") : picture.src;
     this.put("image", {
@@ -253,7 +206,7 @@ export class SvgPainter implements Painter {
       preserveAspectRatio: "none",
       style: "image-rendering:pixelated",
     });
-  }
+  };
 
   width(text: string, size: number, weight?: number): number {
     return measured(text, size, weight);

@@ -23,8 +23,9 @@ export interface Text {
   gaps: string[];
   special: number[];
   words: [number, number][] | null;
-  segments: [number, number][] | null;
-  seconds?: number;
+  /** First token, after the last, and a name if it has one. */
+  segments: [number, number, string?][] | null;
+  seconds?: number | null;
 }
 
 export interface Entry {
@@ -52,6 +53,8 @@ export interface Entry {
 }
 
 export interface Picture {
+  /** The text whose tokens are its patches; else the sources of the first maps. */
+  text?: number;
   src: string;
   rows: number;
   columns: number;

@@ -1,7 +1,7 @@
 // What is looked at, and the same as the fragment of a link.
 
 import type { Unit } from "./groups";
-import type { Depth } from "./measured";
+import { readDepth, type Depth } from "./measured";
 
 export const VIEWS = ["text", "map", "heads", "flow", "compare"] as const;
 export type View = (typeof VIEWS)[number];
@@ -12,6 +12,8 @@ export interface State {
   other: number | null;
   target: number;
   depth: Depth;
+  /** What the thin rows are: each layer by itself, or all layers up to it joined. */
+  rows: "each" | "upto";
   head: number | null;
   unit: Unit;
   threshold: number;
@@ -30,6 +32,7 @@ export function toFragment(state: State, first: State): string {
   put("with", state.other, first.other);
   put("target", state.target, first.target);
   put("layer", state.depth, first.depth);
+  put("rows", state.rows, first.rows);
   put("head", state.head, first.head);
   put("unit", state.unit, first.unit);
   put("from", state.threshold, first.threshold);
@@ -60,7 +63,8 @@ export function fromFragment(fragment: string, first: State): State {
     map: number("measure", first.map),
     other: optional("with", first.other),
     target: number("target", first.target),
-    depth: depth === "all" || depth === "mean" ? depth : depth ? Number(depth) : first.depth,
+    depth: depth ? readDepth(depth) : first.depth,
+    rows: one("rows", ["each", "upto"] as const, first.rows),
     head: optional("head", first.head),
     unit: one("unit", ["tokens", "words", "segments"] as const, first.unit),
     threshold: number("from", first.threshold),

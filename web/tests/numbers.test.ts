@@ -138,6 +138,21 @@ describe("flow", () => {
     for (const level of flow.mass) expect(level.reduce((a, b) => a + b)).toBeCloseTo(1, 3);
   });
 
+  it("follows layers up to one, and shows them joined", () => {
+    const text = textOf("a", "b", "c");
+    const joined = { how: "rollout(…)", residual: 0, scores: dense([MAPS[0]!, product(MAPS)]) };
+    const payload = payloadOf(text, MAPS, { joined });
+    const measured = new Measured(payload, payload.maps[0]!);
+    const tokens = new Grouping(text, "tokens");
+    expect(measured.depths).toEqual(["all", "mean", "to0", 0, 1]);
+    expect(measured.depthName("to0")).toBe("Layers up to 0 (rollout)");
+    within(measured.incoming({ depth: "to0", head: null }, tokens, 1, tokens), MAPS[0]![1]!);
+    within(measured.incoming({ depth: "all", head: null }, tokens, 1, tokens), product(MAPS)[1]!);
+    const flow = traced(measured, tokens, 1, 1);
+    expect(flow.levels).toBe(2);
+    within(flow.mass[0]!, MAPS[0]![1]!);
+  });
+
   it("keeps of a traced token exactly what passes it", () => {
     const payload = payloadOf(text, MAPS, { joined: joined(0, true) });
     const flow = traced(new Measured(payload, payload.maps[0]!), new Grouping(text, "tokens"), 0);

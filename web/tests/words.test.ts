@@ -56,6 +56,7 @@ describe("a link", () => {
     other: null,
     target: 3,
     depth: "all",
+    rows: "each",
     head: null,
     unit: "words",
     threshold: 0.02,

@@ -7,12 +7,14 @@ that the processor names. Otherwise tokens are numbered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
 from mixlens.recording.padding import row_lengths
+from mixlens.recording.pictures import picture_of
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -31,13 +33,13 @@ def token_rows(
     """
     found = {}
     for stack in recording.structure.stacks:
-        rows = _text_rows(recording, ready, stack)
+        rows = _text_rows(recording, ready, stack, processor)
         found[stack.name] = rows or _other_rows(recording, ready, stack, processor)
     return found
 
 
 def _text_rows(
-    recording: Recording, ready: Prepared, stack: StackStructure
+    recording: Recording, ready: Prepared, stack: StackStructure, processor: Any
 ) -> list[TokenRow] | None:
     shape = recording.stack_layers[stack.name][0].native_input.shape[:2]
     alone = len(recording.structure.stacks) == 1
@@ -47,7 +49,9 @@ def _text_rows(
             continue
         if prefix == "" or stack.has_cross or alone:
             config = recording.model.config
-            return [with_images(config, own, row) for own, row in zip(ids, rows, strict=True)]
+            named = [with_images(config, own, row) for own, row in zip(ids, rows, strict=True)]
+            pixels = ready.tensors.get("pixel_values")
+            return with_pictures(config, ids, named, pixels, processor)
     return None
 
 
@@ -58,13 +62,24 @@ def _other_rows(
     lengths, mask = row_lengths(ready.tensors), ready.tensors.get("attention_mask")
     if lengths is not None and mask is not None and mask.shape == (batch, width):
         return [TokenRow.numbered(count) for count in lengths]
-    row = patch_row(recording.model.config, ready.tensors, width)
-    row = row or frame_row(processor, ready.tensors, width) or TokenRow.numbered(width)
+    grid = patch_grid(recording.model.config, ready.tensors, width)
+    if grid is not None:
+        pixels = ready.tensors["pixel_values"]
+        return [patch_row(grid, pixels[row % len(pixels)], processor) for row in range(batch)]
+    row = frame_row(processor, ready.tensors, width) or TokenRow.numbered(width)
     return [row] * batch
 
 
-def patch_row(config: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
-    """Patches of one image: "patch (row, column)"; tokens before them are numbered."""
+class Grid(NamedTuple):
+    """Patches of an image, and how many tokens are before the first."""
+
+    rows: int
+    columns: int
+    first: int
+
+
+def patch_grid(config: Any, tensors: Mapping[str, Any], width: int) -> Grid | None:
+    """The patches of one image, if they and a few special tokens are as many as the tokens."""
     image = tensors.get("pixel_values")
     if not isinstance(image, Tensor) or image.dim() < 4:
         return None
@@ -76,11 +91,17 @@ def patch_row(config: Any, tensors: Mapping[str, Any], width: int) -> TokenRow |
         rows, columns = image.shape[-2] // tall, image.shape[-1] // wide
         special = width - rows * columns
         if 0 <= special <= _MOST_SPECIAL:
-            places = [f"patch ({r}, {c})" for r in range(rows) for c in range(columns)]
-            marks = (True,) * special + (False,) * len(places)
-            names = tuple(f"special {i}" for i in range(special))
-            return TokenRow((*names, *places), special=marks)
+            return Grid(rows, columns, special)
     return None
+
+
+def patch_row(grid: Grid, pixels: Tensor, processor: Any) -> TokenRow:
+    """Patches of one image: "patch (row, column)"; tokens before them are numbered."""
+    places = [f"patch ({r}, {c})" for r in range(grid.rows) for c in range(grid.columns)]
+    marks = (True,) * grid.first + (False,) * len(places)
+    names = tuple(f"special {i}" for i in range(grid.first))
+    picture = picture_of(pixels, processor, **grid._asdict())
+    return TokenRow((*names, *places), special=marks, picture=picture)
 
 
 def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRow | None:
@@ -95,23 +116,43 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
         seconds = tensors["input_features"].shape[-1] * extractor.hop_length / rate
     else:
         return None
-    return TokenRow(tuple(f"{number * seconds / width:.2f} s" for number in range(width)))
+    each = seconds / width
+    return TokenRow(tuple(f"{number * each:.2f} s" for number in range(width)), seconds=each)
 
 
 def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
     """A text with images in it: the tokens that stand for patches are called by image and patch."""
-    image = next(
-        (
-            getattr(config, name)
-            for name in ("image_token_id", "image_token_index")
-            if isinstance(getattr(config, name, None), int)
-        ),
-        None,
-    )
+    image = image_token(config)
     if image is None or not bool((ids == image).any()):
         return row
     labels = tuple(_labelled(ids.tolist()[: len(row)], row.labels, image))
-    return TokenRow(labels, row.text, row.offsets, row.special)
+    return replace(row, labels=labels)
+
+
+def with_pictures(
+    config: Any, ids: Tensor, rows: list[TokenRow], pixels: Any, processor: Any
+) -> list[TokenRow]:
+    """The same texts, with the picture of each that has one image in a square of patches."""
+    image = image_token(config)
+    if image is None or not isinstance(pixels, Tensor) or pixels.shape[:1] != (len(rows),):
+        return rows
+    found = []
+    for own, row, values in zip(ids, rows, pixels, strict=True):
+        places = (own[: len(row)] == image).nonzero().flatten().tolist()
+        side = round(len(places) ** 0.5)
+        together = bool(places) and places[-1] - places[0] + 1 == len(places) == side * side
+        if together:
+            picture = picture_of(values, processor, rows=side, columns=side, first=places[0])
+            row = replace(row, picture=picture)
+        found.append(row)
+    return found
+
+
+def image_token(config: Any) -> int | None:
+    """The token that is there once for each patch of an image."""
+    names = ("image_token_id", "image_token_index")
+    known = (getattr(config, name, None) for name in names)
+    return next((token for token in known if isinstance(token, int)), None)
 
 
 def _labelled(ids: list[int], labels: tuple[str, ...], image: int) -> Iterator[str]:

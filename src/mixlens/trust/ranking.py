@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -81,6 +82,12 @@ class Ranking:
             "not_better_than_random": marks.not_better_than_random,
             "judges_itself": marks.judges_itself,
         }
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one self-contained page with the verdict and the ranked measures."""
+        from mixlens.viewer import page, payload
+
+        page.write(payload.ranking_payload(self.to_dict()), path)
 
     def _repr_html_(self) -> str:
         from mixlens.viewer import page, payload

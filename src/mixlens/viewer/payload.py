@@ -7,6 +7,7 @@ or `ranking_payload` can show it in every shell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +41,9 @@ def payload_of(
     """One or several measures' maps, most often of one text, ready for the viewer.
 
     `target` is the position that is shown first: by default the mask, else the last token that is
-    not a special one. `image` is {"src": data URI, "rows": …, "columns": …, "first": position of
-    the first patch}; `seconds` is the time that one source takes, for speech.
+    not a special one. Pictures and sounds that a lens was given come by themselves. For other maps
+    `image` is {"src": data URI, "rows": …, "columns": …, "first": position of the first patch},
+    and `seconds` is the time that one source takes.
     """
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
@@ -50,6 +52,7 @@ def payload_of(
     entries = _entries(given, rows)
     texts = [text_of(row) for row in rows]
     sources = texts[entries[0]["sources"]]
+    drawn = _picture(rows)
     if seconds is not None:
         sources["seconds"] = seconds
         sources["shown"] = [f"{i * seconds:.2f} s" for i in range(len(sources["shown"]))]
@@ -61,7 +64,7 @@ def payload_of(
         "title": title or _title(given[0]),
         "texts": texts,
         "maps": entries,
-        "image": None if image is None else dict(image),
+        "image": drawn if image is None else {"text": entries[0]["sources"], **image},
         "start": {"target": _first_target(given[0]) if target is None else target},
     }
 
@@ -109,6 +112,7 @@ def comparison_payload(
         "title": f"What is inside {target_token}",
         "texts": texts,
         "maps": entries,
+        "image": _picture([sources]),
         "left_out": dict(left_out or {}),
         "start": {"target": own_source or 0, "view": "compare"},
     }
@@ -144,15 +148,19 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str
 
 
 class _Budget:
-    """What fits: everything, the layers without heads, or their largest entries."""
+    """What fits: everything; without the rollouts to all but the last layer; without heads too; or
+    the largest entries of layers.
+    """
 
     def __init__(self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]]) -> None:
-        layers, heads, weights = 0, 0, 0
+        layers, heads, rollouts, weights = 0, 0, 0, 0
         for whole, per_head in pairs:
             shape = _layer_shape(whole, per_head)
             layers += packing.written_size(shape)
+            rollouts += packing.written_size((shape[0] - 2, *shape[1:]))
             weights += shape[0] * (shape[1] + shape[2])
             heads += packing.written_size(per_head.scores.shape) if per_head is not None else 0
+        self.rollouts = layers + heads + rollouts <= packing.ALL_BYTES
         self.heads = layers + heads <= packing.ALL_BYTES
         self.whole = layers <= packing.ALL_BYTES
         self._each = packing.MOST_BYTES / max(weights, 1)
@@ -186,6 +194,12 @@ def _entry(
         )
     joined, reason = _joined(layers)
     notes += [reason] if reason else []
+    if joined is not None and len(joined.layers) > 1 and not budget.rollouts:
+        joined = joined.last()
+        notes.append(
+            "Of the rollouts only the one to the last layer is here: with the others the page would"
+            f" be larger than {packing.ALL_BYTES // 1_000_000} MB."
+        )
     positions = list(layers.target_positions)
     every = positions == list(range(len(layers.target_row)))
     return {
@@ -205,8 +219,8 @@ def _entry(
             "how": joined.provenance["steps"][-1],
             "residual": float(layers.rollout_residual or 0),
             "normalize": layers.rollout_normalized,
-            "scores": budget.packed(joined.last().scores),
-            "totals": packing.totals(joined.last().scores),
+            "scores": budget.packed(joined.scores),
+            "totals": packing.totals(joined.scores),
         },
         "notes": notes,
     }
@@ -223,13 +237,19 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
-    """The rollout up to the last layer, or why there is none."""
+    """The rollout up to each layer, or why there is none."""
     if len(maps.layers) * len(maps.source_row) ** 3 > _ROLLOUT_WORK:
         return None, "The text is too long for a rollout inside the page."
     try:
         return rolled_out_absolute(maps), ""
     except InvalidInput:
         return None, ""  # rows of some targets, two sides, or layers that are joined already
+
+
+def _picture(rows: Sequence[TokenRow]) -> dict[str, Any] | None:
+    """The first picture among texts, and whose tokens are its patches."""
+    drawn = ({"text": i, **asdict(row.picture)} for i, row in enumerate(rows) if row.picture)
+    return next(drawn, None)
 
 
 def _name_patches(shown: list[str], image: Mapping[str, Any]) -> None:
@@ -256,8 +276,13 @@ def _title(maps: MixingMaps) -> str:
 
 
 def _first_target(maps: MixingMaps) -> int:
-    """The mask, else the last token; if the model reads both ways, the last that is a word."""
+    """The mask, else the last token; if the model reads both ways, the last that is a word; of an
+    image the first token, which most often sums it up.
+    """
     held, row = maps.target_positions, maps.target_row
+    drawn = row.picture
+    if drawn is not None and 0 < drawn.first == len(row) - drawn.rows * drawn.columns:
+        return held[0]
     masks = [at for at in held if row.labels[at] in _MASKS]
     special = row.special or (False,) * len(row)
     tokens = [at for at in held if not special[at]]

@@ -33,11 +33,14 @@ def text_of(row: TokenRow) -> dict[str, Any]:
         "special": [int(mark) for mark in row.special or (False,) * len(row)],
         "words": ranges,
         "segments": None if _is_numbered(row) else _segments(shown, gaps),
+        "seconds": row.seconds,
     }
 
 
 def _is_numbered(row: TokenRow) -> bool:
     """Frames and patches, which are not read."""
+    if row.seconds is not None:
+        return True
     return row.labels == TokenRow.numbered(len(row)).labels
 
 

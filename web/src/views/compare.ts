@@ -1,16 +1,24 @@
 // Measures side by side for one target: two texts shaded, one row for each measure, how far they
 // agree and what they dispute.
 
-import { disputes, spearman, without } from "../agreement";
+import { disputes } from "../agreement";
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, isolated, percent, refill, selectOf, tableBehind } from "../dom";
+import { h, isolated, percent, refill, selectOf, short, tableBehind } from "../dom";
 import { largest, ranked } from "../measured";
 import { fitted, prepared, type Painter } from "../painter";
-import { agreementTable, disputeRows, type Opinion } from "./opinions";
+import {
+  agreement,
+  agreementTable,
+  agreementWord,
+  disputeRows,
+  farthest,
+  opinionsOf,
+  type Opinion,
+} from "./opinions";
 import { listed, Reading } from "./reading";
 
-const LEFT = 190;
+const LEFT = 190; // pixels for the names, at most
 const ROW = 22;
 
 export class CompareView implements View {
@@ -33,6 +41,7 @@ export class CompareView implements View {
   private context!: Context;
   private rowsShown: Opinion[] = [];
   private cell = 10;
+  private left = LEFT;
 
   constructor() {
     const reading = () =>
@@ -60,6 +69,12 @@ export class CompareView implements View {
       h("h2", {}, "What they dispute"),
       this.disputed,
       h("h2", {}, "Every measure, this target"),
+      h(
+        "p",
+        { class: "quiet hint" },
+        "Each row is shaded by its own largest share. Point at a cell for its number, click a row " +
+          "to compare with it.",
+      ),
       this.canvas,
       this.table,
       h("h2", {}, "Rank agreement"),
@@ -87,19 +102,6 @@ export class CompareView implements View {
     ]);
   }
 
-  /** Measures of the same texts that hold this target. */
-  private comparable(): number[] {
-    const { measured, current, state } = this.context;
-    return measured
-      .map((_, i) => i)
-      .filter(
-        (i) =>
-          measured[i]!.targets === current.targets &&
-          measured[i]!.sources === current.sources &&
-          measured[i]!.holds(state.target),
-      );
-  }
-
   private pair(): Opinion[] {
     const { state, measured } = this.context;
     return [state.map, state.other ?? state.map]
@@ -109,27 +111,21 @@ export class CompareView implements View {
 
   update(context: Context): void {
     this.context = context;
-    const possible = this.comparable();
+    this.rowsShown = opinionsOf(context);
     const { state, measured } = context;
-    if (possible.length < 2) {
+    const other = farthest(context, this.rowsShown);
+    if (!other) {
       this.refuse();
       return;
     }
     this.element.classList.remove("alone");
-    this.rowsShown = possible.map((i) => ({
-      measured: measured[i]!,
-      values: context.incoming(measured[i]!, { depth: context.depthFor(measured[i]!), head: null }),
-    }));
+    const possible = this.rowsShown.map((each) => measured.indexOf(each.measured));
     if (state.other === null || state.other === state.map || !possible.includes(state.other))
-      state.other = this.farthest(possible);
-    const options = possible.map((i): [string, string] => [String(i), context.name(measured[i]!)]);
+      state.other = measured.indexOf(other.measured);
     this.choices.replaceChildren(
-      selectOf("Compare", options, String(state.map), (v) =>
-        context.actions.set({ map: Number(v), head: null }),
-      ),
       selectOf(
-        "with",
-        options.filter(([v]) => Number(v) !== state.map),
+        `Compare ${context.name(context.current)} with`,
+        possible.filter((i) => i !== state.map).map((i) => [String(i), context.name(measured[i]!)]),
         String(state.other),
         (v) => context.actions.set({ other: Number(v) }),
       ),
@@ -158,26 +154,6 @@ export class CompareView implements View {
     );
   }
 
-  /** The measure that agrees least with the chosen one. Random numbers are not an opinion, and
-   * those without layers explain the output, not the target. */
-  private farthest(possible: number[]): number {
-    const { measured, state, own } = this.context;
-    const mine = this.rowsShown.find((row) => row.measured === measured[state.map])!;
-    const others = possible.filter((i) => i !== state.map);
-    const mixing = others.filter((i) => measured[i]!.entry.layers.length > 0);
-    const serious = (mixing.length ? mixing : others).filter(
-      (i) => measured[i]!.entry.measure !== "random",
-    );
-    const apart = (i: number) => {
-      const row = this.rowsShown.find((each) => each.measured === measured[i])!;
-      const rank = spearman(without(mine.values, own), without(row.values, own));
-      return Number.isNaN(rank) ? 2 : rank;
-    };
-    return (serious.length ? serious : others).reduce((best, i) =>
-      apart(i) < apart(best) ? i : best,
-    );
-  }
-
   private sides(): void {
     const { context } = this;
     this.pair().forEach(({ measured, values }, i) => {
@@ -197,20 +173,19 @@ export class CompareView implements View {
     const { context } = this;
     const pair = this.pair();
     const rows = pair.map((each) => each.values);
-    const rank = spearman(without(rows[0]!, context.own), without(rows[1]!, context.own));
+    const rank = agreement(context, pair[0]!, pair[1]!);
     const dispute = disputes(rows, context.own)[0];
-    const target = h("b", { class: "outlined" }, context.targets.label(context.targetGroup));
+    const target = h("b", { class: "outlined" }, short(context.targets.label(context.targetGroup)));
     const [first, second] = pair.map((each) => context.name(each.measured));
-    const word = rank > 0.8 ? "agree" : rank > 0.4 ? "agree in part" : "disagree";
     this.headline.replaceChildren(
       "About ",
       target,
-      `, ${first} and ${second} ${word} (rank correlation ${rank.toFixed(2)})`,
+      `, ${first} and ${second} ${agreementWord(rank)} (rank correlation ${rank.toFixed(2)})`,
     );
     if (dispute)
       this.headline.append(
         ", most of all on ",
-        h("b", {}, context.sources.label(dispute.group)),
+        h("b", {}, short(context.sources.label(dispute.group))),
         `: ${percent(rows[0]![dispute.group]!)} against ${percent(rows[1]![dispute.group]!)}.`,
       );
   }
@@ -218,7 +193,7 @@ export class CompareView implements View {
   private draw(): void {
     const width = this.element.clientWidth || 900;
     const height = this.height(width);
-    this.painted(prepared(this.canvas, width, height), this.context, 0, width);
+    this.painted(prepared(this.canvas, width, height), this.context, 0);
     this.canvas.setAttribute(
       "aria-label",
       `${this.rowsShown.length} measures by ${this.context.sources.size} sources: the shares of ` +
@@ -227,27 +202,32 @@ export class CompareView implements View {
   }
 
   private height(width: number): number {
-    this.cell = (width - LEFT) / this.context.sources.size;
+    this.left = Math.min(LEFT, Math.round(width * 0.36));
+    this.cell = (width - this.left) / this.context.sources.size;
     return this.rowsShown.length * ROW + (this.cell >= 13 ? 74 : 6);
   }
 
-  private painted(painter: Painter, context: Context, y: number, width: number): void {
+  private painted(painter: Painter, context: Context, y: number): void {
     const { palette, own, sources, state, measured } = context;
-    void width;
     this.rowsShown.forEach(({ measured: each, values }, row) => {
       const top = y + row * ROW;
       const scale = largest(values, own) || 1;
       const chosen = each === measured[state.map] || each === measured[state.other ?? -1];
-      painter.text(LEFT - 10, top + 15, fitted(painter, context.name(each), 13, LEFT - 16), {
-        size: 13,
-        align: "right",
-        fill: chosen ? palette.ink : palette.quiet,
-        weight: chosen ? 700 : 400,
-      });
+      painter.text(
+        this.left - 10,
+        top + 15,
+        fitted(painter, context.name(each), 13, this.left - 16),
+        {
+          size: 13,
+          align: "right",
+          fill: chosen ? palette.ink : palette.quiet,
+          weight: chosen ? 700 : 400,
+        },
+      );
       for (let i = 0; i < sources.size; i++) {
         const t = i === own ? 0 : values[i]! / scale;
         painter.rect(
-          LEFT + i * this.cell,
+          this.left + i * this.cell,
           top,
           Math.max(this.cell - (this.cell > 6 ? 1 : 0), 0.6),
           ROW - 2,
@@ -258,7 +238,7 @@ export class CompareView implements View {
     const bottom = y + this.rowsShown.length * ROW;
     if (own >= 0 && this.cell >= 3)
       painter.rect(
-        LEFT + own * this.cell,
+        this.left + own * this.cell,
         y - 0.5,
         this.cell - 1,
         bottom - y - 1,
@@ -270,7 +250,7 @@ export class CompareView implements View {
     if (this.cell >= 13)
       sources.groups.forEach((_, i) =>
         painter.text(
-          LEFT + (i + 0.5) * this.cell + 4,
+          this.left + (i + 0.5) * this.cell + 4,
           bottom + 12,
           fitted(painter, sources.label(i), 12, 88),
           {
@@ -286,7 +266,7 @@ export class CompareView implements View {
 
   private over(event: MouseEvent): void {
     const row = this.rowsShown[Math.floor(event.offsetY / ROW)];
-    const group = Math.floor((event.offsetX - LEFT) / this.cell);
+    const group = Math.floor((event.offsetX - this.left) / this.cell);
     const inside = row && group >= 0 && group < this.context.sources.size;
     this.canvas.style.cursor = row ? "pointer" : "";
     this.context.actions.tip(
@@ -341,7 +321,7 @@ export class CompareView implements View {
         10;
     });
     const height = this.height(width);
-    this.painted(painter, context, y, width);
+    this.painted(painter, context, y);
     this.height(this.element.clientWidth || 900);
     return y + height;
   }

@@ -3,8 +3,9 @@
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, isolated, percent, refill, tableBehind } from "../dom";
+import { canvasOf, h, isolated, percent, refill, tableBehind, within } from "../dom";
 import { through, traced, type Edge, type Flow } from "../flow";
+import { joinedTo } from "../measured";
 import { fitted, prepared, type Painter } from "../painter";
 
 const LEFT = 64;
@@ -28,17 +29,11 @@ export class FlowView implements View {
   private at: [number, number] | null = null; // level, group
 
   constructor() {
-    this.canvas = h("canvas", {
-      tabindex: "0",
-      role: "img",
-      onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => {
-        this.at = null;
-        this.context.actions.tip(null, []);
-        this.draw();
-      },
-      onclick: () => this.trace(),
-      onkeydown: (e: KeyboardEvent) => this.walk(e),
+    this.canvas = canvasOf({
+      over: (event) => this.over(event),
+      leave: () => this.leave(),
+      choose: () => this.trace(),
+      step: (right, down) => this.walk(right, down),
     });
     this.slider = h("input", {
       type: "range",
@@ -74,10 +69,11 @@ export class FlowView implements View {
       this.words.textContent = reason;
       return;
     }
-    const key = [state.map, state.target, state.unit, state.open, targets.size].join(" ");
+    const depth = this.depth();
+    const key = [state.map, state.target, state.unit, state.open, targets.size, depth].join(" ");
     if (key !== this.key) {
       this.key = key;
-      this.flow = traced(current, targets, targets.of[state.target]!);
+      this.flow = traced(current, targets, targets.of[state.target]!, depth);
     }
     this.slider.value = String(toSlider(state.threshold));
     this.shown.textContent = percent(state.threshold);
@@ -88,6 +84,13 @@ export class FlowView implements View {
     );
     this.draw();
     refill(this.table, () => this.rows());
+  }
+
+  /** How many layers are followed: all, or those up to the chosen one. */
+  private depth(): number {
+    const { state, current } = this.context;
+    const layer = typeof state.depth === "number" ? state.depth : joinedTo(state.depth);
+    return layer === null ? current.entry.layers.length : layer + 1;
   }
 
   private refusal(): string | null {
@@ -200,7 +203,8 @@ export class FlowView implements View {
     const part = state.node ? (flow.mass[state.node[0]]?.[state.node[1]] ?? 0) : 0;
     this.words.textContent = traced
       ? `${percent(part)} of ${label} passes${traced}. Click it again to see everything.`
-      : `How ${label} is put together, from the input below to the last layer above. ` +
+      : `How ${label} is put together, from the input below to ` +
+        `${top === names.length ? "the last layer" : `layer ${names[top - 1]}`} above. ` +
         "Click a point to trace what passes it.";
   }
 
@@ -261,25 +265,21 @@ export class FlowView implements View {
     this.context.actions.set({ node: same ? null : [...this.at] });
   }
 
-  private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = {
-      ArrowUp: [1, 0],
-      ArrowDown: [-1, 0],
-      ArrowLeft: [0, -1],
-      ArrowRight: [0, 1],
-    };
-    const step = steps[event.key];
-    if (event.key === "Enter") return this.trace();
-    if (!step) return;
-    event.preventDefault();
+  private leave(): void {
+    this.at = null;
+    this.context.actions.tip(null, []);
+    this.draw();
+  }
+
+  private walk(right: number, down: number): void {
     const { context } = this;
     const [level, group] = this.at ?? [
       this.flow!.levels - 1,
       context.targets.of[context.state.target]!,
     ];
     this.at = [
-      Math.max(0, Math.min(this.flow!.levels - 1, level + step[0])),
-      Math.max(0, Math.min(context.targets.size - 1, group + step[1])),
+      within(level - down, this.flow!.levels),
+      within(group + right, context.targets.size),
     ];
     context.actions.announce(this.sentence().join(", "));
     this.draw();

@@ -1,8 +1,8 @@
 // All heads of all layers as small maps; a click enters one.
 
 import type { Context, View } from "../context";
-import { h, isolated, percent, refill, tableBehind } from "../dom";
-import { largest, ranked } from "../measured";
+import { canvasOf, h, isolated, percent, refill, tableBehind, within } from "../dom";
+import { largest, ranked, type Measured } from "../measured";
 import { prepared, type Painter } from "../painter";
 import { mapScale, pixels } from "../pixels";
 
@@ -17,25 +17,20 @@ export class HeadsView implements View {
   private readonly words = h("p", { class: "quiet" });
   private readonly table: HTMLDetailsElement;
   private context!: Context;
+  /** The chosen measure, or one of the same text that has heads. */
+  private shown!: Measured;
   private tile = 64;
   private pictures: HTMLCanvasElement[] = [];
   private key = "";
   private at: [number, number] | null = null; // layer, head
-  private readonly others = h("div", { class: "pair-choices" });
   private readonly whole: HTMLButtonElement;
 
   constructor() {
-    this.canvas = h("canvas", {
-      tabindex: "0",
-      role: "img",
-      onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => {
-        this.at = null;
-        this.context.actions.tip(null, []);
-        this.draw();
-      },
-      onclick: () => this.enter(),
-      onkeydown: (e: KeyboardEvent) => this.walk(e),
+    this.canvas = canvasOf({
+      over: (event) => this.over(event),
+      leave: () => this.pointAt(null, null),
+      choose: () => this.enter(),
+      step: (right, down) => this.walk(right, down),
     });
     this.table = tableBehind("Heads", () => this.rows());
     this.whole = h(
@@ -47,7 +42,6 @@ export class HeadsView implements View {
       "div",
       { class: "heads-view" },
       h("div", { class: "bar-line" }, this.words, this.whole),
-      this.others,
       this.canvas,
       this.table,
     );
@@ -55,38 +49,33 @@ export class HeadsView implements View {
 
   update(context: Context): void {
     this.context = context;
-    const { current } = context;
-    const none = current.heads === 0;
+    const { current, measured } = context;
+    const alike = (each: Measured) =>
+      each.heads > 0 && each.targets === current.targets && each.sources === current.sources;
+    this.shown = current.heads ? current : (measured.find(alike) ?? current);
+    const none = this.shown.heads === 0;
     this.canvas.hidden = this.table.hidden = none;
     this.whole.hidden = context.state.head === null;
     if (none) {
       const dropped = current.entry.notes?.find((note) => note.includes("heads are left out"));
       this.words.textContent =
         dropped ??
-        "Heads were not measured. Give the page these maps together with " +
+        "Single heads are not in this page. They are if it is also given " +
           `lens.measure("${current.entry.measure}", text, per_head=True).`;
-      const others = context.measured
-        .map((_, i) => i)
-        .filter((i) => context.measured[i]!.heads > 0);
-      this.others.replaceChildren(
-        ...others.map((i) =>
-          h(
-            "button",
-            { type: "button", onclick: () => context.actions.set({ map: i }) },
-            `Heads of ${context.name(context.measured[i]!)}`,
-          ),
-        ),
-      );
       return;
     }
-    this.others.replaceChildren();
+    const instead =
+      this.shown === current
+        ? ""
+        : `${context.name(current)} was measured by whole layers. ` +
+          `These are the heads of ${context.name(this.shown)}. `;
     this.words.textContent =
-      "Layers down, heads across. In each, targets down and sources across, shaded by its own " +
-      "largest share. A click opens one.";
+      `${instead}Layers down, heads across. In each, targets down and sources across, shaded by ` +
+      "its own largest share. A click opens one.";
     this.prepare();
     this.canvas.setAttribute(
       "aria-label",
-      `${current.entry.layers.length} layers by ${current.heads} heads. ` +
+      `${this.shown.entry.layers.length} layers by ${this.shown.heads} heads. ` +
         "Arrow keys move, Enter opens a head.",
     );
     this.draw();
@@ -94,9 +83,15 @@ export class HeadsView implements View {
   }
 
   private prepare(): void {
-    const { context } = this;
-    const { current, targets, sources, palette, state } = context;
-    const key = [state.map, palette.dark, targets.size, sources.size, state.unit].join(" ");
+    const { context, shown: current } = this;
+    const { targets, sources, palette, state } = context;
+    const key = [
+      context.measured.indexOf(current),
+      palette.dark,
+      targets.size,
+      sources.size,
+      state.unit,
+    ].join(" ");
     if (key === this.key) return;
     this.key = key;
     const groups = [...new Set(current.held.map((p) => targets.of[p]!))]
@@ -115,7 +110,7 @@ export class HeadsView implements View {
   }
 
   private size(width: number): [number, number] {
-    const { heads, entry } = this.context.current;
+    const { heads, entry } = this.shown;
     this.tile = Math.max(18, Math.min(132, (width - LEFT) / heads - GAP));
     return [LEFT + heads * (this.tile + GAP), TOP + entry.layers.length * (this.tile + GAP)];
   }
@@ -127,8 +122,8 @@ export class HeadsView implements View {
   }
 
   private painted(painter: Painter, context: Context): void {
-    const { palette, current, state } = context;
-    const { tile } = this;
+    const { palette, state } = context;
+    const { tile, shown: current } = this;
     const small = { size: 12, fill: palette.quiet };
     for (let head = 0; head < current.heads; head++)
       painter.text(
@@ -146,7 +141,8 @@ export class HeadsView implements View {
       for (let head = 0; head < current.heads; head++) {
         const x = LEFT + head * (tile + GAP);
         painter.image(this.pictures[layer * current.heads + head]!, x, y, tile, tile);
-        const chosen = state.head === head && state.depth === layer;
+        const entered = current === context.current && state.head === head;
+        const chosen = entered && state.depth === layer;
         const pointed = this.at?.[0] === layer && this.at[1] === head;
         painter.rect(
           x,
@@ -164,12 +160,15 @@ export class HeadsView implements View {
   private over(event: MouseEvent): void {
     const head = Math.floor((event.offsetX - LEFT) / (this.tile + GAP));
     const layer = Math.floor((event.offsetY - TOP) / (this.tile + GAP));
-    const { current } = this.context;
-    const inside =
-      head >= 0 && layer >= 0 && head < current.heads && layer < current.entry.layers.length;
-    this.at = inside ? [layer, head] : null;
-    this.canvas.style.cursor = inside ? "pointer" : "";
-    this.context.actions.tip(inside ? event : null, this.sentence());
+    const { heads, entry } = this.shown;
+    const inside = head >= 0 && layer >= 0 && head < heads && layer < entry.layers.length;
+    this.pointAt(inside ? [layer, head] : null, event);
+  }
+
+  private pointAt(at: [number, number] | null, event: MouseEvent | null): void {
+    this.at = at;
+    this.canvas.style.cursor = at ? "pointer" : "";
+    this.context.actions.tip(at ? event : null, this.sentence());
     this.draw();
   }
 
@@ -177,11 +176,11 @@ export class HeadsView implements View {
     if (!this.at) return [];
     const [layer, head] = this.at;
     const { context } = this;
-    const values = context.incoming(context.current, { depth: layer, head });
+    const values = context.incoming(this.shown, { depth: layer, head });
     const top = ranked(values, context.own).slice(0, 3);
     const target = context.targets.label(context.targetGroup);
     return [
-      `Layer ${context.current.entry.layers[layer]}, head ${head}`,
+      `Layer ${this.shown.entry.layers[layer]}, head ${head}`,
       ...top.map(
         ({ group, value }) =>
           `${isolated(context.sources.label(group))}: ${percent(value)} of ${isolated(target)}`,
@@ -190,32 +189,21 @@ export class HeadsView implements View {
   }
 
   private enter(): void {
-    if (this.at) this.context.actions.set({ depth: this.at[0], head: this.at[1], view: "map" });
+    if (!this.at) return;
+    const map = this.context.measured.indexOf(this.shown);
+    this.context.actions.set({ map, depth: this.at[0], head: this.at[1], view: "map" });
   }
 
-  private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = {
-      ArrowUp: [-1, 0],
-      ArrowDown: [1, 0],
-      ArrowLeft: [0, -1],
-      ArrowRight: [0, 1],
-    };
-    const step = steps[event.key];
-    if (event.key === "Enter") return this.enter();
-    if (!step) return;
-    event.preventDefault();
-    const { current } = this.context;
+  private walk(right: number, down: number): void {
     const [layer, head] = this.at ?? [0, -1];
-    this.at = [
-      Math.max(0, Math.min(current.entry.layers.length - 1, layer + step[0])),
-      Math.max(0, Math.min(current.heads - 1, head + step[1])),
-    ];
+    const { entry, heads } = this.shown;
+    this.at = [within(layer + down, entry.layers.length), within(head + right, heads)];
     this.context.actions.announce(this.sentence().join(", "));
     this.draw();
   }
 
   paint(painter: Painter, context: Context, width: number): number {
-    if (!context.current.heads) return 0;
+    if (!this.shown.heads) return 0;
     this.prepare();
     const [, height] = this.size(width);
     this.painted(painter, context);
@@ -223,8 +211,7 @@ export class HeadsView implements View {
   }
 
   rows(): string[][] {
-    const { context } = this;
-    const { current } = context;
+    const { context, shown: current } = this;
     const target = context.targets.label(context.targetGroup);
     const found = [["layer", "head", "target", "largest source", "share"]];
     current.entry.layers.forEach((number, depth) => {

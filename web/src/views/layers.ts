@@ -2,8 +2,8 @@
 
 import { css, shade } from "../colour";
 import type { Context } from "../context";
-import { h, isolated, percent, refill, tableBehind } from "../dom";
-import { largest, type Depth } from "../measured";
+import { h, isolated, percent, refill, short, tableBehind } from "../dom";
+import { joinedTo, largest, type Depth } from "../measured";
 import { pixels } from "../pixels";
 import { CanvasPainter, fitted, prepared, type Painter } from "../painter";
 
@@ -21,6 +21,11 @@ export class Layers {
   private readonly canvas: HTMLCanvasElement;
   private readonly table: HTMLDetailsElement;
   private readonly name = h("h2", {});
+  private readonly other = h("button", {
+    type: "button",
+    class: "turn",
+    onclick: () => this.turn(),
+  });
   private strips: Strip[] = [];
   private context!: Context;
   private rowHeight = 18;
@@ -39,7 +44,7 @@ export class Layers {
     this.element = h(
       "section",
       { class: "layers", "aria-label": "Layer by layer" },
-      this.name,
+      h("div", { class: "layers-head" }, this.name, this.other),
       this.canvas,
       this.table,
     );
@@ -50,13 +55,16 @@ export class Layers {
     const { current } = context;
     this.element.hidden = current.entry.layers.length < 2;
     if (this.element.hidden) return;
-    const depths: Depth[] = current.entry.layers.map((_, i) => i);
+    const joined = this.joined();
+    const depths: Depth[] = joined ? [...current.upTo] : current.entry.layers.map((_, i) => i);
     if (current.depths.includes("all")) depths.push("all");
     else if (current.depths.includes("mean")) depths.push("mean");
     this.strips = depths.map((depth) => ({
       depth,
       name:
-        depth === "all" ? "all" : depth === "mean" ? "mean" : String(current.entry.layers[depth]),
+        depth === "all" || depth === "mean"
+          ? depth
+          : String(current.entry.layers[joinedTo(depth) ?? Number(depth)]),
       values: context.incoming(current, {
         depth,
         head: typeof depth === "number" ? context.state.head : null,
@@ -66,13 +74,38 @@ export class Layers {
     const height = this.height(width);
     this.draw(prepared(this.canvas, width, height), width);
     const label = context.targets.label(context.targetGroup);
-    this.name.replaceChildren("What ", h("b", {}, label), " took in each layer");
+    const when = joined ? " has taken up to each layer" : " took in each layer";
+    this.name.replaceChildren("What ", h("b", {}, short(label)), when);
+    this.other.hidden = current.upTo.length === 0;
+    this.other.textContent = joined ? "Each layer by itself" : "Up to each layer";
     this.canvas.setAttribute(
       "aria-label",
-      `What ${isolated(label)} took in each layer, as a heat map: ${this.strips.length} rows, ` +
+      `What ${isolated(label)}${when}, as a heat map: ${this.strips.length} rows, ` +
         `${context.sources.size} columns. Arrow keys up and down choose a layer.`,
     );
     refill(this.table, () => this.rows());
+  }
+
+  /** Are the rows those of the layers joined? So they are if one of these is chosen. */
+  private joined(): boolean {
+    const { state, current } = this.context;
+    if (typeof state.depth === "number" || !current.upTo.length) return false;
+    return state.rows === "upto" || joinedTo(state.depth) !== null;
+  }
+
+  /** The same layer, by itself or with all before it. */
+  private turn(): void {
+    const { state, actions } = this.context;
+    const joined = this.joined();
+    const { depth } = state;
+    const layer = typeof depth === "number" ? depth : joinedTo(depth);
+    const last = this.context.current.entry.layers.length - 1;
+    const turned: Depth = layer === null || layer === last ? "all" : `to${layer}`;
+    actions.set({
+      rows: joined ? "each" : "upto",
+      head: null,
+      depth: joined ? (layer ?? depth) : layer === null ? depth : turned,
+    });
   }
 
   private height(width: number): number {
@@ -84,7 +117,7 @@ export class Layers {
 
   private top(strip: number): number {
     const last = this.strips.length - 1;
-    const joined = typeof this.strips[last]?.depth === "string";
+    const joined = this.strips[last]?.depth === "all" || this.strips[last]?.depth === "mean";
     return strip * this.rowHeight + (joined && strip >= last ? GAP : 0);
   }
 
@@ -105,25 +138,26 @@ export class Layers {
   private draw(painter: Painter, width: number, y = 0): void {
     const { context, strips, rowHeight } = this;
     const { palette, own, state } = context;
-    // Shares of joined layers may be much larger than those of one: they have their own scale.
-    const scaleOf = (joined: boolean) =>
+    // The last row may hold much larger shares than single layers: it has its own scale.
+    const isLast = (strip: Strip) => strip.depth === "all" || strip.depth === "mean";
+    const scaleOf = (last: boolean) =>
       Math.max(
         1e-12,
         ...strips
-          .filter((strip) => (typeof strip.depth === "string") === joined)
+          .filter((strip) => isLast(strip) === last)
           .map((strip) => largest(strip.values, own)),
       );
     const scales = [scaleOf(false), scaleOf(true)];
     strips.forEach((strip, row) => {
       const top = y + this.top(row);
       const chosen = strip.depth === state.depth;
-      const scale = scales[typeof strip.depth === "string" ? 1 : 0]!;
+      const scale = scales[isLast(strip) ? 1 : 0]!;
       const step = rowHeight >= 13 ? 1 : rowHeight >= 10 ? 2 : 4;
-      if (row % step === 0 || chosen || typeof strip.depth === "string")
+      if (row % step === 0 || chosen || isLast(strip))
         painter.text(
           LEFT - 10,
           top + rowHeight / 2 + 4,
-          `${row === 0 ? "layer " : ""}${strip.name}`,
+          `${row === 0 ? (this.joined() ? "up to " : "layer ") : ""}${strip.name}`,
           {
             size: 12,
             fill: chosen ? palette.ink : palette.quiet,

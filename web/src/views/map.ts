@@ -2,7 +2,7 @@
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, isolated, percent, refill, tableBehind } from "../dom";
+import { canvasOf, h, isolated, percent, refill, tableBehind, within } from "../dom";
 import type { Grouping } from "../groups";
 import { fitted, prepared, type Painter } from "../painter";
 import { mapScale, pixels } from "../pixels";
@@ -27,13 +27,11 @@ export class MapView implements View {
   private at: [number, number] | null = null; // row, column
 
   constructor() {
-    this.canvas = h("canvas", {
-      tabindex: "0",
-      role: "img",
-      onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => this.moved(null, null),
-      onclick: () => this.choose(),
-      onkeydown: (e: KeyboardEvent) => this.walk(e),
+    this.canvas = canvasOf({
+      over: (event) => this.over(event),
+      leave: () => this.moved(null, null),
+      choose: () => this.choose(),
+      step: (right, down) => this.walk(right, down),
     });
     this.scroller = h(
       "div",
@@ -125,7 +123,7 @@ export class MapView implements View {
     const rows = this.held().length;
     const room = Math.max(200, this.scroller.clientWidth || 900) - LABELS - 16;
     const tall = Math.max(240, window.innerHeight * 0.7) - LABELS;
-    const fits = Math.min(26, room / sources.size, Math.max(tall / rows, 7));
+    const fits = Math.min(44, room / sources.size, Math.max(tall / rows, 7));
     this.cell = Math.max(fits, 1) * this.zoom;
     const [w, hgt] = [sources.size * this.cell + LABELS + FOOT, rows * this.cell + LABELS + FOOT];
     const most = Math.max(320, window.innerHeight * 0.78);
@@ -297,22 +295,11 @@ export class MapView implements View {
         return this.context.actions.set({ target: at, node: null });
   }
 
-  private walk(event: KeyboardEvent): void {
-    const steps: Record<string, [number, number]> = {
-      ArrowUp: [-1, 0],
-      ArrowDown: [1, 0],
-      ArrowLeft: [0, -1],
-      ArrowRight: [0, 1],
-    };
-    const step = steps[event.key];
-    if (event.key === "Enter") return this.choose();
-    if (!step) return;
-    event.preventDefault();
+  private walk(right: number, down: number): void {
     const [row, column] = this.at ?? [0, -1];
-    const clamp = (value: number, size: number) => Math.max(0, Math.min(size - 1, value));
     this.at = [
-      clamp(row + step[0], this.held().length),
-      clamp(column + step[1], this.context.sources.size),
+      within(row + down, this.held().length),
+      within(column + right, this.context.sources.size),
     ];
     this.context.actions.announce(this.sentence().join(", "));
     this.draw();

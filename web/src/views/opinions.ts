@@ -14,6 +14,51 @@ export interface Opinion {
 
 const MOST = 6; // disputed tokens that are shown
 
+/** What every measure of these texts that holds the target says about it. */
+export function opinionsOf(context: Context): Opinion[] {
+  const { current, state } = context;
+  return context.measured
+    .filter(
+      (each) =>
+        each.targets === current.targets &&
+        each.sources === current.sources &&
+        each.holds(state.target),
+    )
+    .map((measured) => ({
+      measured,
+      values: context.incoming(measured, { depth: context.depthFor(measured), head: null }),
+    }));
+}
+
+/** How far two measures agree on a target: the correlation of their ranks. */
+export function agreement(context: Context, a: Opinion, b: Opinion): number {
+  return spearman(without(a.values, context.own), without(b.values, context.own));
+}
+
+/** The measure that agrees least with the chosen one. Random numbers are not an opinion, and
+ * those without layers explain the output, not the target. */
+export function farthest(context: Context, opinions: Opinion[]): Opinion | null {
+  const mine = opinions.find((each) => each.measured === context.current);
+  const others = opinions.filter((each) => each !== mine);
+  if (!mine || !others.length) return null;
+  const mixing = others.filter((each) => each.measured.entry.layers.length > 0);
+  const serious = (mixing.length ? mixing : others).filter(
+    (each) => each.measured.entry.measure !== "random",
+  );
+  const apart = (each: Opinion) => {
+    const rank = agreement(context, mine, each);
+    return Number.isNaN(rank) ? 2 : rank;
+  };
+  return (serious.length ? serious : others).reduce((best, each) =>
+    apart(each) < apart(best) ? each : best,
+  );
+}
+
+/** How far two rows agree, as a word. */
+export function agreementWord(rank: number): string {
+  return rank > 0.8 ? "agree" : rank > 0.4 ? "agree in part" : "disagree";
+}
+
 /** Head and body of the table of disputed tokens, the most disputed first. */
 export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
   const { own, sources } = context;
@@ -22,14 +67,15 @@ export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
   const scale = Math.max(...rows.map((values) => largest(values, own)));
   const orders = rows.map((values) => ranked(values, own).map((each) => each.group));
   const head = pair.flatMap((each) => [
-    h("th", { scope: "col", colspan: "2" }, context.name(each.measured)),
-    h("th", { scope: "col" }, "rank"),
+    h("td", { class: "bars" }),
+    h("th", { scope: "col" }, context.name(each.measured)),
+    h("th", { scope: "col", class: "place" }, "rank"),
   ]);
   const cells = (group: number) =>
     rows.flatMap((values, i) => [
       h("td", { class: "bars" }, bar(context, values[group]!, scale)),
-      h("td", {}, percent(values[group]!)),
-      h("td", {}, String(orders[i]!.indexOf(group) + 1 || "–")),
+      h("td", { class: "number" }, percent(values[group]!)),
+      h("td", { class: "place" }, place(orders[i]!.indexOf(group))),
     ]);
   const body = found
     .filter((each) => each.weight > 0)
@@ -42,6 +88,8 @@ export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
     h("tbody", {}, ...body),
   ];
 }
+
+const place = (index: number): string => (index < 0 ? "–" : `no. ${index + 1}`);
 
 /** A bar as long as a value is large. */
 export function bar(context: Context, value: number, scale: number, colour?: string): HTMLElement {

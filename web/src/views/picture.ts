@@ -2,8 +2,10 @@
 
 import { css, LIGHT, shade } from "../colour";
 import type { Context } from "../context";
-import { h, percent } from "../dom";
+import { canvasOf, h, percent, within } from "../dom";
 import { prepared, type Painter } from "../painter";
+
+const LONGEST = 420; // pixels of a side: the layers below must be in sight
 
 export class PatchPicture {
   readonly element: HTMLElement;
@@ -13,16 +15,20 @@ export class PatchPicture {
   private context: Context | null = null;
   private values: ArrayLike<number> = [];
   private scale = 0;
+  private at: number | null = null; // the token of the patch that is pointed at
 
   constructor() {
-    this.canvas = h("canvas", {
-      role: "img",
-      "aria-label":
-        "The picture, its patches shaded by their share; the ranked list has the numbers",
-      onmousemove: (e: MouseEvent) => this.over(e),
-      onmouseleave: () => this.over(null),
-      onclick: (e: MouseEvent) => this.choose(e),
+    this.canvas = canvasOf({
+      over: (event) => this.pointAt(this.patch(event), event),
+      leave: () => this.pointAt(null, null),
+      choose: () => this.choose(),
+      step: (right, down) => this.walk(right, down),
     });
+    this.canvas.setAttribute(
+      "aria-label",
+      "The picture, its patches shaded by their share; the ranked list has the numbers. " +
+        "Arrow keys move, Enter chooses a patch.",
+    );
     this.element = h("figure", { class: "picture" }, this.canvas);
     this.picture.addEventListener("load", () => {
       this.grey = greyed(this.picture);
@@ -40,7 +46,7 @@ export class PatchPicture {
 
   private size(width: number): [number, number] {
     const ratio = (this.picture.naturalHeight || 1) / (this.picture.naturalWidth || 1);
-    const wide = Math.min(width, 520, 520 / ratio);
+    const wide = Math.min(width, LONGEST, LONGEST / ratio);
     return [wide, wide * ratio];
   }
 
@@ -67,10 +73,11 @@ export class PatchPicture {
       if (group === undefined) break;
       const t = this.scale > 0 ? this.values[group]! / this.scale : 0;
       const [px, py] = [x + (patch % columns) * w, y + Math.floor(patch / columns) * h];
-      const alpha = Math.min(0.85, t ** 2 * 0.85);
+      const alpha = Math.min(0.85, Math.abs(t) * 0.85);
       const colour = css(shade(LIGHT, t < 0 ? -0.75 : 0.75)).replace(")", `, ${alpha})`);
       painter.rect(px, py, w, h, colour);
       if (group === own) painter.rect(px + 1, py + 1, w - 2, h - 2, null, "#ffffff", 3);
+      else if (first + patch === this.at) painter.rect(px, py, w, h, null, "#ffffff", 1.5);
     }
   }
 
@@ -83,31 +90,36 @@ export class PatchPicture {
     return first + row * columns + column;
   }
 
-  private over(event: MouseEvent | null): void {
-    const { context } = this;
-    const at = event && this.patch(event);
-    if (!context || at === null || !event) {
-      context?.actions.tip(null, []);
-      return;
-    }
+  private pointAt(at: number | null, event: MouseEvent | null): void {
+    this.at = at;
+    this.context?.actions.tip(event, this.words());
+    this.draw();
+  }
+
+  private words(): string[] {
+    const { context, at } = this;
+    if (!context || at === null) return [];
     const { columns, first } = context.payload.image!;
     const group = context.sources.of[at] ?? 0;
     const place = `row ${Math.floor((at - first) / columns)}, column ${(at - first) % columns}`;
-    context.actions.tip(event, [
-      `Patch in ${place}`,
-      `${percent(this.values[group] ?? 0)} of the target`,
-    ]);
+    return [`Patch in ${place}`, `${percent(this.values[group] ?? 0)} of the target`];
   }
 
-  private choose(event: MouseEvent): void {
-    const at = this.patch(event);
-    if (
-      this.context &&
-      at !== null &&
-      this.context.current.square &&
-      this.context.current.holds(at)
-    )
-      this.context.actions.set({ target: at });
+  private choose(): void {
+    const { context, at } = this;
+    if (context && at !== null && context.current.square && context.current.holds(at))
+      context.actions.set({ target: at, node: null });
+  }
+
+  private walk(right: number, down: number): void {
+    const { context } = this;
+    if (!context) return;
+    const { rows, columns, first } = context.payload.image!;
+    const place = this.at === null ? 0 : this.at - first;
+    const column = within((place % columns) + (this.at === null ? 0 : right), columns);
+    const row = within(Math.floor(place / columns) + (this.at === null ? 0 : down), rows);
+    this.pointAt(first + row * columns + column, null);
+    context.actions.announce(this.words().join(", "));
   }
 
   paint(

@@ -5,6 +5,7 @@ import type { Context } from "../context";
 import { h, isolated, percent } from "../dom";
 import type { Grouping } from "../groups";
 import { fitted, type Painter } from "../painter";
+import { visible } from "../visible";
 
 export const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 
@@ -15,6 +16,35 @@ function isRightToLeft(shown: string[]): boolean {
     if (letter) return RTL.test(letter[0]);
   }
   return false;
+}
+
+/** What lies between two tokens: spaces and line breaks. */
+function between(gap: string): Node[] {
+  return gap.split("\n").flatMap((part, i) => {
+    const found: Node[] = i ? [h("br")] : [];
+    if (part) found.push(document.createTextNode(part.replace(/\s+/g, " ")));
+    return found;
+  });
+}
+
+/** Names above segments, by their first token: of open ones, and of all that have names. */
+function headings(grouping: Grouping): Map<number, HTMLElement> {
+  const found = new Map<number, HTMLElement>();
+  const folding = grouping.unit === "segments";
+  grouping.text.segments?.forEach(([start, stop, name], segment) => {
+    if (folding && grouping.open.has(segment))
+      found.set(
+        start,
+        h(
+          "div",
+          { class: "fold", "data-fold": segment, "aria-hidden": "true", title: "Close" },
+          `▾ ${visible(name ?? "")} ${stop - start} tokens`,
+        ),
+      );
+    else if (!folding && name !== undefined)
+      found.set(start, h("div", { class: "segment-name" }, visible(name)));
+  });
+  return found;
 }
 
 /** A list of groups that can be walked with the arrow keys; a click or Enter chooses. */
@@ -91,7 +121,7 @@ export class Reading {
   /** Elements are made again only if the groups changed. */
   show(grouping: Grouping, context: Context): void {
     if (grouping !== this.grouping) {
-      this.build(grouping);
+      this.build(grouping, context);
       this.palette = null;
     }
     if (context.palette !== this.palette) {
@@ -100,7 +130,12 @@ export class Reading {
     }
   }
 
-  private build(grouping: Grouping): void {
+  /** Are all its tokens seen elsewhere, as patches of a picture? */
+  get isEmpty(): boolean {
+    return !this.element.firstChild;
+  }
+
+  private build(grouping: Grouping, context: Context): void {
     const active = this.items.indexOf(
       (this.element.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement,
     );
@@ -108,18 +143,12 @@ export class Reading {
     this.marked = -1;
     const { text } = grouping;
     const pieces: Node[] = [];
-    const heads = new Map<number, number>();
-    if (grouping.unit === "segments")
-      for (const segment of grouping.open) heads.set(text.segments![segment]![0], segment);
+    const heads = headings(grouping);
     this.items = grouping.groups.map((group, number) => {
-      const gap = text.gaps[group.start]!;
-      const fold = heads.get(group.start);
-      if (fold !== undefined)
-        pieces.push(h("span", { class: "fold", "data-fold": fold, "aria-hidden": "true" }, "▾"));
-      gap.split("\n").forEach((part, i) => {
-        if (i) pieces.push(h("br"));
-        if (part) pieces.push(document.createTextNode(part.replace(/\s+/g, " ")));
-      });
+      const patch = context.isPatch(text, group.start);
+      const head = heads.get(group.start);
+      if (head) pieces.push(head);
+      else if (!patch && group.segment === null) pieces.push(...between(text.gaps[group.start]!));
       const special = grouping.special(number) && !/mask/i.test(text.labels[group.start]!);
       const item = h("span", {
         class: ["token", special && "special", group.segment !== null && "segment"]
@@ -133,9 +162,10 @@ export class Reading {
       });
       const label = grouping.label(number);
       item.append(label);
-      if (group.segment !== null) item.append(h("small", {}, `${group.stop - group.start} tokens`));
-      pieces.push(item);
-      if (label.endsWith("↵")) pieces.push(h("br"));
+      if (group.segment !== null)
+        item.append(h("small", {}, `${group.stop - group.start} tokens`), h("small", {}));
+      if (!patch) pieces.push(item);
+      if (!patch && label.endsWith("↵")) pieces.push(h("br"));
       return item;
     });
     this.element.replaceChildren(...pieces);
@@ -146,6 +176,18 @@ export class Reading {
     const first = this.items[Math.max(0, active)] ?? this.items[0];
     if (first) first.tabIndex = 0;
     if (active >= 0) first?.focus();
+  }
+
+  /** Scrolls to a group and marks it for a moment. */
+  find(group: number): void {
+    const item = this.items[group];
+    if (!item) return;
+    this.reveal(group);
+    item.classList.remove("found");
+    void item.offsetWidth; // so that the mark begins anew
+    item.classList.add("found");
+    const seen = item.getBoundingClientRect();
+    if (seen.top < 0 || seen.bottom > window.innerHeight) item.scrollIntoView({ block: "center" });
   }
 
   /** Shades groups by value / scale; `target` is outlined, -1 for none. */
@@ -163,6 +205,8 @@ export class Reading {
       const colour = shade(context.palette, t);
       item.style.backgroundColor = t === 0 ? "" : css(colour);
       item.style.color = t === 0 ? "" : inkOn(colour);
+      if (this.grouping!.groups[i]!.segment !== null)
+        item.lastElementChild!.textContent = percent(values[i]!);
     });
     if (pinned && target >= 0 && this.inSight !== this.items[target]) this.reveal(target);
     if (this.marked >= 0) this.items[this.marked]?.classList.remove("target", "pointed");
@@ -218,10 +262,19 @@ export class Reading {
       fitted(painter, grouping.label(i), size, width - 12),
     );
     const rtl = isRightToLeft(grouping.text.shown);
+    const names = headings(grouping);
     let at = 0;
     let top = y + line * 0.8;
     labels.forEach((label, i) => {
-      const gap = grouping.text.gaps[grouping.groups[i]!.start]!;
+      const { start } = grouping.groups[i]!;
+      if (context.isPatch(grouping.text, start)) return;
+      const name = names.get(start)?.textContent;
+      if (name) {
+        top += at > 0 ? line : 0;
+        painter.text(x, top, name, { size: 12, fill: palette.quiet });
+        [at, top] = [0, top + line];
+      }
+      const gap = name ? "" : grouping.text.gaps[start]!;
       const wide = painter.width(label, size) + 8;
       if (at > 0 && (gap.includes("\n") || at + wide > width)) {
         at = 0;

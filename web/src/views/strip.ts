@@ -2,7 +2,7 @@
 
 import { css, shade } from "../colour";
 import type { Context } from "../context";
-import { h, percent } from "../dom";
+import { canvasOf, h, percent, within } from "../dom";
 import { prepared, type Painter } from "../painter";
 import { tick } from "./layers";
 
@@ -15,22 +15,33 @@ export class TimeStrip {
   private context: Context | null = null;
   private values: ArrayLike<number> = [];
   private scale = 0;
+  private at: number | null = null; // the frame that is pointed at
 
   constructor() {
-    this.canvas = h("canvas", {
-      role: "img",
-      "aria-label": "The share of each frame over time; the ranked list has the numbers",
-      onmousemove: (event: MouseEvent) => this.over(event),
-      onmouseleave: () => this.context?.actions.tip(null, []),
+    this.canvas = canvasOf({
+      over: (event) => this.over(event),
+      leave: () => this.pointAt(null, null),
+      choose: () => this.choose(),
+      step: (right) => this.walk(right),
     });
+    this.canvas.setAttribute(
+      "aria-label",
+      "The share of each frame over time; the ranked list has the numbers. " +
+        "Arrow keys move, Enter chooses a frame.",
+    );
     this.element = h("figure", { class: "strip" }, this.canvas);
   }
 
   show(context: Context, values: ArrayLike<number>, scale: number): void {
     if (!context.current.sources.seconds) return;
     Object.assign(this, { context, values, scale });
+    this.draw();
+  }
+
+  private draw(): void {
+    if (!this.context) return;
     const width = this.element.clientWidth || 640;
-    this.painted(prepared(this.canvas, width, HEIGHT + AXIS), context, 0, 0, width);
+    this.painted(prepared(this.canvas, width, HEIGHT + AXIS), this.context, 0, 0, width);
   }
 
   private painted(painter: Painter, context: Context, x: number, y: number, width: number): void {
@@ -41,13 +52,10 @@ export class TimeStrip {
       const t = this.scale > 0 ? this.values[i]! / this.scale : 0;
       const high = Math.max(1, Math.abs(t) * HEIGHT);
       const fill = css(shade(palette, 0.25 * Math.sign(t || 1) + 0.75 * t));
-      painter.rect(
-        x + i * bar,
-        y + HEIGHT - high,
-        Math.max(bar - (bar > 4 ? 1 : 0), 0.7),
-        high,
-        fill,
-      );
+      const wide = Math.max(bar - (bar > 4 ? 1 : 0), 0.7);
+      if (i === context.own) painter.rect(x + i * bar - 1, y, wide + 2, HEIGHT, null, palette.ink);
+      else if (i === this.at) painter.rect(x + i * bar, y, wide, HEIGHT, palette.band);
+      if (i !== context.own) painter.rect(x + i * bar, y + HEIGHT - high, wide, high, fill);
     }
     painter.rect(x, y + HEIGHT, width, 1, palette.quiet);
     const length = seconds * this.values.length;
@@ -61,14 +69,32 @@ export class TimeStrip {
   }
 
   private over(event: MouseEvent): void {
-    const { context } = this;
-    if (!context) return;
     const at = Math.floor((event.offsetX / this.canvas.clientWidth) * this.values.length);
-    const group = Math.max(0, Math.min(this.values.length - 1, at));
-    context.actions.tip(event, [
-      context.sources.label(group),
-      `${percent(this.values[group]!)} of the target`,
-    ]);
+    this.pointAt(within(at, this.values.length), event);
+  }
+
+  private pointAt(at: number | null, event: MouseEvent | null): void {
+    this.at = at;
+    this.context?.actions.tip(event, this.words());
+    this.draw();
+  }
+
+  private words(): string[] {
+    const { context, at } = this;
+    if (!context || at === null) return [];
+    return [context.sources.label(at), `${percent(this.values[at]!)} of the target`];
+  }
+
+  private choose(): void {
+    const { context, at } = this;
+    if (!context || at === null || !context.current.square) return;
+    const { start } = context.sources.groups[at]!;
+    if (context.current.holds(start)) context.actions.set({ target: start, node: null });
+  }
+
+  private walk(right: number): void {
+    this.pointAt(within(this.at === null ? 0 : this.at + right, this.values.length), null);
+    this.context?.actions.announce(this.words().join(", "));
   }
 
   paint(

@@ -2,9 +2,10 @@
 
 import { css, shade } from "../colour";
 import type { Context, View } from "../context";
-import { h, isolated, percent } from "../dom";
+import { h, inARow, isolated, percent, short } from "../dom";
 import { largest, ranked, type Ranked } from "../measured";
 import { fitted, type Painter } from "../painter";
+import { factLines } from "./facts";
 import { Layers } from "./layers";
 import { bar } from "./opinions";
 import { PatchPicture } from "./picture";
@@ -17,6 +18,7 @@ const SHOWN_OUT = 6;
 export class TextView implements View {
   readonly element: HTMLElement;
   private readonly answer = h("h1", { class: "answer" });
+  private readonly facts = h("div", { class: "facts" });
   private readonly legend = h("p", { class: "legend" });
   private readonly picture = new PatchPicture();
   private readonly strip = new TimeStrip();
@@ -49,6 +51,7 @@ export class TextView implements View {
       "div",
       { class: "text-view" },
       this.answer,
+      this.facts,
       h(
         "div",
         { class: "columns" },
@@ -92,6 +95,13 @@ export class TextView implements View {
         context.actions.announce(this.sentence());
         return;
       }
+  }
+
+  /** Shows where a source of the list is; a closed segment opens. */
+  private find(group: number): void {
+    const { segment, start } = this.context.sources.groups[group]!;
+    if (segment !== null) this.choose(group, true);
+    this.sourceText.find(this.context.sources.of[start]!);
   }
 
   private close(segment: number): void {
@@ -150,15 +160,13 @@ export class TextView implements View {
     const { current, sources, targets, payload } = context;
     const two = !current.square;
     this.picture.element.hidden = !payload.image;
-    this.sourceText.element.hidden =
-      Boolean(payload.image) && !two && sources.text.special.every((s) => s === 0);
     const speech = Boolean(current.sources.seconds);
     this.strip.element.hidden = !speech;
-    if (speech) this.sourceText.element.hidden = true;
     this.targetName.hidden = !two;
     this.sourceName.hidden = !two;
     this.targetText.element.hidden = !two;
     this.sourceText.show(sources, context);
+    this.sourceText.element.hidden = speech || this.sourceText.isEmpty;
     if (two) this.targetText.show(targets, context);
     this.shaded();
     this.layers.update(context);
@@ -182,16 +190,25 @@ export class TextView implements View {
     this.strip.show(context, values, scale);
     const order = ranked(values, own);
     // The sentence stays with the chosen target: words must not move under the pointer.
-    if (pinned) this.answer.replaceChildren(...this.sentenceParts());
+    if (pinned) {
+      this.answer.replaceChildren(this.headline());
+      this.facts.replaceChildren(...factLines(context));
+    }
     this.inList.classList.toggle(
       "long",
       context.state.unit === "segments" || Boolean(context.payload.image),
     );
     this.fillLegend(scale);
     const label = targets.label(targetGroup);
-    this.inName.replaceChildren("Where ", h("b", {}, label), " comes from");
+    this.inName.replaceChildren("Where ", h("b", {}, short(label)), " comes from");
     const itself = own >= 0 && values[own] ? [{ group: own, value: values[own]! }] : [];
-    fill(this.inList, order.slice(0, SHOWN), itself, scale, (g) => sources.label(g), context);
+    fill(this.inList, context, {
+      order: order.slice(0, SHOWN),
+      itself,
+      scale,
+      label: (g) => sources.label(g),
+      find: (g) => this.find(g),
+    });
     const kept = Array.from(values).reduce((sum, v) => sum + Math.abs(v), 0);
     const more = order.slice(SHOWN).reduce((sum, each) => sum + Math.abs(each.value), 0);
     const parts = [];
@@ -220,14 +237,27 @@ export class TextView implements View {
     this.outName.hidden = this.outList.hidden = !shown;
     if (!shown) return;
     const values = context.outgoing();
-    this.outName.replaceChildren("Where ", h("b", {}, label), " goes");
+    this.outName.replaceChildren("Where ", h("b", {}, short(label)), " goes");
     const order = ranked(values, targetGroup).slice(0, SHOWN_OUT);
     this.outName.hidden = this.outList.hidden = order.length === 0;
-    fill(this.outList, order, [], largest(values, targetGroup), (g) => targets.label(g), context);
+    fill(this.outList, context, {
+      order,
+      itself: [],
+      scale: largest(values, targetGroup),
+      label: (g) => targets.label(g),
+      find: (g) => this.find(g),
+    });
   }
 
   private fillLegend(scale: number): void {
-    const { palette, current } = this.context;
+    const { palette, current, payload } = this.context;
+    const thing = payload.image ? "patch" : current.sources.seconds ? "frame" : "word";
+    const follow =
+      thing === "word"
+        ? "point at a word to follow it, click to keep it"
+        : current.square
+          ? `click a ${thing} to follow it`
+          : "point for numbers";
     const ramp = h("span", { class: "ramp" });
     const from = current.entry.signed ? -5 : 0;
     const stops = Array.from({ length: 6 - from }, (_, i) => css(shade(palette, (i + from) / 5)));
@@ -237,11 +267,7 @@ export class TextView implements View {
       h("span", {}, current.entry.signed ? percent(-scale) : "0 %"),
       ramp,
       h("span", {}, percent(scale)),
-      h(
-        "span",
-        { class: "quiet" },
-        "share of the target · point at a word to follow it, click to keep it",
-      ),
+      h("span", { class: "quiet" }, `share of the target · ${follow}`),
     );
   }
 
@@ -261,17 +287,17 @@ export class TextView implements View {
     };
   }
 
-  private sentenceParts(): Node[] {
+  private headline(): HTMLElement {
     const { target, top, own } = this.most();
-    const text = (words: string) => document.createTextNode(words);
-    const found: Node[] = [h("b", { class: "outlined" }, target)];
-    found.push(text(top.length ? " took most from " : " took nothing from other tokens"));
-    top.forEach(([label, value], i) => {
-      if (i) found.push(text(i === top.length - 1 ? " and " : ", "));
-      found.push(h("b", {}, label), text(` ${percent(value)}`));
-    });
-    if (own) found.push(h("span", { class: "quiet" }, ` · ${percent(own)} is its own`));
-    return found;
+    const parts = top.map(([label, value]) => [h("b", {}, short(label)), ` ${percent(value)}`]);
+    return h(
+      "span",
+      {},
+      h("b", { class: "outlined" }, short(target)),
+      top.length ? " took most from " : " took nothing from other tokens",
+      ...inARow(parts),
+      own ? h("span", { class: "quiet" }, ` · ${percent(own)} is its own`) : null,
+    );
   }
 
   private sentence(): string {
@@ -303,7 +329,10 @@ export class TextView implements View {
         ) + 12;
     if (context.payload.image)
       y += this.picture.paint(painter, context, 0, y, width, values, scale) + 12;
-    else y += this.sourceText.paint(painter, context, 0, y, width, values, scale, own) + 12;
+    if (current.sources.seconds)
+      y += this.strip.paint(painter, context, 0, y, width, values, scale) + 12;
+    else if (!this.sourceText.isEmpty)
+      y += this.sourceText.paint(painter, context, 0, y, width, values, scale, own) + 12;
     return y + this.layers.paint(painter, 0, y, width) + 8;
   }
 
@@ -323,16 +352,18 @@ export class TextView implements View {
   }
 }
 
+interface List {
+  order: Ranked[];
+  itself: Ranked[];
+  scale: number;
+  label(group: number): string;
+  find(group: number): void;
+}
+
 /** The rows of a ranked list: token, bar, share; at its end the target itself. */
-function fill(
-  table: HTMLTableElement,
-  order: Ranked[],
-  itself: Ranked[],
-  scale: number,
-  label: (group: number) => string,
-  context: Context,
-): void {
-  const row = (value: number, name: string, own: boolean) =>
+function fill(table: HTMLTableElement, context: Context, list: List): void {
+  const { order, itself, scale, label, find } = list;
+  const row = (value: number, name: Node | string, own: boolean) =>
     h(
       "tr",
       { class: own ? "own" : null },
@@ -345,7 +376,18 @@ function fill(
       h("td", {}, percent(value)),
     );
   const [token, share] = ["token", "share"].map((name) => h("th", { scope: "col" }, name));
-  const rows = order.map((each) => row(each.value, label(each.group), false));
+  const named = (group: number) =>
+    h(
+      "button",
+      {
+        type: "button",
+        class: "source",
+        title: `Find ${label(group)} in the text`,
+        onclick: () => find(group),
+      },
+      label(group),
+    );
+  const rows = order.map((each) => row(each.value, named(each.group), false));
   rows.push(...itself.map((each) => row(each.value, "itself", true)));
   table.replaceChildren(
     h("thead", { class: "unseen" }, h("tr", {}, token, h("td"), share)),

@@ -45,7 +45,7 @@ def run(setting: Setting, *, probes: int | None = 32, words: int = 3) -> Outcome
                 labels,
                 layers,
                 title=f"{labels[target]} ({target})",
-                x_label=figures.FROM_ONE,
+                x_label="layer",
                 y_label="",
                 axes=place,
             )

@@ -83,7 +83,7 @@ def _layers(found: dict[str, Any]) -> Any:
             found["tokens"],
             columns,
             title=f"{name}, rolled out",
-            x_label=figures.FROM_ONE,
+            x_label="layer",
             y_label="",
             axes=place,
         )

@@ -60,7 +60,7 @@ def run(setting: Setting) -> Outcome:
                 found["tokens"],
                 columns,
                 title=f"{name}{how}",
-                x_label=figures.FROM_ONE,
+                x_label="layer",
                 y_label="",
                 axes=place,
             )

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-FROM_ONE = "layer (the first is 1)"
-
-
 @styled
 def lines(
     series: Mapping[str, Sequence[float] | np.ndarray],
@@ -25,19 +22,18 @@ def lines(
     x: Sequence[Any] | None = None,
     bands: Mapping[str, tuple[Any, Any]] | None = None,
     title: str = "",
-    x_label: str | None = None,
+    x_label: str = "layer",
     y_label: str = "",
     axes: Axes | None = None,
 ) -> Figure:
     """One line for each named series, with a band (low, high) if one is given.
 
-    Without `x` the values are those of layers, numbered from 1 as papers do; the axis says so.
-    Measures have their own style.
+    Without `x` the values are those of layers, numbered from 0. Measures have their own style.
     """
     figure, axes = axes_or_new(axes)
     styles = styles_of(list(series))
     for label, (name, values) in zip(drawable(series), series.items(), strict=True):
-        places = range(1, len(values) + 1) if x is None else x
+        places = range(len(values)) if x is None else x
         axes.plot(places, values, label=label, **styles[name].line)
         if bands and name in bands:
             axes.fill_between(
@@ -46,6 +42,5 @@ def lines(
     if x is None:
         axes.locator_params(axis="x", integer=True)
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
-    x_label = x_label or ("layer" if x is not None else FROM_ONE)
     finish(axes, title, x_label, y_label, legend=len(series) > 1)
     return figure

@@ -1,0 +1,53 @@
+"""The picture that a model was given, as it saw it: cut and scaled by its processor.
+
+The patches lie on this picture, not on the file that it was made from, which may have had margins.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from mixlens.tokens import Picture
+
+_LONGEST = 640  # pixels of a side
+
+
+def picture_of(
+    pixels: Tensor, processor: Any, *, rows: int, columns: int, first: int
+) -> Picture | None:
+    """Pixels [channel, row, column] as a picture of rows × columns patches.
+
+    None if they are not an image of one or three channels, or if Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    if pixels.dim() != 3 or pixels.shape[0] not in (1, 3):
+        return None
+    values = (_brightness(pixels.detach().float().cpu().numpy(), processor) * 255).round()
+    bands = values.astype(np.uint8).transpose(1, 2, 0)
+    image = Image.fromarray(bands[..., 0] if bands.shape[-1] == 1 else bands)
+    image.thumbnail((_LONGEST, _LONGEST))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=88)
+    src = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode("ascii")
+    return Picture(src=src, rows=rows, columns=columns, first=first)
+
+
+def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
+    """From 0 to 1: what the processor did is undone, or the range is stretched if it is unknown."""
+    own = getattr(processor, "image_processor", processor)
+    mean, deviation = getattr(own, "image_mean", None), getattr(own, "image_std", None)
+    known = getattr(own, "do_normalize", False) and mean is not None and deviation is not None
+    if known and len(np.atleast_1d(mean)) in (1, len(pixels)):
+        shape = (-1, 1, 1)
+        pixels = pixels * np.reshape(deviation, shape) + np.reshape(mean, shape)
+        return np.clip(pixels, 0, 1)
+    low, high = pixels.min(), pixels.max()
+    return (pixels - low) / max(high - low, 1e-12)
