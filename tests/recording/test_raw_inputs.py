@@ -42,7 +42,8 @@ def test_the_picture_is_what_the_model_saw(tmp_path: Path) -> None:
     pixels = np.full((16, 16, 3), 40, np.uint8)
     pixels[:8, 8:] = (250, 120, 10)  # the patch in row 0, column 1
     lens = Lens(built("vit"), processor=_image_processor())
-    maps = lens.measure("attention", Image.fromarray(pixels))
+    maps = lens.measure("attention", {"images": Image.fromarray(pixels)})
+    assert isinstance(maps, MixingMaps)
     picture = maps.source_row.picture
     assert picture is not None
     assert (picture.rows, picture.columns, picture.first) == (2, 2, 1)

@@ -29,7 +29,7 @@ def test_a_measure_looks_the_same_in_every_chart() -> None:
 def test_layers_are_counted_from_zero() -> None:
     (axes,) = figures.lines({"a": [1.0, 2.0]}).axes
     assert axes.get_xlabel() == "layer"
-    assert list(axes.lines[0].get_xdata()) == [0, 1]
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [0, 1]
 
 
 def test_no_figure_is_a_poster() -> None:

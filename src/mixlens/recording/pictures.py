@@ -42,12 +42,14 @@ def picture_of(
 
 def _brightness(pixels: np.ndarray, processor: Any) -> np.ndarray:
     """From 0 to 1: what the processor did is undone, or the range is stretched if it is unknown."""
-    own = getattr(processor, "image_processor", processor)
-    mean, deviation = getattr(own, "image_mean", None), getattr(own, "image_std", None)
-    known = getattr(own, "do_normalize", False) and mean is not None and deviation is not None
-    if known and len(np.atleast_1d(mean)) in (1, len(pixels)):
-        shape = (-1, 1, 1)
-        pixels = pixels * np.reshape(deviation, shape) + np.reshape(mean, shape)
-        return np.clip(pixels, 0, 1)
-    low, high = pixels.min(), pixels.max()
-    return (pixels - low) / max(high - low, 1e-12)
+    own: Any = getattr(processor, "image_processor", processor)
+    means, deviations = (
+        np.reshape(getattr(own, name, None) or (), (-1, 1, 1))
+        for name in ("image_mean", "image_std")
+    )
+    if getattr(own, "do_normalize", False) and len(means) == len(deviations) in (1, len(pixels)):
+        undone: np.ndarray = np.clip(pixels * deviations + means, 0, 1)
+        return undone
+    low, high = float(pixels.min()), float(pixels.max())
+    stretched: np.ndarray = (pixels - low) / max(high - low, 1e-12)
+    return stretched
