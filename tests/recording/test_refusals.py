@@ -4,14 +4,18 @@ back.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import transformers as hf
-from torch import nn
+from torch import Tensor, nn
+from transformers.models.bert.modeling_bert import BertAttention, BertLayer
 
 import mixlens
 from mixlens import Lens
 from tests.conformance.zoo import VOCABULARY, built, inputs
+from tests.measures.models import randomised
 
 
 def test_training_mode_is_refused_even_in_a_submodule() -> None:
@@ -134,3 +138,41 @@ def test_a_layer_with_state_is_refused() -> None:
     model.encoder.layer[0].intermediate = _Forgetful(model.encoder.layer[0].intermediate)
     with pytest.raises(mixlens.UnsupportedModel):
         Lens(model).verify(inputs("bert"))
+
+
+class TwoAttentions(BertLayer):
+    """Attends a second time before its feed-forward part."""
+
+    def __init__(self, config: hf.BertConfig) -> None:
+        super().__init__(config)
+        self.again = BertAttention(config)
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Any = None, *_: Any, **__: Any
+    ) -> Tensor:
+        for part in (self.attention, self.again):
+            hidden_states = part(hidden_states, attention_mask)[0]
+        return self.feed_forward_chunk(hidden_states)
+
+
+def test_a_layer_that_attends_twice_is_left_out_by_name() -> None:
+    model = built("bert")
+    model.encoder.layer[0] = randomised(TwoAttentions(model.config)).float()
+    report = Lens(model).verify(inputs("bert"))
+    assert [stack.layers for stack in report.stacks] == [1]
+    assert "2 self-attentions one after the other" in report.left_out["`encoder.layer` 0"]
+
+
+def test_a_causal_mask_that_is_dropped_without_padding_is_not_assumed() -> None:
+    sizes = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2}
+    config = hf.Aimv2TextConfig(**sizes, num_attention_heads=4, eos_token_id=2)
+    model = randomised(hf.Aimv2TextModel(config)).float().eval()
+    ids = torch.arange(3, 21).reshape(2, 9)
+    mask = torch.ones_like(ids)
+    padded = mask.clone()
+    padded[1, -3:] = 0
+    with pytest.raises(mixlens.UnsupportedModel, match="attn_implementation='eager'"):
+        Lens(model).record({"input_ids": ids, "attention_mask": padded})
+    assert not Lens(model).verify({"input_ids": ids, "attention_mask": mask}).stacks[0].causal
+    model.set_attn_implementation("eager")
+    assert Lens(model).verify({"input_ids": ids, "attention_mask": padded}).stacks[0].causal

@@ -6,6 +6,7 @@ recurrent layer of a hybrid, a tower with window attention) is left out, with th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
@@ -30,6 +31,7 @@ from mixlens.recording.probe import (
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import batch_axes
 from mixlens.recording.structure import LayerStructure
+from mixlens.recording.unpadded import require_same_unpadded
 from mixlens.recording.untouched import require_own_switches, restored
 
 _SILENT = (
@@ -109,7 +111,9 @@ def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure
     if not structures:
         raise UnsupportedModel(f"{type(model).__name__}, {next(iter(left_out.values()))}")
     left_out |= dict.fromkeys(heard.silent, _SILENT)
-    return assembled(heard.backend, structures, left_out, probe.whole)
+    structure = assembled(heard.backend, structures, left_out, probe.whole)
+    require_same_unpadded(model, probe, structure)
+    return structure
 
 
 def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[str, str]]:
@@ -181,8 +185,19 @@ def _layer_structure(
                 f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
                 " approximations of attention. Nothing is reported rather than a wrong number."
             )
-    shape = (int(hidden.shape[0]), int(hidden.shape[1]))
-    return replace(structure_of(call.path, trace, axes), number=number, shape=shape)
+    structure = structure_of(call.path, trace, axes)
+    _require_one_of_each_kind(structure)
+    return replace(structure, number=number, shape=(int(hidden.shape[0]), int(hidden.shape[1])))
+
+
+def _require_one_of_each_kind(layer: LayerStructure) -> None:
+    kinds = Counter(kind for site in layer.sites for kind in site.kinds)
+    for kind, count in kinds.items():
+        if count > 1:
+            raise UnsupportedModel(
+                f"layer `{layer.path}`: it has {count} {kind}-attentions one after the other, and"
+                " the map of a layer shows one. Nothing is reported rather than half of it."
+            )
 
 
 _structures: Remembered[ModelStructure] = Remembered()

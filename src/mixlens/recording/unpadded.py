@@ -1,0 +1,51 @@
+"""Does a model compute the same without padding? Torch's fused attention is then given no mask, and
+asks the module whether it is causal. AIMv2's text tower says that it is not.
+
+One padded row gives all rows of a batch their mask, so that a padded probe does not show it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import layer_calls
+from mixlens.recording.differences import rounding
+from mixlens.recording.model_structure import ModelStructure
+from mixlens.recording.passes import native_calls, native_error
+from mixlens.recording.probe import Probe
+
+
+def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStructure) -> None:
+    """Runs the first row by itself, natively and overheard, if a causal layer holds a module that
+    says it is not causal.
+    """
+    paths = {
+        layer.path
+        for stack in structure.stacks
+        for layer in stack.layers
+        if layer.sites[0].causal and _denies_it(model.get_submodule(layer.path))
+    }
+    mask = probe.inputs.get("attention_mask")
+    if not paths or not isinstance(mask, Tensor) or (probe.whole and bool(mask.all())):
+        return
+    row = {
+        name: value[:1] if isinstance(value, Tensor) and value.dim() else value
+        for name, value in probe.inputs.items()
+    }
+    row["attention_mask"] = torch.ones_like(mask[:1])
+    with torch.no_grad():
+        ours = layer_calls(model, row, paths, structure.backend)[0]
+        native = native_calls(model, row, paths)
+    error, where = native_error([call.hidden_out for call in ours], native, row)
+    if not error <= rounding(native[0].hidden_out):
+        raise UnsupportedModel(
+            f"layer `{where}`: without padding {type(model).__name__} computes something else by"
+            f" sdpa than by eager attention (off by {error:.1e}, relative), because its causal mask"
+            " is dropped there. Load it with attn_implementation='eager'."
+        )
+
+
+def _denies_it(layer: nn.Module) -> bool:
+    return any(getattr(part, "is_causal", None) is False for part in layer.modules())
