@@ -6,7 +6,8 @@ import pytest
 
 from mixlens import Lens
 from mixlens.errors import InvalidInput, MissingTokenizer
-from mixlens.explained import explained, word_id
+from mixlens.explained import explained
+from mixlens.vocabulary import word_id
 
 
 def test_a_word_is_the_token_that_measures_explain() -> None:

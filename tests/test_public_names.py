@@ -90,6 +90,7 @@ ORDER = [
     {"recording"},
     {"loading"},
     {"replay"},
+    {"vocabulary"},
     {"explained"},
     {"measures"},
     {"provenance", "words"},

@@ -25,7 +25,7 @@ from mixlens.measures import list_measures
 
 if TYPE_CHECKING:
     from mixlens.comparison import Comparison
-    from mixlens.identifiability.attention import alternative_attention, attention_bounds
+    from mixlens.identifiability.alternatives import alternative_attention, attention_bounds
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
     from mixlens.measuring import measure
@@ -41,8 +41,8 @@ _LAZY = {
     "MixingMaps": "mixlens.maps",
     "Recording": "mixlens.recording.recording",
     "Report": "mixlens.recording.verification",
-    "alternative_attention": "mixlens.identifiability.attention",
-    "attention_bounds": "mixlens.identifiability.attention",
+    "alternative_attention": "mixlens.identifiability.alternatives",
+    "attention_bounds": "mixlens.identifiability.alternatives",
     "load": "mixlens.opening",
     "measure": "mixlens.measuring",
 }

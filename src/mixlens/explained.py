@@ -1,7 +1,7 @@
 """The output that a gradient or an erasure explains: one number per text, such as the probability
 of a class or of a word.
 
-* A classifier: the class `label` (name or number), against a class `foil` where one is named.
+* A classifier: the class `label` (name or number), against a class `foil` if one is named.
 * A masked language model: the `word` at a `position`, against a word `foil`.
 * A causal or encoder-decoder language model: the next `word` after `position` (default: after the
   last token).
@@ -24,11 +24,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.errors import InvalidInput
 from mixlens.loading import require_head
 from mixlens.replay.intervention import token_input
-from mixlens.suggestions import no_such
 from mixlens.tokens import resolved
+from mixlens.vocabulary import (
+    label_id,
+    label_name,
+    predicts_classes,
+    special_id,
+    word_id,
+    word_name,
+)
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -137,8 +144,8 @@ def _of_class(
             "this model predicts a class of the whole text: name it by the option label, not by"
             " word or position"
         )
-    chosen = _ids(recording, label, logits, _label_id)
-    foils = None if foil is None else _ids(recording, foil, logits, _label_id)
+    chosen = _ids(recording, label, logits, label_id)
+    foils = None if foil is None else _ids(recording, foil, logits, label_id)
     _require_different(chosen, foils)
     names = [label_name(recording, int(i)) for i in chosen]
     if foils is not None:
@@ -171,7 +178,7 @@ def _of_token(
         raise InvalidInput(
             "this model predicts a class for each token: name it by the option label, not by word"
         )
-    find, name = (_label_id, label_name) if tagged else (_predicted_word_id, _word_name)
+    find, name = (label_id, label_name) if tagged else (_predicted_word_id, word_name)
     chosen = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
     _require_different(chosen, foils)
@@ -190,9 +197,6 @@ def _require_different(chosen: Tensor, foils: Tensor | None) -> None:
         )
 
 
-# ---------------------------------------------------------------------------------------- positions
-
-
 def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tensor, " batch"]:
     stack = recording.structure.calls[-1][0]
     lengths = recording.lengths[stack.name]
@@ -205,20 +209,20 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     if position is not None:
         given = _per_row(position, recording.batch)
         try:
-            found = [
+            places = [
                 resolved([int(p)], length)[0] for p, length in zip(given, lengths, strict=True)
             ]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
     elif stack.layers[0].sites[0].causal:
-        found = [length - 1 for length in lengths]
+        places = [length - 1 for length in lengths]
     elif predicts_classes(recording, logits):
         raise InvalidInput(
             "this model predicts a class for each token: say which token by the option position"
         )
     else:
-        found = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
-    return torch.tensor(found, device=logits.device)
+        places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
+    return torch.tensor(places, device=logits.device)
 
 
 def _mask_position(recording: Recording, row: int, length: int) -> int:
@@ -230,8 +234,8 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
     stack = recording.structure.calls[-1][0]
     site = next(
         name
-        for name, found in recording.structure.sites.items()
-        if found.stack is stack and found.kind is AttentionKind.SELF
+        for name, place in recording.structure.sites.items()
+        if place.stack is stack and place.kind is AttentionKind.SELF
     )
     ids = token_input(recording, site)[1][row, :length]
     places = (ids == mask).nonzero()[:, 0].tolist()
@@ -241,18 +245,6 @@ def _mask_position(recording: Recording, row: int, length: int) -> int:
             " option position"
         )
     return int(places[0])
-
-
-def special_id(recording: Recording, name: str) -> int | None:
-    """The id of the "mask", "unk" or "pad" token, from the tokenizer or the model's config."""
-    for holder in (recording.tokenizer, recording.model.config):
-        found = getattr(holder, f"{name}_token_id", None)
-        if isinstance(found, int):
-            return found
-    return None
-
-
-# --------------------------------------------------------------------------------- words and labels
 
 
 def _per_row(given: Any, batch: int) -> list[Any]:
@@ -267,81 +259,12 @@ def _ids(
     recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
 ) -> Int[Tensor, " batch"]:
     predicted = logits.argmax(-1)
-    found = [
+    ids = [
         int(predicted[row]) if name is None else find(recording, name, int(logits.shape[-1]))
         for row, name in enumerate(_per_row(given, recording.batch))
     ]
-    return torch.tensor(found, device=logits.device)
-
-
-def predicts_classes(recording: Recording, logits: Tensor) -> bool:
-    """Does the model give the text or each token a class, rather than a word?"""
-    if logits.dim() == 2:
-        return True
-    config, outputs = recording.model.config, int(logits.shape[-1])
-    vocabulary = getattr(config, "vocab_size", None)
-    return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
-
-
-def _label_id(recording: Recording, name: str | int, outputs: int) -> int:
-    config = recording.model.config
-    known: dict[str, int] = {
-        label: number for number, label in (getattr(config, "id2label", None) or {}).items()
-    }
-    if isinstance(name, str):
-        if name in known:
-            return int(known[name])
-        if not name.isdigit():
-            raise InvalidInput(no_such("class", name, known, "the model has"))
-    if not 0 <= int(name) < outputs:
-        raise InvalidInput(f"there is no class {name}; the model has {outputs} classes")
-    return int(name)
-
-
-def label_name(recording: Recording, number: int) -> str:
-    """The name of a class, or its number if it has none."""
-    names = getattr(recording.model.config, "id2label", None) or {}
-    return str(names.get(number, number))
+    return torch.tensor(ids, device=logits.device)
 
 
 def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:
     return word_id(recording.tokenizer, word, outputs)
-
-
-def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
-    """The one token that a word is, for a model that can name `outputs` tokens; a token id stands
-    for itself.
-
-    Inside a text a word follows a space, so that spelling is tried first.
-    """
-    if isinstance(word, int):
-        if not 0 <= word < outputs:
-            raise InvalidInput(f"token id {word} is outside the model's {outputs} outputs")
-        return word
-    if tokenizer is None:
-        raise MissingTokenizer(
-            f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id"
-        )
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    tries = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" " + word, word)]
-    tries.append([tokenizer.convert_tokens_to_ids(word)])
-    for ids in tries:
-        if (
-            len(ids) == 1
-            and ids[0] is not None
-            and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None))
-        ):
-            return int(ids[0])
-    pieces = " ".join(tokenizer.convert_ids_to_tokens(tries[1]))
-    raise InvalidInput(
-        f"{word!r} is not one token of this model's vocabulary (it is split into: {pieces}); choose"
-        " another word"
-    )
-
-
-def _word_name(recording: Recording, number: int) -> str:
-    if recording.tokenizer is None:
-        return str(number)
-    return str(recording.tokenizer.decode([number])).strip() or str(
-        recording.tokenizer.convert_ids_to_tokens(number)
-    )

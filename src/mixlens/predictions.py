@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.errors import InvalidInput
-from mixlens.explained import explained, label_name, logits_of, predicts_classes
+from mixlens.explained import explained, logits_of
+from mixlens.vocabulary import label_name, predicts_classes
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -98,12 +98,12 @@ def test_where_words_are_counted_from_is_read_from_the_links_or_asked_for(texts:
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ("1-1 2_2\n1-1 3-4\n", r"gold:1: '2_2' is no link"),
+        ("1-1 2_2\n1-1 3-4\n", r"gold:1: '2_2' is not a link"),
         ("1-1 2-2\n1-1 3-5\n", r"gold:2: link 3-5 is outside .*3 and 4 words"),
         ("0-0 3-3\n1-1\n", r"gold:1: link 3-3 is outside"),
         ("1-1 2-2\n", "1 lines of links for 2 sentences"),
         ("\n\n", "has no link"),
-        ("0001 1 1 S\n0002 x 1 S\n", r"gold:2: '0002 x 1 S' is no link"),
+        ("0001 1 1 S\n0002 x 1 S\n", r"gold:2: '0002 x 1 S' is not a link"),
         ("0001 1 1 S\n0003 1 1 S\n", r"gold:2: sentence 0003, but the text has 1 to 2"),
         ("0001 1 1 S\n0002 1 9 S\n", r"gold:2: link 1-9 is outside"),
     ],

@@ -14,8 +14,8 @@ import torch
 
 from mixlens import InvalidInput, Lens
 from mixlens.finetuning import Settings, halves, prompt_finetuned
-from mixlens.finetuning.loop import Objective, padded, scored
 from mixlens.finetuning.prompt import choices, prompts
+from mixlens.finetuning.scoring import Objective, padded, scored
 from tests.finetuning.sentences import agreement, labelled
 
 FAST = Settings(epochs=3, rate=5e-4, batch=3)

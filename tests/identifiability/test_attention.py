@@ -10,11 +10,8 @@ import pytest
 import torch
 
 from mixlens import InvalidInput, Lens
-from mixlens.identifiability.attention import (
-    alternative_attention,
-    attention_bounds,
-    identifiability,
-)
+from mixlens.identifiability.alternatives import alternative_attention, attention_bounds
+from mixlens.identifiability.attention import identifiability
 from mixlens.recording.recording import Recording
 from tests.measures import models, oracles
 

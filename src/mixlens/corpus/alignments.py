@@ -1,32 +1,26 @@
 """Parallel text with gold word alignments, in the forms in which it is passed around.
 
-* Links, one sentence a line: `0-1 1-2` (Pharaoh), possible ones as `0p1`, `0?1`, `0-1p` or `0-1?`;
-  `.talp` files count words from 1.
-* NAACL / WPT: one link a line, `0001 3 4 S` (sentence, source word, target word, S or P), counted
-  from 1; word 0 is "no word", and a link to it is left out, as the shared task's scorer does
-  without null alignments.
+* Links, in the forms that `links` reads.
 * Text: two files line by line, or one with both sides on a line, parted by ` ||| ` or a tab. Words
   are parted by blanks. `<s snum=1> … </s>` around a sentence is taken off.
 
-Where a file does not say from where words are counted, the links do: a word 0 means from 0, a word
-with the number of the sentence's length means from 1. Where neither occurs, `base` has to be named.
+If a file does not say from where words are counted, the links do: a word 0 means from 0, a word
+with the number of the sentence's length means from 1. If neither occurs, `base` has to be named.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from mixlens.corpus.examples import Aligned
+from mixlens.corpus.links import Links, lines_of, read_links
 from mixlens.errors import InvalidInput
 
 PathLike = str | os.PathLike[str]
 
-_LINK = re.compile(r"(\d+)([-p?])(\d+)([psPS?]?)")
-_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?")
 _SENTENCE = re.compile(r"<s\s+snum=\"?(\d+)\"?>(.*)</s>")
 _GOLD = (
     ".gold",
@@ -40,19 +34,6 @@ _GOLD = (
     ".nonullalign",
 )
 _BOTH = (".src-tgt", ".both", ".tsv")
-
-
-@dataclass(frozen=True)
-class _Links:
-    """The links of one sentence as the file numbers them."""
-
-    place: str  # file:line
-    sure: frozenset[tuple[int, int]]
-    possible: frozenset[tuple[int, int]]
-
-    @property
-    def all(self) -> frozenset[tuple[int, int]]:
-        return self.sure | self.possible
 
 
 def read_alignments(
@@ -83,18 +64,10 @@ def read_alignments(
     )
     read = [_text_lines(file) for file in texts]
     sides = _split(texts[0], read[0]) if len(read) == 1 else _joined(texts, read)
-    found, counted_from = _links(links, len(sides))
-    start = (
-        base
-        if base is not None
-        else counted_from
-        if counted_from is not None
-        else _base(links, found, sides)
-    )
-    return [_example(pair, link, start) for pair, link in zip(sides, found, strict=True)]
-
-
-# -------------------------------------------------------------------------------------- which files
+    aligned, counted_from = read_links(links, len(sides))
+    if base is None:
+        base = _base(links, aligned, sides) if counted_from is None else counted_from
+    return [_example(pair, link, base) for pair, link in zip(sides, aligned, strict=True)]
 
 
 def _files(
@@ -105,8 +78,8 @@ def _files(
     if gold is None and source is not None and target is not None:
         return [Path(source), Path(target)], path
     raise InvalidInput(
-        f"{path} is a file: name gold= where it holds both sides of the text, or source= and"
-        " target= where it holds links"
+        f"{path} is a file: name gold= if it holds both sides of the text, or source= and"
+        " target= if it holds links"
     )
 
 
@@ -152,46 +125,31 @@ def _named(folder: Path, files: Sequence[Path], name: PathLike) -> Path:
 def _only(
     folder: Path, files: Sequence[Path], endings: Sequence[str], what: str, option: str
 ) -> Path:
-    found = [file for file in files if file.suffix in endings]
-    if len(found) != 1:
-        seen = ", ".join(file.name for file in found) or "none"
+    fitting = [file for file in files if file.suffix in endings]
+    if len(fitting) != 1:
+        seen = ", ".join(file.name for file in fitting) or "none"
         raise InvalidInput(
             f"{folder} should have one {what} ({', '.join(endings)}), but has: {seen}. Name"
             f" {option}="
         )
-    return found[0]
-
-
-# --------------------------------------------------------------------------------------------- text
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise InvalidInput(f"there is no {file}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{file}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
-        ) from error
-    return text.removesuffix("\n").split("\n") if text else []
+    return fitting[0]
 
 
 def _text_lines(file: Path) -> list[str]:
-    found = []
-    for number, line in enumerate(_lines(file), 1):
+    lines = []
+    for number, line in enumerate(lines_of(file), 1):
         marked = _SENTENCE.fullmatch(line.strip())
         if marked and int(marked[1]) != number:
-            raise InvalidInput(f"{file}:{number}: sentence {marked[1]} stands in line {number}")
-        found.append(marked[2] if marked else line)
-    return found
+            raise InvalidInput(f"{file}:{number}: sentence {marked[1]} is in line {number}")
+        lines.append(marked[2] if marked else line)
+    return lines
 
 
 _Pair = tuple[str, tuple[str, ...], tuple[str, ...]]  # place, source words, target words
 
 
 def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
-    found = []
+    pairs = []
     for number, line in enumerate(lines, 1):
         parts = re.split(r"\s\|\|\|\s", line) if "|||" in line else line.split("\t")
         if len(parts) != 2:
@@ -199,8 +157,8 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
                 f"{file}:{number}: source and target parted by ' ||| ' or a tab are needed, not"
                 f" {len(parts)} parts"
             )
-        found.append(_pair(f"{file}:{number}", *parts))
-    return found
+        pairs.append(_pair(f"{file}:{number}", *parts))
+    return pairs
 
 
 def _joined(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair]:
@@ -214,81 +172,26 @@ def _joined(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> list[_Pair
 
 def _pair(place: str, source: str, target: str) -> _Pair:
     words = tuple(source.split()), tuple(target.split())
-    for side, found in zip(("source", "target"), words, strict=True):
-        if not found:
+    for side, own in zip(("source", "target"), words, strict=True):
+        if not own:
             raise InvalidInput(f"{place}: the {side} has no word")
     return place, *words
 
 
-# -------------------------------------------------------------------------------------------- links
-
-
-def _links(file: Path, sentences: int) -> tuple[list[_Links], int | None]:
-    """The links of every sentence, and the number of the first word where the format says it."""
-    lines = _lines(file)
-    filled = [line for line in lines if line.strip()]
-    if filled and _NAACL.fullmatch(filled[0].strip()):
-        return _naacl(file, lines, sentences), 1
-    if len(lines) != sentences:
-        raise InvalidInput(f"{file} has {len(lines)} lines of links for {sentences} sentences")
-    return [_line_of_links(f"{file}:{number}", line) for number, line in enumerate(lines, 1)], (
-        1 if file.suffix == ".talp" else None
-    )
-
-
-def _line_of_links(place: str, line: str) -> _Links:
-    sure: set[tuple[int, int]] = set()
-    possible: set[tuple[int, int]] = set()
-    for word in line.split():
-        link = _LINK.fullmatch(word)
-        if link is None:
-            raise InvalidInput(
-                f"{place}: {word!r} is no link such as 3-4 (sure), 3p4, 3?4 or 3-4p (possible)"
-            )
-        doubtful = link[2] != "-" or link[4] in ("p", "P", "?")
-        (possible if doubtful else sure).add((int(link[1]), int(link[3])))
-    return _Links(place, frozenset(sure), frozenset(possible))
-
-
-def _naacl(file: Path, lines: Iterable[str], sentences: int) -> list[_Links]:
-    sure: list[set[tuple[int, int]]] = [set() for _ in range(sentences)]
-    possible: list[set[tuple[int, int]]] = [set() for _ in range(sentences)]
-    places = [f"{file} (no line)"] * sentences
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        link = _NAACL.fullmatch(line.strip())
-        if link is None:
-            raise InvalidInput(f"{file}:{number}: {line.strip()!r} is no link such as '0001 3 4 S'")
-        sentence = int(link[1]) - 1
-        if not 0 <= sentence < sentences:
-            raise InvalidInput(
-                f"{file}:{number}: sentence {link[1]}, but the text has 1 to {sentences}"
-            )
-        places[sentence] = f"{file}:{number}"
-        pair = int(link[2]), int(link[3])
-        if 0 not in pair:
-            (possible if link[4] == "P" else sure)[sentence].add(pair)
-    return [
-        _Links(*parts)
-        for parts in zip(places, map(frozenset, sure), map(frozenset, possible), strict=True)
-    ]
-
-
-def _base(file: Path, links: Sequence[_Links], pairs: Sequence[_Pair]) -> int:
-    if any(0 in link for found in links for link in found.all):
+def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
+    if any(0 in link for sentence in links for link in sentence.all):
         return 0
-    for found, (_, source, target) in zip(links, pairs, strict=True):
-        if any(i == len(source) or j == len(target) for i, j in found.all):
+    for sentence, (_, source, target) in zip(links, pairs, strict=True):
+        if any(i == len(source) or j == len(target) for i, j in sentence.all):
             return 1
-    if not any(found.all for found in links):
+    if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link")
     raise InvalidInput(
         f"{file}: no link shows whether words are counted from 0 or from 1: name base="
     )
 
 
-def _example(pair: _Pair, links: _Links, base: int) -> Aligned:
+def _example(pair: _Pair, links: Links, base: int) -> Aligned:
     place, source, target = pair
     for i, j in sorted(links.all):
         if not (base <= i < len(source) + base and base <= j < len(target) + base):

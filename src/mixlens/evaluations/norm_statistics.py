@@ -2,12 +2,12 @@
 about the same tokens.
 
 Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output
-projection, x what attention reads (after the input norm, where a layer has one). Four questions:
+projection, x what attention reads (after the input norm, if a layer has one). Four questions:
 
 * how much do |f(x)| and |x| vary between tokens (tables 1 and 4)? Coefficients of variation, per
   head;
 * how much weight, and how much of the norm |alpha f(x)|, goes to [CLS], [SEP], comma and full stop,
-  and other tokens (figure 3)? As in the authors' program: summed over the sources of a category,
+  and other tokens (figure 3)? As in the authors' code: summed over the sources of a category,
   mean over targets, then over texts;
 * do weight and |f(x)| cancel (table 2)? Spearman's correlation over pairs of all heads and layers,
   by category of the source, on a uniform sample of bounded size;
@@ -20,18 +20,16 @@ Pairs whose source the target cannot see do not count. `singular_values` has fig
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from mixlens.contracts import Request
+from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
-from mixlens.evaluations.pair_sample import joint_sample, lowest
+from mixlens.evaluations.drawn_pairs import DrawnPairs, joined_pairs
 from mixlens.evaluations.states import CATEGORIES, categories, generator_of
 from mixlens.evaluations.statistics import interval_of, spearman
 from mixlens.evaluations.value_maps import read_by, singular_values_of
@@ -85,14 +83,14 @@ def observe(
     if layers[0].structure.sites[0].causal:
         visible = np.tril(visible)
     heads = layers[0].structure.sites[0].heads
-    drawn = _Drawn.of((len(layers), heads), visible, kinds, sample, generator_of(case, seed))
+    drawn = DrawnPairs.of((len(layers), heads), visible, kinds, sample, generator_of(case, seed))
     seen: dict[str, list[np.ndarray]] = {
         key: [] for key in ("f", "x", "weights", "norms", "token_weight", "token_norm")
     }
-    for number, (layer, found) in enumerate(request.sites(case.recording)):
-        weights = found.weights[0, :, :count, :count].detach().double().cpu().numpy()
-        sizes = found.transformed()[0, :, :count].detach().double().norm(dim=-1).cpu().numpy()
-        read = read_by(layer, found)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
+    for number, (layer, parts) in enumerate(request.sites(case.recording)):
+        weights = parts.weights[0, :, :count, :count].detach().double().cpu().numpy()
+        sizes = parts.transformed()[0, :, :count].detach().double().norm(dim=-1).cpu().numpy()
+        read = read_by(layer, parts)[0, :count].detach().double().norm(dim=-1).cpu().numpy()
         drawn.fill(number, weights, sizes)
         seen["f"].append(_moments(sizes))
         seen["x"].append(_moments(read))
@@ -108,10 +106,10 @@ def observe(
             )
         seen["token_weight"].append(weights.sum(1).mean(0) / visible.sum(0))
         seen["token_norm"].append(sizes.mean(0))
-    found_tokens = {key: np.mean(seen.pop(key), 0) for key in ("token_weight", "token_norm")}
+    of_tokens = {key: np.mean(seen.pop(key), 0) for key in ("token_weight", "token_norm")}
     return {
         **{key: np.stack(values) for key, values in seen.items()},
-        **found_tokens,
+        **of_tokens,
         "category": kinds,
         "token": token_input(case.recording, request.site)[1][0, :count].cpu().numpy(),
         "sources": np.array([visible[:, kinds == kind].sum() for kind in range(len(CATEGORIES))]),
@@ -123,8 +121,8 @@ def observe(
 
 def _request(recording: Recording, site: str | None) -> Request:
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
-    if request.kind != "self":
-        raise InvalidInput("norm statistics are of self-attention; name another site than cross")
+    if request.kind != AttentionKind.SELF:
+        raise InvalidInput("norm statistics are of self-attention; name a site of that kind")
     if len({layer.structure.sites[0].heads for layer in recording.layers(request.site)}) > 1:
         raise UnsupportedModel(
             "norm statistics are tables of layers and heads, and this model's layers differ in"
@@ -140,52 +138,6 @@ def _moments(values: np.ndarray) -> np.ndarray:
     )
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """The pairs of one text that are kept for rank correlations, drawn before their numbers are
-    known.
-    """
-
-    pairs: np.ndarray  # [pair, 5]: category, layer, head, weight, |f(x)|
-    places: np.ndarray  # [pair, 2]: target, source
-    priority: np.ndarray
-    threshold: np.ndarray
-
-    @classmethod
-    def of(
-        cls,
-        shape: tuple[int, int],
-        visible: np.ndarray,
-        kinds: np.ndarray,
-        keep: int,
-        generator: np.random.Generator,
-    ) -> _Drawn:
-        pairs, places, priorities, thresholds = [], [], [], []
-        for kind in range(len(CATEGORIES)):
-            at = np.argwhere(visible & (kinds == kind))
-            chosen, priority, threshold = lowest(math.prod(shape) * len(at), keep, generator)
-            layer, head, pair = np.unravel_index(chosen, (*shape, max(1, len(at))))
-            unknown = np.full(len(chosen), np.nan)
-            pairs.append(np.stack([np.full(len(chosen), kind), layer, head, unknown, unknown], -1))
-            places.append(at[pair])
-            priorities.append(priority)
-            thresholds.append(threshold)
-        return cls(
-            np.concatenate(pairs),
-            np.concatenate(places),
-            np.concatenate(priorities),
-            np.array(thresholds),
-        )
-
-    def fill(self, layer: int, weights: np.ndarray, sizes: np.ndarray) -> None:
-        own = self.pairs[:, 1] == layer
-        head, (target, source) = self.pairs[own, 2].astype(int), self.places[own].T
-        self.pairs[own, 3], self.pairs[own, 4] = weights[head, target, source], sizes[head, source]
-
-
-# -------------------------------------------------------------------------------------- conclusions
-
-
 def conclude(
     observations: Sequence[dict[str, Any]],
     *,
@@ -195,13 +147,13 @@ def conclude(
 ) -> Result:
     """The coefficient of variation of |f(x)|, mean over heads; per example within the text.
 
-    `ranks`: token id -> frequency rank; counted over these texts where it is not given. `most`:
+    `ranks`: token id -> frequency rank; counted over these texts if it is not given. `most`:
     pairs of each category in the sample.
 
     `details`: `f` and `x`: dicts of `mean`, `std`, `cv`, `max`, `min`, [layer, head] and [layer];
     `categories`: their names; `category_weight` and `category_norm` [layer, head, category] (figure
     3; NaN-free: a category that is absent gets nothing); `category_weight_per_pair` and
-    `category_norm_per_pair`: for one source of the category (NaN where there is none);
+    `category_norm_per_pair`: for one source of the category (NaN if there is none);
     `correlation`: category -> Spearman's rho of weight and |f(x)|; `pairs`: dict of arrays
     `category`, `layer`, `head`, `weight`, `norm`, the sample behind it; `frequency`: see
     `frequencies`.
@@ -211,7 +163,7 @@ def conclude(
     moments = np.stack([seen["f"] for seen in observations])
     flat = moments[..., :3].reshape(len(moments), -1, 3)
     cv = _statistics(moments)["cv"]
-    pairs = _joined_pairs(observations, most)
+    pairs = joined_pairs(observations, most)
     details = {
         "f": _statistics(moments),
         "x": _statistics(np.stack([seen["x"] for seen in observations])),
@@ -250,48 +202,26 @@ def _statistics(moments: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _variation(sums: np.ndarray) -> np.ndarray:
-    """Standard deviation over mean from count, sum and sum of squares; NaN where all norms are
+    """Standard deviation over mean from count, sum and sum of squares; NaN if all norms are
     zero.
     """
     mean = np.where(sums[..., 1] > 0, sums[..., 1] / sums[..., 0], np.nan)
-    found: np.ndarray = np.sqrt(np.clip(sums[..., 2] / sums[..., 0] - mean**2, 0, None)) / mean
-    return found
+    variation: np.ndarray = np.sqrt(np.clip(sums[..., 2] / sums[..., 0] - mean**2, 0, None)) / mean
+    return variation
 
 
 def _by_category(observations: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
     sources = np.array([seen["sources"] for seen in observations], np.float64)
     targets = np.array([len(seen["token"]) for seen in observations], np.float64)
-    found = {}
+    means = {}
     for key, name in (("weights", "category_weight"), ("norms", "category_norm")):
         totals = np.stack([seen[key] for seen in observations])
-        found[name] = totals.mean(0)
+        means[name] = totals.mean(0)
         pairs = sources.sum(0)
-        found[f"{name}_per_pair"] = np.einsum("t,tlhc->lhc", targets, totals) / np.where(
+        means[f"{name}_per_pair"] = np.einsum("t,tlhc->lhc", targets, totals) / np.where(
             pairs > 0, pairs, np.nan
         )
-    return found
-
-
-def _joined_pairs(observations: Sequence[dict[str, Any]], most: int) -> dict[str, np.ndarray]:
-    kept = []
-    for kind in range(len(CATEGORIES)):
-        own = [seen["pairs"][:, 0] == kind for seen in observations]
-        chosen = joint_sample(
-            [seen["priority"][mine] for seen, mine in zip(observations, own, strict=True)],
-            [float(seen["threshold"][kind]) for seen in observations],
-            most,
-        )
-        kept += [
-            seen["pairs"][mine][some]
-            for seen, mine, some in zip(observations, own, chosen, strict=True)
-        ]
-    columns = np.concatenate(kept).T
-    return {
-        name: column.astype(int) if name in ("category", "layer", "head") else column
-        for name, column in zip(
-            ("category", "layer", "head", "weight", "norm"), columns, strict=True
-        )
-    }
+    return means
 
 
 def frequencies(
@@ -300,7 +230,7 @@ def frequencies(
     """`weight` and `norm`: Spearman's rho with the rank, over all occurrences; `other_weight` and
     `other_norm`: of the category other only.
 
-    Beside them the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
+    Next to them the occurrences: `rank`, `token`, `category`, `token_weight`, `token_norm`.
     """
     joined = {
         key: np.concatenate([seen[key] for seen in observations])
@@ -308,18 +238,17 @@ def frequencies(
     }
     if ranks is None:
         tokens, counts = np.unique(joined["token"], return_counts=True)
-        higher = [
-            int((counts > own).sum()) + 1 for own in counts
-        ]  # tokens that are equally frequent share a rank
+        # Tokens that are equally frequent share a rank.
+        higher = [int((counts > own).sum()) + 1 for own in counts]
         ranks = dict(zip(tokens.tolist(), higher, strict=True))
     last = max(ranks.values(), default=0) + 1
     rank = np.array([ranks.get(int(token), last) for token in joined["token"]])
-    found: dict[str, Any] = {"rank": rank, **joined}
+    correlations: dict[str, Any] = {"rank": rank, **joined}
     other = joined["category"] == CATEGORIES.index("other")
     for name in ("weight", "norm"):
-        found[name] = spearman(rank, joined[f"token_{name}"])
-        found[f"other_{name}"] = spearman(rank[other], joined[f"token_{name}"][other])
-    return found
+        correlations[name] = spearman(rank, joined[f"token_{name}"])
+        correlations[f"other_{name}"] = spearman(rank[other], joined[f"token_{name}"][other])
+    return correlations
 
 
 def singular_values(recording: Recording, site: str | None = None) -> np.ndarray:
@@ -330,8 +259,8 @@ def singular_values(recording: Recording, site: str | None = None) -> np.ndarray
     with torch.no_grad():
         return np.stack(
             [
-                singular_values_of(layer, found).cpu().numpy()
-                for layer, found in request.sites(recording)
+                singular_values_of(layer, parts).cpu().numpy()
+                for layer, parts in request.sites(recording)
             ]
         )
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from mixlens.finetuning.classification import classifier_finetuned
-from mixlens.finetuning.loop import Settings
 from mixlens.finetuning.prompt import prompt_finetuned
 from mixlens.finetuning.result import Finetuned
+from mixlens.finetuning.scoring import Settings
 from mixlens.finetuning.splitting import halves
 
 __all__ = ["Finetuned", "Settings", "classifier_finetuned", "halves", "prompt_finetuned"]

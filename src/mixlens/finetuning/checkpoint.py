@@ -19,7 +19,8 @@ from torch import Tensor
 
 from mixlens import storage
 from mixlens.errors import InvalidInput
-from mixlens.finetuning.loop import Item, Settings, Training
+from mixlens.finetuning.loop import Training
+from mixlens.finetuning.scoring import Item, Settings
 
 NAME = "checkpoint.safetensors"
 _KIND = "a fine-tuning checkpoint"

@@ -14,113 +14,16 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from mixlens.errors import InvalidInput, NonFiniteActivations
-from mixlens.explained import logits_of
+from mixlens.errors import NonFiniteActivations
+from mixlens.finetuning.scoring import Item, Objective, Settings, answered, scored
 
-DTYPES = ("float32", "float64", "bfloat16")
 _POOL = 16  # batches whose examples are put together by length
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How to train.
-
-    `patience`: stop after so many epochs without a lower held-out loss, and keep the weights of the
-    best epoch.
-
-    Texts of more than `longest` tokens are cut or left out. With dtype bfloat16 the products are
-    taken in bfloat16, weights stay float32.
-    """
-
-    epochs: int
-    rate: float
-    batch: int
-    warmup: float = 0.1  # share of all steps
-    weight_decay: float = 0.0
-    clip: float | None = None  # largest norm of the gradient
-    patience: int | None = None
-    longest: int = 128
-    seed: int = 0
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "longest", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInput(f"{name}={value}: one at least is needed")
-        if not 0 < self.rate < 1:
-            raise InvalidInput(
-                f"rate={self.rate}: a learning rate lies between 0 and 1, such as 2e-5"
-            )
-        if not 0 <= self.warmup < 1:
-            raise InvalidInput(
-                f"warmup={self.warmup}: a share of the steps is needed, from 0 to below 1"
-            )
-        if self.dtype not in DTYPES:
-            raise InvalidInput(f"dtype={self.dtype!r}: fine-tuning takes {', '.join(DTYPES)}")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One example as the model takes it.
-
-    The model chooses among classes; `answer` is the right one.
-    """
-
-    name: str
-    inputs: dict[str, list[int]]  # token ids, and segments where the model takes them
-    answer: int
-    group: str | None = None
-    words: tuple[int, ...] = ()  # a language model: the tokens to choose from
-    place: int = -1  # and where
-
-
-@dataclass(frozen=True)
-class Objective:
-    """How the logits of the classes, [batch, classes], are found in what the model puts out."""
-
-    choices: Callable[[Tensor, Sequence[Item]], Tensor]
-    padding: int
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Mean loss, and the class chosen for each item in order."""
-
-    loss: float
-    chosen: tuple[int, ...]
-
-    def accuracy(self, items: Sequence[Item]) -> float:
-        """The share of right answers."""
-        return sum(c == item.answer for c, item in zip(self.chosen, items, strict=True)) / len(
-            items
-        )
-
-
-def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> Scores:
-    """What the model chooses, in eval mode."""
-    model.eval()
-    chosen, total = [0] * len(items), 0.0
-    order = sorted(range(len(items)), key=lambda i: len(items[i].inputs["input_ids"]))
-    with torch.inference_mode():
-        for start in range(0, len(order), 4 * settings.batch):
-            places = order[start : start + 4 * settings.batch]
-            batch = [items[i] for i in places]
-            logits, answers = _answered(model, batch, task, settings)
-            total += float(cross_entropy(logits, answers, reduction="sum"))
-            for place, choice in zip(places, logits.argmax(-1).tolist(), strict=True):
-                chosen[place] = choice
-    return Scores(total / len(items), tuple(chosen))
-
-
-# ----------------------------------------------------------------------------------------- training
 
 
 class Training:
@@ -179,21 +82,21 @@ class Training:
         with _reproducible(self.model.device, self.settings.seed, number):
             loss, accuracy = self._steps(number)
             held = scored(self.model, self.held_out, self.task, self.settings)
-        found = {
+        summary = {
             "loss": loss,
             "accuracy": accuracy,
             "held_out_loss": held.loss,
             "held_out_accuracy": held.accuracy(self.held_out),
             "seconds": round(time.monotonic() - began, 1),
         }
-        self.history.append(found)
+        self.history.append(summary)
         if self.settings.patience is not None and self.best_epoch == len(self.history):
             self.best = {
                 name: value.detach().clone() for name, value in self.model.state_dict().items()
             }
         log(
             f"epoch {number + 1} of {self.settings.epochs}: loss {loss:.4f}, held-out loss"
-            f" {held.loss:.4f}, accuracy {found['held_out_accuracy']:.4f}, {found['seconds']} s"
+            f" {held.loss:.4f}, accuracy {summary['held_out_accuracy']:.4f}, {summary['seconds']} s"
         )
 
     def _steps(self, epoch: int) -> tuple[float, float]:
@@ -216,7 +119,7 @@ class Training:
             rate = self.settings.rate * _share(step, steps, self.settings.warmup)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            logits, answers = _answered(self.model, batch, self.task, self.settings)
+            logits, answers = answered(self.model, batch, self.task, self.settings)
             loss = cross_entropy(logits, answers)
             if not math.isfinite(loss.item()):
                 raise NonFiniteActivations(
@@ -249,56 +152,20 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
 
 
 def _batches(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
-    """Shuffled; within a pool of batches texts of like length stand together, so that little is
+    """Shuffled; within a pool of batches texts of like length are together, so that little is
     computed for padding.
     """
     chance = random.Random(f"{settings.seed} {epoch}")
     order = chance.sample(list(items), len(items))
-    found = []
+    batches = []
     for start in range(0, len(order), _POOL * settings.batch):
         pool = sorted(
             order[start : start + _POOL * settings.batch],
             key=lambda item: len(item.inputs["input_ids"]),
         )
-        found += [pool[i : i + settings.batch] for i in range(0, len(pool), settings.batch)]
-    chance.shuffle(found)
-    return found
-
-
-def _answered(
-    model: Any, batch: Sequence[Item], task: Objective, settings: Settings
-) -> tuple[Tensor, Tensor]:
-    """Logits of the classes in at least float32, and the right classes."""
-    inputs = {name: value.to(model.device) for name, value in padded(batch, task.padding).items()}
-    with _precision(model.device, settings.dtype):
-        logits = task.choices(logits_of(model(**inputs)), batch)
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    return logits, torch.tensor([item.answer for item in batch], device=logits.device)
-
-
-def padded(batch: Sequence[Item], padding: int) -> dict[str, Tensor]:
-    """Token rows of one width, padded on the right, with their mask."""
-    lengths = [len(item.inputs["input_ids"]) for item in batch]
-    width = max(lengths)
-    made = {
-        name: torch.tensor(
-            [[*item.inputs[name], *[fill] * (width - len(item.inputs[name]))] for item in batch]
-        )
-        for name, fill in (("input_ids", padding), ("token_type_ids", 0))
-        if name in batch[0].inputs
-    }
-    made["attention_mask"] = torch.tensor(
-        [[1] * length + [0] * (width - length) for length in lengths]
-    )
-    return made
-
-
-def _precision(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[Any]:
-    return (
-        torch.autocast(device.type, torch.bfloat16)
-        if dtype == "bfloat16"
-        else contextlib.nullcontext()
-    )
+        batches += [pool[i : i + settings.batch] for i in range(0, len(pool), settings.batch)]
+    chance.shuffle(batches)
+    return batches
 
 
 @contextlib.contextmanager

@@ -30,12 +30,13 @@ from torch import Tensor
 from mixlens.corpus.examples import Agreement, Example
 from mixlens.errors import InvalidInput
 from mixlens.evaluations.case import Case
-from mixlens.explained import word_id
-from mixlens.finetuning.loop import Item, Objective, Scores, Settings, log
+from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
+from mixlens.finetuning.scoring import Choices, Item, Objective, Settings
 from mixlens.finetuning.splitting import halves
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
+from mixlens.vocabulary import word_id
 
 SETTINGS = Settings(epochs=5, rate=3e-5, batch=64)
 
@@ -152,7 +153,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
     return logits[rows, places].gather(1, words)
 
 
-def accuracies(items: Sequence[Item], scores: Scores) -> dict[str, Any]:
+def accuracies(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
     """Accuracy over all, and by group where the data has groups."""
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):

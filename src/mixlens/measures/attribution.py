@@ -13,11 +13,12 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.explained import Explained, special_id
+from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, smoothed
 from mixlens.recording.outputs import OutputRecording, recorded_output
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
+from mixlens.vocabulary import special_id
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

@@ -17,10 +17,11 @@ from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
-from mixlens.explained import Explained, special_id
+from mixlens.explained import Explained
 from mixlens.kernels.chunks import chunked
 from mixlens.measures.attribution import copies_at_once
 from mixlens.replay.intervention import ModelFrom, model_output, token_input
+from mixlens.vocabulary import special_id
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
