@@ -18,6 +18,7 @@ from mixlens.recorder import default_input, record
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report, report
+from mixlens.replay.slow_paths import slow_paths
 from mixlens.several import measure_given
 from mixlens.suggestions import no_such
 from mixlens.timing import Budget
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
-    from mixlens.several import MeasuredTexts
+    from mixlens.replay.slow_paths import slow_paths
+from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
 
@@ -131,7 +133,7 @@ class Lens:
             refusals[name] = None if None in reasons else reasons[0]
             if spec.explains_output and refusals[name] is None:
                 refusals[name] = no_logits(recording.output)
-        return report(recording, refusals)
+        return report(recording, refusals, slow_paths(recording))
 
     # ------------------------------------------------------------------------------------- measures
 

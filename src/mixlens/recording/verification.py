@@ -29,13 +29,12 @@ class StackReport:
     causal: bool
     cross_attention: bool
     styles: tuple[str, ...]  # of each layer
-    errors: tuple[
-        float, ...
-    ]  # of each layer: the largest relative error of its rebuilt parts and of its unedited re-run
+    # Of each layer: the largest relative error of its rebuilt parts and of its unedited re-run.
+    errors: tuple[float, ...]
 
     @property
     def style(self) -> str:
-        """One word where all layers are alike, else each kind with its count."""
+        """One word if all layers are alike, else each kind with its count."""
         kinds = list(dict.fromkeys(self.styles))
         return (
             kinds[0]
@@ -58,10 +57,9 @@ class Report:
     native_error: float
     tolerance: float
     sites: tuple[str, ...]
-    measures: Mapping[
-        str, str | None
-    ]  # name -> None where it applies, else the reason why it does not
+    measures: Mapping[str, str | None]  # name -> None if it applies, else why it does not
     left_out: Mapping[str, str]  # layers that are not measured, by the path of their list -> why
+    slow_paths: Mapping[str, str]  # layers that are run again in a slower way -> how and why
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{stack.name} of {stack.layers} layers" for stack in self.stacks)
@@ -78,17 +76,19 @@ class Report:
         return asdict(self)
 
 
-def grouped(left_out: Mapping[str, str]) -> dict[str, str]:
+def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
     """Layers of one list with the same reason together: "`model.layers` 0, 1, 3" -> why."""
     lists: dict[tuple[str, str], list[str]] = {}
-    for path, reason in left_out.items():
+    for path, reason in reasons.items():
         parent, _, number = path.rpartition(".")
         why = reason.removeprefix(f"layer `{path}`: ")
         lists.setdefault((parent, why), []).append(number)
     return {f"`{parent}` {', '.join(n)}": why for (parent, why), n in lists.items()}
 
 
-def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
+def report(
+    recording: Recording, refusals: Mapping[str, str | None], slow_paths: Mapping[str, str]
+) -> Report:
     """Rebuilds every layer of a recording and compares with the native model; raises
     `UnsupportedModel` on a mismatch.
     """
@@ -106,8 +106,8 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
             if not rerun <= layer.rounding:
                 raise UnsupportedModel(
                     f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it"
-                    f" again gives another output (off by {rerun:.1e}, relative), so it keeps state"
-                    " or draws at random. It cannot be measured."
+                    f" again gives a different output (off by {rerun:.1e}, relative), so it keeps"
+                    " state or draws at random. It cannot be measured."
                 )
             errors.append(max(*found, rerun))
         first = stack.layers[0].sites[0]
@@ -155,4 +155,5 @@ def report(recording: Recording, refusals: Mapping[str, str | None]) -> Report:
         sites=recording.sites,
         measures=dict(refusals),
         left_out=grouped(structure.left_out),
+        slow_paths=grouped(slow_paths),
     )

@@ -14,6 +14,8 @@
     value_map              the value projection as matrices
     attention_gradients    the derivative of an output by every attention weight
 
+    fallbacks, slow_paths  why a layer is run in a slower way
+
 Each fast way is compared with the slow one before it is used. A way that is not used is logged
-(`logging`, level debug).
+(`logging`, level debug), and `mixlens doctor` shows it.
 """

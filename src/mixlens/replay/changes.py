@@ -19,6 +19,7 @@ from mixlens.recording.remembered import Remembered
 from mixlens.replay.by_changes import ByChanges
 from mixlens.replay.by_products import folding_is_faster
 from mixlens.replay.by_rows import ByRows
+from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import (
@@ -70,6 +71,8 @@ def distances_by_changes(
             return None
     key = (layer.structure.path, str(tail.kind), distance, folded, native)
     proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
+    if not proof:
+        note_fallback(layer, "Value Zeroing does without fused products, because they are off")
     return changes if proof else None
 
 

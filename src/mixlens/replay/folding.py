@@ -27,6 +27,7 @@ from mixlens.precision import matmul_precision
 from mixlens.recording.differences import difference
 from mixlens.recording.structure import SiteStructure
 from mixlens.replay.attention_slopes import AttentionSlopes
+from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.forward_derivative import Push
 from mixlens.replay.halves import AfterAttention, attention_outputs, pushed
 from mixlens.replay.intervention import LayerFunction
@@ -88,6 +89,17 @@ def fold(step: object, push: Push, *, size: int) -> Push | None:
     """
     if not isinstance(step, LayerFunction):
         return None
+    folded = _folded(step, push, size)
+    if folded is None:
+        note_fallback(
+            step.layer,
+            "hidden token attribution runs the whole layer for each tangent, because what follows"
+            " attention cannot be folded into matrices",
+        )
+    return folded
+
+
+def _folded(step: LayerFunction, push: Push, size: int) -> FoldedLayer | None:
     primals = (step.point,) if step.states is None else (step.point, step.states)
     generator = torch.Generator().manual_seed(1)
     noise = tuple(

@@ -14,6 +14,8 @@ import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
 from mixlens.precision import matmul_precision
+from mixlens.replay.fallbacks import note_fallback
+from mixlens.replay.intervention import LayerFunction
 
 Push = Callable[[tuple[Tensor, ...], tuple[Tensor, ...]], Tensor]
 """Takes the point and tangents [tangent, token, d] of a step's arguments; returns the tangents of
@@ -45,7 +47,14 @@ class Step(Protocol):
 def forward_derivative(step: Step) -> Push | None:
     """A way to push tangents through a step that agrees with its reverse derivative, or None."""
     with matmul_precision("float32"):
-        return _agreeing(step)
+        push = _agreeing(step)
+    if push is None and isinstance(step, LayerFunction):
+        note_fallback(
+            step.layer,
+            "hidden token attribution runs in reverse, because the layer has no forward derivative"
+            " that agrees with the reverse one",
+        )
+    return push
 
 
 def _agreeing(step: Step) -> Push | None:

@@ -12,7 +12,6 @@ neighbours (convolutions). For such layers whole sequences are run instead, whic
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +24,10 @@ from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
+from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts, signature
 
 _PROVED_ROWS = 1024
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,10 @@ class Tail:
         outputs = self(texts, targets, self.site.projected[texts, targets])
         error = difference(outputs, self.layer.output[texts, targets])
         if not error <= self.layer.rounding:
-            _fall_back(self.layer, f"unedited rows are off by {error:.1e} in mode {self.mode}")
+            note_fallback(
+                self.layer,
+                f"Value Zeroing runs whole sequences, because unedited rows are off by {error:.1e}",
+            )
             self.mode = "sequences"
 
     # ------------------------------------------------------------------------------------- two ways
@@ -139,7 +141,11 @@ class Tail:
         key = (self.kind, self.layer.submodule("").training, signature(self.layer))
         proved = _known.of(self.layer.model, key, self._proved_whole)
         if proved is None:
-            _fall_back(self.layer, "its rest does not work on rows")
+            note_fallback(
+                self.layer,
+                "Value Zeroing runs whole sequences, because what follows attention does not work"
+                " on rows",
+            )
             return "sequences"
         self.shortcuts, self.rows = proved.shortcuts, min(self.rows, proved.rows)
         return "shortcut"
@@ -178,7 +184,3 @@ class Tail:
             return None
         error = difference(given, expected[copies, targets])
         return _Proved(shortcuts, count) if error <= same_bar(expected) else None
-
-
-def _fall_back(layer: Layer, reason: str) -> None:
-    _log.debug("`%s`: whole sequences are run again: %s", layer.structure.path, reason)

@@ -12,7 +12,6 @@ time, so that target x source x d_model numbers never exist at once.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 import torch
@@ -25,11 +24,10 @@ from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.site import Site
 from mixlens.replay.by_products import ByProducts, folding_is_faster
 from mixlens.replay.by_rows import ByRows, BySequences
-from mixlens.replay.perceptron import perceptron
+from mixlens.replay.fallbacks import note_fallback
+from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Rest, is_massive, nothing_zeroed, sources_of
-
-_log = logging.getLogger(__name__)
 
 
 def changed(
@@ -62,6 +60,20 @@ def changed(
     return scores
 
 
+def feed_forward_matrices(tail: Tail) -> Perceptron | None:
+    """What follows attention as matrices, if the layer has that form and its values allow it."""
+    if tail.mode != "shortcut":
+        return None
+    if is_massive(tail.site):
+        reason = "a value is a thousand times as large as the others"
+    elif (mlp := perceptron(tail.layer)) is not None:
+        return mlp
+    else:
+        reason = "what follows attention is not one norm and a perceptron"
+    note_fallback(tail.layer, f"Value Zeroing runs the layer's own code, because {reason}")
+    return None
+
+
 def fastest_rest(
     tail: Tail,
     weights: Tensor,
@@ -73,15 +85,17 @@ def fastest_rest(
     """By products if the layer allows it and they prove right, else by rows."""
     if tail.mode == "sequences":
         return BySequences(tail, positions)
-    exact = tail.mode == "shortcut" and not is_massive(tail.site)
-    by_rows, mlp = ByRows(tail, weights, positions), perceptron(tail.layer) if exact else None
+    by_rows, mlp = ByRows(tail, weights, positions), feed_forward_matrices(tail)
     texts = torch.arange(len(positions), device=positions.device)[:, None].expand_as(positions)
     if mlp is not None:
         folded = folding_is_faster(tail.site, real, per_head=per_head)
         by_products = ByProducts(tail, mlp, positions, folded=folded)
         if _proved(by_products, by_rows, weights, real, tail.layer.output[texts, positions]):
             return by_products
-        _log.debug("`%s`: products do not agree with the layer's code", tail.layer.structure.path)
+        note_fallback(
+            tail.layer,
+            "Value Zeroing runs the layer's own code, because products of its matrices are off",
+        )
     tail.require_recorded_output(texts.reshape(-1), positions.reshape(-1))
     return BySequences(tail, positions) if tail.mode == "sequences" else by_rows
 

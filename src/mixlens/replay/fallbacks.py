@@ -1,0 +1,33 @@
+"""Ways that are slower but always right: that one is taken is logged (`logging`, level debug)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from mixlens.recording.layer import Layer
+
+_log = logging.getLogger(__name__)
+_collected: ContextVar[dict[str, list[str]] | None] = ContextVar("collected", default=None)
+
+
+def note_fallback(layer: Layer, reason: str) -> None:
+    """Says why a layer is not run in the fast way."""
+    path = layer.structure.path
+    _log.debug("layer `%s`: %s", path, reason)
+    collected = _collected.get()
+    if collected is not None and reason not in collected.setdefault(path, []):
+        collected[path].append(reason)
+
+
+@contextlib.contextmanager
+def fallbacks_collected() -> Iterator[dict[str, list[str]]]:
+    """What is noted inside, by the path of the layer."""
+    collected: dict[str, list[str]] = {}
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)

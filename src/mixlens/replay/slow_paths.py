@@ -1,0 +1,50 @@
+"""Which layers of a recording do not allow the fast forms, and why: for `mixlens doctor`.
+
+The fast ways of Value Zeroing and of hidden token attribution are tried on one layer of each kind,
+as the measures do. Their scores are the same either way.
+"""
+
+from __future__ import annotations
+
+from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.layer import Layer
+from mixlens.recording.recording import Recording
+from mixlens.replay.fallbacks import fallbacks_collected
+from mixlens.replay.folding import fold, folded_bytes
+from mixlens.replay.forward_derivative import forward_derivative
+from mixlens.replay.intervention import LayerFunction
+from mixlens.replay.shortcuts import signature
+from mixlens.replay.tail import Tail
+from mixlens.replay.zeroing import feed_forward_matrices
+
+_TRIED_BYTES = 2**26  # to fold a larger layer takes longer than the rest of a report
+_TANGENTS = 64
+
+
+def slow_paths(recording: Recording) -> dict[str, str]:
+    """The path of each layer that is run in a slow way -> what that way is, and why."""
+    reasons: dict[str, list[str]] = {}
+    for site in recording.sites:
+        kind = recording.structure.site(site).kind
+        tried: dict[object, list[str]] = {}
+        for layer in recording.layers(site):
+            key = signature(layer)
+            if key not in tried:
+                tried[key] = _fallbacks(layer, kind)
+            known = reasons.setdefault(layer.structure.path, [])
+            known += [reason for reason in tried[key] if reason not in known]
+    return {path: ". ".join(given) for path, given in reasons.items() if given}
+
+
+def _fallbacks(layer: Layer, kind: AttentionKind) -> list[str]:
+    with fallbacks_collected() as collected:
+        feed_forward_matrices(Tail(layer, kind))
+        try:
+            step = LayerFunction(layer, 0, of_states=kind is AttentionKind.CROSS)
+        except UnsupportedModel:  # then hidden token attribution refuses it
+            return collected.get(layer.structure.path, [])
+        push = forward_derivative(step)
+        if push is not None and folded_bytes(step) <= _TRIED_BYTES:
+            fold(step, push, size=_TANGENTS)
+    return collected.get(layer.structure.path, [])
