@@ -45,7 +45,7 @@ class _Choice:
 
     site: str | None
     place: int  # of the target among tokens
-    pieces: tuple[int, ...]  # all tokens of its word, or itself
+    word_tokens: tuple[int, ...]  # all tokens of its word, or itself
     chosen: int  # of the target among what is shown, tokens or words
     label: str
     aggregate: str | int
@@ -156,16 +156,16 @@ def _choice(
     layers = len(recording.layers(site))
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
-    pieces: tuple[int, ...] = (place,)
+    word_tokens: tuple[int, ...] = (place,)
     chosen, label = place, row.labels[place]
     if words:
         ranges, merged = merged_words(row)
         chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
-        pieces, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
+        word_tokens, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
     return _Choice(
         site=site,
         place=place,
-        pieces=pieces,
+        word_tokens=word_tokens,
         chosen=chosen,
         label=label,
         aggregate=aggregate,
@@ -229,7 +229,7 @@ def _measured(
     name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     one = spec.gives == "maps" and choice.aggregate != "rollout"
-    targets = list(choice.pieces) if one else None
+    targets = list(choice.word_tokens) if one else None
     maps = measure(name, recording, site=choice.site, targets=targets, **given)
     assert not isinstance(maps, list)
     return maps
@@ -251,8 +251,8 @@ def _require_time(
     def run(short: Recording) -> MixingMaps:
         last = len(short.target_tokens(choice.site, 0)) - 1
         at = {"position": min(int(given["position"]), last)} if "position" in given else {}
-        near = tuple(dict.fromkeys(min(piece, last) for piece in choice.pieces))
-        moved = _Choice(**{**vars(choice), "pieces": near, "place": min(choice.place, last)})
+        near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
+        moved = _Choice(**{**vars(choice), "word_tokens": near, "place": min(choice.place, last)})
         return _measured(name, spec, moved, {**given, **at}, short)
 
     seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)

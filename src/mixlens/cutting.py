@@ -42,7 +42,7 @@ def without_padding(
     to float32.
     """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
-    found = tensor[index].detach().cpu()
-    if found.is_floating_point() and found.element_size() < 4:
-        found = found.float()
-    return np.array(found.numpy())  # a copy: a view would keep the whole batch alive
+    row_values = tensor[index].detach().cpu()
+    if row_values.is_floating_point() and row_values.element_size() < 4:
+        row_values = row_values.float()
+    return np.array(row_values.numpy())  # a copy: a view would keep the whole batch alive

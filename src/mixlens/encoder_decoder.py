@@ -164,11 +164,11 @@ def through(
         rolled = layer @ rolled
     sources, targets = cross.shape[2], cross.shape[1]
     below = np.hstack([np.zeros((targets, sources)), np.eye(targets)])
-    found = []
+    joined = []
     for own, to_encoder, share in zip(decoder, cross, residual, strict=True):
         here = (share[:, None] * own) @ below
         here[:, :sources] += to_encoder @ rolled
         total = here.sum(-1, keepdims=True)
         below = np.divide(here, total, out=np.zeros_like(here), where=total > 0)
-        found.append(below)
-    return np.stack(found)
+        joined.append(below)
+    return np.stack(joined)

@@ -39,10 +39,10 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
-    model, found = cls.from_pretrained(name, output_loading_info=True, **options)
+    model, report = cls.from_pretrained(name, output_loading_info=True, **options)
     base = f"{getattr(model, 'base_model_prefix', '')}."
     _random_heads[model] = tuple(
-        sorted(key for key in found["missing_keys"] if not key.startswith(base))
+        sorted(key for key in report["missing_keys"] if not key.startswith(base))
     )
     return model.eval()
 

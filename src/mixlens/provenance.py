@@ -60,12 +60,12 @@ def model_name(model: Any) -> str:
 
 def weights_digest(model: Any) -> str:
     """A folder may hold other weights tomorrow: a few entries of each tensor tell them apart."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, weight in model.named_parameters():
         flat = weight.detach().reshape(-1)
         taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
-        found.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:

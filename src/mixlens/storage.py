@@ -46,18 +46,18 @@ def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
     """`mixlens.load`: `make` is called with the saved fields of maps."""
-    found, about = read(path, _KIND)
+    arrays, about = read(path, _KIND)
     try:
         residual, normalized, *adds_identity = about["rollout"]
         extras = {
-            name: Extra(tuple(dims), found[f"extra.{name}"])
+            name: Extra(tuple(dims), arrays[f"extra.{name}"])
             for name, dims in about["extras"].items()
         }
         targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
         facts = Facts(**_facts(about))
         return make(
-            scores=found["scores"],
+            scores=arrays["scores"],
             layers=layers,
             target_row=targets,
             source_row=sources,
@@ -98,7 +98,7 @@ def _arrays(maps: MixingMaps) -> dict[str, np.ndarray]:
 
 def _description(maps: MixingMaps) -> dict[str, Any]:
     """All that maps hold apart from numbers, as JSON values."""
-    found: dict[str, Any] = plain(
+    fields: dict[str, Any] = plain(
         {
             "layers": maps.layers,
             "targets": asdict(maps.target_row),
@@ -114,7 +114,7 @@ def _description(maps: MixingMaps) -> dict[str, Any]:
             "extras": {name: extra.dims for name, extra in maps.measured.items()},
         }
     )
-    return found
+    return fields
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any
 
 
 def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
-    found = 0
+    checksum = 0
     for name in sorted(arrays):
-        found = zlib.crc32(arrays[name].tobytes(), zlib.crc32(name.encode(), found))
-    return found
+        checksum = zlib.crc32(arrays[name].tobytes(), zlib.crc32(name.encode(), checksum))
+    return checksum

@@ -166,9 +166,9 @@ def _check_parts(name: str, recording: Recording, whole: Rows, options: Mapping[
     if spec.gives != "maps":
         return
     for site in whole:
-        some = measured(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
+        part = measured(name, recording, options, layers=[-1], targets=[1, -1])[site][0]
         rows = whole[site][0].at(layers=[-1], targets=[1, -1])
-        difference = largest_difference(rows, some)
+        difference = largest_difference(rows, part)
         assert difference <= spec.rounding, f"targets= moves scores by {difference:.1e} ({site})"
 
 

@@ -43,11 +43,11 @@ class TokenRow:
 
 def resolved(indices: Sequence[int], length: int) -> list[int]:
     """Positions with negative ones counted from the end; raises IndexError outside the row."""
-    found = [index + length if index < 0 else index for index in indices]
-    for index, position in zip(indices, found, strict=True):
+    places = [index + length if index < 0 else index for index in indices]
+    for index, position in zip(indices, places, strict=True):
         if not 0 <= position < length:
             raise IndexError(f"token {index} is outside a row of {length} tokens")
-    return found
+    return places
 
 
 def listed(given: Any, what: str) -> list[Any] | None:

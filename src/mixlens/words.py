@@ -91,11 +91,11 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
     """Tokens that are no part of the text, or that the text spells out as they are."""
-    found = []
+    alone = []
     for label, mark, (start, stop) in zip(row.labels, _special(row), places, strict=True):
         outside = start == stop and (mark or label.strip("▁Ġ ") != "")
-        found.append(outside or (mark and text[start:stop].strip() == label))
-    return found
+        alone.append(outside or (mark and text[start:stop].strip() == label))
+    return alone
 
 
 def _ranges(text: str, places: Sequence[Span], alone: Sequence[bool]) -> list[Span]:
@@ -213,10 +213,10 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
                 " with a fast tokenizer, or merge token ranges with `spans`."
             )
         spelled = iter(label.encode() for label in plain)  # nothing to merge
-    pieces = []
+    spelt = []
     for outside, foreign in zip(special, unknown, strict=True):
-        pieces.append(b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(spelled))
-    return _placed(pieces)
+        spelt.append(b"" if outside else f" {_UNKNOWN}".encode() if foreign else next(spelled))
+    return _placed(spelt)
 
 
 def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
@@ -231,10 +231,10 @@ def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
         byte = re.compile(
             "<0x([0-9A-F]{2})>"
         )  # characters outside the vocabulary are written in bytes
-        found = ((byte.fullmatch(label), label) for label in labels)
+        matches = ((byte.fullmatch(label), label) for label in labels)
         return (
             bytes.fromhex(match[1]) if match else label.replace("▁", " ").encode()
-            for match, label in found
+            for match, label in matches
         )
     if any(label.startswith("##") for label in labels):
         return ((label[2:] if label.startswith("##") else " " + label).encode() for label in labels)
@@ -258,14 +258,14 @@ def _byte_alphabet() -> dict[str, int]:
     }
 
 
-def _placed(pieces: Sequence[bytes]) -> tuple[str, list[Span]]:
+def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
     """Bytes of one character may lie in several tokens: each of these then stands on the whole
     character.
     """
-    text = b"".join(pieces).decode("utf-8", "surrogateescape")
+    text = b"".join(spelt).decode("utf-8", "surrogateescape")
     character = [i for i, c in enumerate(text) for _ in c.encode("utf-8", "surrogateescape")]
     places, end = [], 0
-    for piece in pieces:
+    for piece in spelt:
         start, end = end, end + len(piece)
         at = len(text) if start == len(character) else character[start]
         places.append((at, character[end - 1] + 1) if piece else (at, at))

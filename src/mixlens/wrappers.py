@@ -44,8 +44,8 @@ def _inner(model: Any) -> tuple[Any, Any]:
         return model._orig_mod, None
     if package == "sentence_transformers":
         first = model[0] if isinstance(model, nn.Sequential) else model
-        found = next((part for part in first.children() if hasattr(part, "config")), None)
-        return found, getattr(model, "tokenizer", None)
+        inner = next((part for part in first.children() if hasattr(part, "config")), None)
+        return inner, getattr(model, "tokenizer", None)
     if package == "peft" and hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise UnsupportedModel(

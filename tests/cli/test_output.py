@@ -33,6 +33,12 @@ def test_json_loses_nothing_in_a_narrow_encoding() -> None:
     assert narrow.isascii()
 
 
+def test_every_command_prints_json_in_one_way() -> None:
+    commands = Path(map_module.__file__).parent.glob("*.py")
+    writers = {file.name for file in commands if "print(json.dumps(" in file.read_text()}
+    assert writers == {"output.py", "run.py"}  # the latter: a log of lines, on standard error
+
+
 def test_help_and_usage_errors_in_ascii() -> None:
     assert run("--help", encoding="ascii").status == 0
     assert run("mapp", encoding="ascii").status == 2

@@ -114,8 +114,8 @@ def _tracker() -> str:
         urls = metadata.metadata("mixlens").get_all("Project-URL") or []
     except metadata.PackageNotFoundError:
         return ""
-    found = (url.partition(", ") for url in urls)
-    return next((f" at {url}" for name, _, url in found if name == "Issues"), "")
+    parts = (url.partition(", ") for url in urls)
+    return next((f" at {url}" for name, _, url in parts if name == "Issues"), "")
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +17,7 @@ from mixlens.cli.loading import (
     dataset_from,
     lens_from,
 )
+from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
 
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
@@ -85,7 +85,7 @@ def benchmark(
             progress=progress,
         )
     if as_json:
-        print(json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False))
+        print_json(ranking.to_dict())
     else:
         from rich.console import Console
 

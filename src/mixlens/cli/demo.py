@@ -42,17 +42,17 @@ def demo() -> None:
         " what [MASK] takes in, mean of the layers.\n",
         markup=False,
     )
-    found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue)
-    show(found)
+    comparison = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil}, cue=cue)
+    show(comparison)
 
-    ranks: dict[str, list[int]] = {name: [] for name in found.scores}
+    ranks: dict[str, list[int]] = {name: [] for name in comparison.scores}
     counts = []
     for text, cue, word, foil in track(
         SENTENCES, "one sentence may be luck: more …", console=Console(stderr=True), transient=True
     ):
-        found = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
-        counts.append(len(found.others))
-        for name, rank in found.rank_of(cue).items():
+        comparison = lens.compare(text, "[MASK]", explain={"word": word, "foil": foil})
+        counts.append(len(comparison.others))
+        for name, rank in comparison.rank_of(cue).items():
             ranks[name].append(rank)
     chance = float(np.mean([(count + 1) / 2 for count in counts]))
     table = Table("measure", "mean rank", "ranks", box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +17,7 @@ from mixlens.cli.loading import (
     dataset_from,
     lens_from,
 )
+from mixlens.cli.output import print_json
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -102,12 +102,12 @@ def finetune(
                 "--held-out is for classification: prompt fine-tuning judges by the half that it"
                 " does not learn from"
             )
-        found = prompt_finetuned(
+        trained = prompt_finetuned(
             lens, examples, settings=_with(PROMPT, chosen), out=out, source=examples.origin
         )
     else:
         judged = None if held_out is None else _read(task, held_out, None, seed)
-        found = classifier_finetuned(
+        trained = classifier_finetuned(
             lens,
             examples,
             judged,
@@ -117,9 +117,9 @@ def finetune(
             held_out_source=None if judged is None else judged.origin,
         )
     if as_json:
-        print(json.dumps(found.report, indent=2, ensure_ascii=False))
+        print_json(trained.report)
     else:
-        _show(found.report, out)
+        _show(trained.report, out)
 
 
 def _read(task: Kind, data: str | None, sample: int | None, seed: int) -> Dataset:

@@ -27,15 +27,15 @@ def described(name: str) -> Spec:
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
     """The options of one measure from `name=value` words."""
     known = {option.name: option for option in described(name).options}
-    found = {}
+    options = {}
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
             raise InvalidInput(f"--option {word}: write name=value")
         if key not in known:
             raise InvalidInput(no_such("option", key, known, f"{name} has"))
-        found[key] = read_value(key, value, known[key].kind)
-    return found
+        options[key] = read_value(key, value, known[key].kind)
+    return options
 
 
 def number_or_name(given: str) -> int | str:

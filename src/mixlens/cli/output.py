@@ -23,15 +23,15 @@ def _nearest(error: UnicodeError) -> tuple[str, int]:
     """For `codecs.register_error`: the nearest characters for those that cannot be written."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    found = []
+    nearest = []
     for character in error.object[error.start : error.end]:
         plain = _NEAREST.get(character) or unicodedata.normalize("NFKD", character)[0]
         try:
             plain.encode(error.encoding)
         except UnicodeEncodeError:
             plain = "?"
-        found.append(plain)
-    return "".join(found), error.end
+        nearest.append(plain)
+    return "".join(nearest), error.end
 
 
 def write_anywhere() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +21,7 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.options import read_value
+from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
 from mixlens.errors import InvalidInput, MixlensError
 
@@ -132,11 +132,7 @@ def reproduce_command(
             failures.append((experiment, str(error)))
             print(f"{experiment}: not run: {error}", file=sys.stderr)
     if as_json:
-        print(
-            json.dumps(
-                {"results": results, "not_run": dict(failures)}, indent=2, ensure_ascii=False
-            )
-        )
+        print_json({"results": results, "not_run": dict(failures)})
     if not results:
         raise InvalidInput(
             "no experiment could be run on this model and data; the reasons are above"
@@ -194,7 +190,7 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for word in given:
         key, equals, value = word.partition("=")
         if not equals or key not in known:
@@ -202,12 +198,12 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
                 f"--option {word}: write name=value; this experiment has:"
                 f" {', '.join(known) or 'no options'}"
             )
-        found[key] = (
+        options[key] = (
             tuple(value.split(","))
             if known[key].startswith("Sequence")
             else read_value(key, value, known[key])
         )
-    return found
+    return options
 
 
 def _list(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
@@ -226,7 +222,7 @@ def _list(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
             }
             for name, spec in specs.items()
         }
-        print(json.dumps(listed, indent=2, ensure_ascii=False))
+        print_json(listed)
         return
     from rich.console import Console
 
@@ -282,10 +278,11 @@ def _show(
         False: "[red]does not hold[/]",
         None: "[dim]cannot be told[/]",
     }
-    for found in result["findings"]:
-        console.print(f"{verdicts[found['holds']]}  ", end="")
+    for finding in result["findings"]:
+        console.print(f"{verdicts[finding['holds']]}  ", end="")
         console.print(
-            found["statement"] + (f": {found['numbers']}" if found["numbers"] else ""), markup=False
+            finding["statement"] + (f": {finding['numbers']}" if finding["numbers"] else ""),
+            markup=False,
         )
     if result["skipped"]:
         first = result["skipped"][0]

@@ -21,6 +21,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
 )
 from mixlens.cli.options import measure_options
+from mixlens.cli.output import print_json
 from mixlens.cli.progress import INTERRUPTED, progress_bar
 from mixlens.errors import InvalidInput
 
@@ -194,7 +195,7 @@ def _range(given: str) -> tuple[int, int]:
 
 def _show(counts: Counts, out: Path, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(asdict(counts), indent=2))
+        print_json(asdict(counts))
         return
     state = "complete" if counts.complete else "not complete"
     print(f"{out}: {state}, {counts.shards_done} of {counts.shards} shards")

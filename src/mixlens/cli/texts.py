@@ -29,10 +29,10 @@ def given_text(
         problem = "Missing argument 'TEXT'" if text is None else "Both TEXT and --text-file"
         raise typer.BadParameter(f"{problem}: give a text, - for standard input, or --text-file.")
     if text_file is not None:
-        found = _read(text_file)
+        content = _read(text_file)
     else:
-        found = _decoded(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
-    return found if target_text is None else (found, target_text)
+        content = _decoded(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
+    return content if target_text is None else (content, target_text)
 
 
 def _read(path: Path) -> str:

@@ -41,8 +41,8 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
         raise InvalidInput("the sentences do not differ in exactly one word")
     target = different[0]
     paradigm, foil = str(row.get("UID") or group), bad_words[target][0]
-    found = cues.cue(paradigm, [word[0] for word in good_words], target, foil)
-    (first, last), label = found if found is not None else ((0, 0), None)
+    cue = cues.cue(paradigm, [word[0] for word in good_words], target, foil)
+    (first, last), label = cue if cue is not None else ((0, 0), None)
     return Agreement(
         name=name,
         text=text,
@@ -50,7 +50,7 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
         place=good_words[target].span(),
         foil=foil,
         cues=(
-            ((good_words[first].start(), good_words[last - 1].end()),) if found is not None else ()
+            ((good_words[first].start(), good_words[last - 1].end()),) if cue is not None else ()
         ),
         label=label,
     )

@@ -78,14 +78,14 @@ def digest(examples: Iterable[Example]) -> str:
     """Of everything that is known of the texts, in their order: another sample of as many is
     another one.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for example in examples:
         fields = {
             key: sorted(value) if isinstance(value, frozenset) else value
             for key, value in vars(example).items()
         }
-        found.update(repr((example.kind, sorted(fields.items()))).encode())
-    return found.hexdigest()[:16]
+        digest.update(repr((example.kind, sorted(fields.items()))).encode())
+    return digest.hexdigest()[:16]
 
 
 def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | None, int]:

@@ -61,8 +61,8 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
     """
     for name, line in lines_of(path):
         try:
-            found = json.loads(line)
-            yield name, found if isinstance(found, dict) else Refused(name, "not a JSON object")
+            parsed = json.loads(line)
+            yield name, parsed if isinstance(parsed, dict) else Refused(name, "not a JSON object")
         except json.JSONDecodeError as error:
             yield name, Refused(name, f"not JSON: {error}")
 

@@ -105,10 +105,10 @@ def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _split(name: str, splits: list[str]) -> str:
-    found = next((split for split in SPLITS if split in splits), None)
-    if found is None:
+    known = next((split for split in SPLITS if split in splits), None)
+    if known is None:
         raise InvalidInput(
             f"{name} has the splits {', '.join(splits)}: name one, as in"
             f" {name}:{splits[0] if splits else 'train'}"
         )
-    return found
+    return known

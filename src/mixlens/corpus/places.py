@@ -12,26 +12,26 @@ from mixlens.errors import InvalidInput
 
 def whole_words(text: str, word: str) -> list[Span]:
     """Every place where the word stands by itself."""
-    found, start = [], text.find(word) if word else -1
+    places, start = [], text.find(word) if word else -1
     while start >= 0:
         span = (start, start + len(word))
         if not cuts_a_word(text, span):
-            found.append(span)
+            places.append(span)
         start = text.find(word, start + 1)
-    return found
+    return places
 
 
 def only_place(text: str, word: str, what: str, advice: str) -> Span:
     """The one place of the word."""
-    found = whole_words(text, word)
-    if len(found) != 1:
+    places = whole_words(text, word)
+    if len(places) != 1:
         times = (
             "does not stand in the text"
-            if not found
-            else f"stands {len(found)} times in the text: {advice}"
+            if not places
+            else f"is in the text {len(places)} times: {advice}"
         )
         raise InvalidInput(f"the {what} {word!r} {times}")
-    return found[0]
+    return places[0]
 
 
 def checked(text: str, span: Span, what: str) -> Span:

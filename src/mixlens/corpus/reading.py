@@ -41,7 +41,7 @@ def read(
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
     if str(path).startswith("hf:"):
-        found = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
+        data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:
         place = Path(path).expanduser()
         if not place.exists():
@@ -49,8 +49,8 @@ def read(
             raise InvalidInput(
                 f"there is no file or folder {path}" + (f". To get {known}" if known else "")
             )
-        found = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
-    return found if sample is None else found.sample(sample, seed)
+        data = dataset(place.name, formats.read(place, kind), kind, origin=str(place.resolve()))
+    return data if sample is None else data.sample(sample, seed)
 
 
 def bundled() -> Dataset:
@@ -58,12 +58,12 @@ def bundled() -> Dataset:
     `training/agreement_sentences.py`.
     """
     with resources.as_file(resources.files("mixlens") / "bundled" / "agreement.jsonl") as path:
-        found = read(path)
+        data = read(path)
     return Dataset(
         "bundled agreement",
-        found.kind,
-        found.examples,
-        found.errors,
+        data.kind,
+        data.examples,
+        data.errors,
         "mixlens/bundled/agreement.jsonl",
     )
 

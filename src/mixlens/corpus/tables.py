@@ -82,16 +82,16 @@ def _label_column(path: Path, rows: Sequence[Cells]) -> tuple[int, int]:
     widths = [len(cells) for cells in rows]
     width = max(sorted(set(widths)), key=widths.count)
     whole = [cells for cells in rows if len(cells) == width]
-    found = [
+    fitting = [
         column for column in range(width) if _are_labels([cells[column].strip() for cells in whole])
     ]
-    if width not in (2, 3) or len(found) != 1:
+    if width not in (2, 3) or len(fitting) != 1:
         raise InvalidInput(
-            f"{path}: the first row is no header that names a text (text, sentence, sentence1 …),"
-            f" and of its {width} columns {len(found)} look like labels: add a header, for example"
-            " text and label"
+            f"{path}: the first row is not a header that names a text (text, sentence, sentence1"
+            f" …), and of its {width} columns {len(fitting)} look like labels: add a header, for"
+            " example text and label"
         )
-    return found[0], width
+    return fitting[0], width
 
 
 def _are_labels(cells: Cells) -> bool:

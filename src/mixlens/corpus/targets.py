@@ -89,13 +89,13 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
     if span is not None:
         span = checked(text, span, "cue")
     elif isinstance(cue, str) and cue.strip():
-        found = [place for place in whole_words(text, cue.strip()) if place != target]
-        if len(found) != 1:
+        places = [place for place in whole_words(text, cue.strip()) if place != target]
+        if len(places) != 1:
             raise InvalidInput(
-                f"the cue {cue.strip()!r} stands {len(found)} times in the text, not once: give its"
+                f"the cue {cue.strip()!r} is in the text {len(places)} times, not once: give its"
                 " span, as first:after-last"
             )
-        span = found[0]
+        span = places[0]
     else:
         raise InvalidInput(f"the cue {cue!r} is neither a word nor a span")
     if span[0] < target[1] and target[0] < span[1]:

@@ -64,15 +64,15 @@ def observe(
     sums: dict[str, list[np.ndarray]] = {
         key: [] for kind in KINDS for key in (kind, f"{kind}_count")
     }
-    for _, found in request.sites(case.recording):
+    for _, parts in request.sites(case.recording):
         for kind, vectors in zip(
             KINDS,
-            ([found.block_output[0, :count]], _transformed(found, chosen, sources)),
+            ([parts.block_output[0, :count]], _transformed(parts, chosen, sources)),
             strict=True,
         ):
             total, number = 0.0, 0
-            for some in vectors:
-                unit, known = _unit(some)
+            for of_layer in vectors:
+                unit, known = _unit(of_layer)
                 total, number = total + unit.sum(0), number + int(known)
             sums[kind].append(np.asarray(total, np.float64))
             sums[f"{kind}_count"].append(np.array(number))
@@ -108,8 +108,8 @@ def mean_cosine(total: np.ndarray, count: np.ndarray) -> np.ndarray:
     """
     count = np.asarray(count, np.float64)
     pairs = np.where(count > 1, count * (count - 1), np.nan)
-    found: np.ndarray = ((total**2).sum(-1) - count) / pairs
-    return found
+    cosine: np.ndarray = ((total**2).sum(-1) - count) / pairs
+    return cosine
 
 
 def conclude(observations: Sequence[dict[str, Any]]) -> Result:

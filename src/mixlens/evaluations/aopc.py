@@ -90,8 +90,8 @@ def removal_order(scores: np.ndarray, removable: np.ndarray, seed: int = 0) -> n
     """The removable positions, highest score first; equal ones in a random order."""
     places = np.flatnonzero(removable)
     drawn = np.random.default_rng(seed).random(len(places))
-    found: np.ndarray = places[np.lexsort((drawn, -np.asarray(scores, np.float64)[places]))]
-    return found
+    order: np.ndarray = places[np.lexsort((drawn, -np.asarray(scores, np.float64)[places]))]
+    return order
 
 
 def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +116,7 @@ def outputs(
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
     model = ModelFrom(recording)
     gone = torch.as_tensor(distinct, device=model.hidden(0).device)
-    found = []
+    outputs = []
     for numbers in chunked(
         torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
     ):
@@ -126,8 +126,8 @@ def outputs(
         else:
             name, ids = token_input(recording, None)
             said = model_output(recording, rows, {name: ids[rows].masked_fill(part, token)})
-        found.append(output(said, rows).double().cpu().numpy())
-    return np.concatenate(found)[where.reshape(-1)]
+        outputs.append(output(said, rows).double().cpu().numpy())
+    return np.concatenate(outputs)[where.reshape(-1)]
 
 
 def observe(
@@ -164,10 +164,10 @@ def observe(
     whole = np.zeros((1, len(case.row)), bool)
     values = outputs(case.recording, np.concatenate([whole, first, rest]), named, chosen)
     drops = values[0] - values[1:].reshape(2, len(sizes))
-    found = dict(zip(METRICS, drops, strict=True))
+    observation = dict(zip(METRICS, drops, strict=True))
     return {
-        "value": float(found[metric].mean()),
-        **{name: [float(drop) for drop in part] for name, part in found.items()},
+        "value": float(observation[metric].mean()),
+        **{name: [float(drop) for drop in part] for name, part in observation.items()},
     }
 
 

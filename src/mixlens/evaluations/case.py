@@ -121,10 +121,12 @@ class Case:
     def target(self) -> int:
         """The position whose row is of interest."""
         if isinstance(self.example, Agreement) and not self.causal:
-            found = self.tokens_of((self.example.place[0], self.example.place[0] + len(self._mask)))
-            if len(found) != 1:
-                raise InvalidInput(f"the mask became {len(found)} tokens, not one")
-            return found[0]
+            tokens = self.tokens_of(
+                (self.example.place[0], self.example.place[0] + len(self._mask))
+            )
+            if len(tokens) != 1:
+                raise InvalidInput(f"the mask became {len(tokens)} tokens, not one")
+            return tokens[0]
         return len(self.row) - 1 if self.causal else 0
 
     @cached_property
@@ -134,7 +136,7 @@ class Case:
             raise InvalidInput(f"{self.example.kind} examples have no cues")
         if not self.example.cues:
             raise InvalidInput("the example names no cue")
-        (start, stop), found = self.example.place, []
+        (start, stop), places = self.example.place, []
         for first, last in self.example.cues:
             if first < stop and start < last:
                 raise InvalidInput("a cue overlaps the target")
@@ -146,8 +148,8 @@ class Case:
             tokens = self.tokens_of((first + shift, last + shift))
             if not tokens:
                 raise InvalidInput(f"no token stands on the cue {self.example.text[first:last]!r}")
-            found.append(tokens)
-        return tuple(found)
+            places.append(tokens)
+        return tuple(places)
 
     def tokens_of(self, span: Span) -> tuple[int, ...]:
         """The tokens that stand on these characters of the recorded text."""
@@ -175,9 +177,9 @@ class Case:
                 chosen = {**self.explain, **chosen}
             elif isinstance(self.example, Aligned):
                 chosen.setdefault("site", "cross")
-            found = measured(measure, self.recording, **chosen)
-            assert not isinstance(found, list)
-            self._maps[key] = found
+            maps = measured(measure, self.recording, **chosen)
+            assert not isinstance(maps, list)
+            self._maps[key] = maps
         return self._maps[key]
 
     def target_row(

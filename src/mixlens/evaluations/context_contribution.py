@@ -80,7 +80,7 @@ def observe(
 
 def _tags(case: Case, count: int) -> np.ndarray:
     """The tag of the word that each token stands on; empty where there is none."""
-    found = [""] * count
+    tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
             raise InvalidInput(
@@ -88,8 +88,8 @@ def _tags(case: Case, count: int) -> np.ndarray:
             )
         for word, tag in zip(case.example.words, case.example.tags, strict=True):
             for token in case.tokens_of(word):
-                found[token] = tag
-    return np.array(found)
+                tags[token] = tag
+    return np.array(tags)
 
 
 # -------------------------------------------------------------------------------------- conclusions
@@ -188,8 +188,8 @@ def _around(observations: Sequence[dict[str, Any]], reach: int, centre: str) -> 
         shown = (np.abs(offsets) <= reach) & (place >= 0)
         total[:, offsets[shown] + reach] += seen["to_cls"][:, shown]
         texts[offsets[shown] + reach] += 1
-    found: np.ndarray = total / np.where(texts > 0, texts, np.nan)
-    return found
+    means: np.ndarray = total / np.where(texts > 0, texts, np.nan)
+    return means
 
 
 def evaluate(

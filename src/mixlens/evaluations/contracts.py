@@ -102,7 +102,7 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON; NaN becomes None."""
-        found: dict[str, Any] = plain(
+        fields: dict[str, Any] = plain(
             {
                 "value": self.value,
                 "interval": self.interval,
@@ -114,7 +114,7 @@ class Result:
             },
             finite=True,
         )
-        return found
+        return fields
 
     def __repr__(self) -> str:
         low, high = self.interval

@@ -52,15 +52,17 @@ def blockwise(
 
     States are [example, d].
     """
-    found: np.ndarray | None = None
+    probabilities: np.ndarray | None = None
     for start, stop in itertools.pairwise(ends):
         if len(np.unique(labels[:start])) < classes:
             continue
         made = fit(states[:start], labels[:start], states[start:stop], classes)
-        if found is None:
-            found = np.full((len(made), len(labels), classes), 1 / classes)
-        found[:, start:stop] = made
-    return np.full((1, len(labels), classes), 1 / classes) if found is None else found
+        if probabilities is None:
+            probabilities = np.full((len(made), len(labels), classes), 1 / classes)
+        probabilities[:, start:stop] = made
+    return (
+        np.full((1, len(labels), classes), 1 / classes) if probabilities is None else probabilities
+    )
 
 
 def bits(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -81,8 +83,8 @@ def mixed_bits(costs: np.ndarray) -> np.ndarray:
     shortest = lengths.min(0)
     with np.errstate(over="ignore"):
         whole = shortest - np.log2(np.exp2(-(lengths - shortest)).mean(0))
-    found: np.ndarray = np.diff(whole)
-    return found
+    bits: np.ndarray = np.diff(whole)
+    return bits
 
 
 def logistic(

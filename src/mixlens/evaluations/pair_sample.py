@@ -33,7 +33,7 @@ def joint_sample(
     all.
     """
     least = min(thresholds, default=1.0)
-    every = np.concatenate([some[some < least] for some in priorities])
+    every = np.concatenate([own[own < least] for own in priorities])
     if most is not None and len(every) > most:
         least = float(np.partition(every, most)[most])
-    return [some < least for some in priorities]
+    return [own < least for own in priorities]

@@ -60,12 +60,12 @@ def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
 
 
 def _end_mark(tokenizer: Any) -> int:
-    found = getattr(tokenizer, "eos_token_id", None)
-    if not isinstance(found, int):
+    number = getattr(tokenizer, "eos_token_id", None)
+    if not isinstance(number, int):
         raise InvalidInput(
             "the tokenizer puts nothing after the translation and names no eos_token"
         )
-    return found
+    return number
 
 
 def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], tuple[Range, ...]]:
@@ -74,12 +74,14 @@ def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], t
         raise InvalidInput("a side of the pair has no word")
     before, after, blank = _frame(tokenizer, side)
     spelled = [words[0], *(blank + word for word in words[1:])]
-    pieces = tokenizer(**{side: spelled}, add_special_tokens=False)["input_ids"]
-    for word, found in zip(words, pieces, strict=True):
-        if not found:
+    tokenised = tokenizer(**{side: spelled}, add_special_tokens=False)["input_ids"]
+    for word, tokens in zip(words, tokenised, strict=True):
+        if not tokens:
             raise InvalidInput(f"the tokenizer makes no token of the word {word!r}")
-    bounds = accumulate(map(len, pieces), initial=len(before))
-    return [*before, *(piece for word in pieces for piece in word), *after], tuple(pairwise(bounds))
+    bounds = accumulate(map(len, tokenised), initial=len(before))
+    return [*before, *(piece for word in tokenised for piece in word), *after], tuple(
+        pairwise(bounds)
+    )
 
 
 def _frame(tokenizer: Any, side: str) -> tuple[list[int], list[int], str]:

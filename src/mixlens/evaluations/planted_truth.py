@@ -159,8 +159,8 @@ def _cell(right: float, share: float) -> str:
 def written(page: str) -> str:
     """A page with the present table between its markers."""
     before, _, rest = page.partition(START)
-    _, found, after = rest.partition(END)
-    if not found:
+    _, end, after = rest.partition(END)
+    if not end:
         raise InvalidInput(f"the page has no place for the table: it needs {START} and {END}")
     return f"{before}{START}\n\n{table()}\n\n{END}{after}"
 

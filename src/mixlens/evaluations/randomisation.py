@@ -137,15 +137,15 @@ def steps(
     if mode not in MODES:
         raise InvalidInput(f"there is no mode {mode!r}; choose one of: {', '.join(MODES)}")
     everything = frozenset(name for name, _ in model.named_parameters())
-    found: list[tuple[str, frozenset[str]]] = []
+    stages: list[tuple[str, frozenset[str]]] = []
     gone: frozenset[str] = frozenset()
     for stack, index in reversed(structure.calls):
         own = frozenset(
             name for name in everything if name.startswith(stack.layers[index].path + ".")
         )
         gone = gone | own
-        found.append((f"{stack.name} {index}", gone if mode == "cascading" else own))
-    return [*found, ("everything", everything)] if mode == "cascading" else found
+        stages.append((f"{stack.name} {index}", gone if mode == "cascading" else own))
+    return [*stages, ("everything", everything)] if mode == "cascading" else stages
 
 
 def observe(
@@ -166,15 +166,20 @@ def observe(
     named = asked(case) if measure in specs and specs[measure].explains_output else {}
     before = case.target_row(measure, aggregate, **named)
     counting = counted(case, special_tokens=True, own=False)
-    found = []
+    correlations = []
     for _, names in plan:
         after = case.under(random_lens(case.lens, names, seed)).target_row(
             measure, aggregate, **named
         )
-        found.append(rank_agreement(before, after, counting))
-    sizes = [abs(rho) for rho in found]
+        correlations.append(rank_agreement(before, after, counting))
+    sizes = [abs(rho) for rho in correlations]
     value = sizes[-1] if mode == "cascading" else float(np.mean(sizes))
-    return {"value": value, "curve": sizes, "signed": found, "steps": [name for name, _ in plan]}
+    return {
+        "value": value,
+        "curve": sizes,
+        "signed": correlations,
+        "steps": [name for name, _ in plan],
+    }
 
 
 def asked(case: Case) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
     """The sources that count: words, the special tokens if asked for, and the target itself (the
     mask, [CLS]) if asked for.
     """
-    found = np.ones(len(case.row), bool) if special_tokens else ~special(case)
-    found[case.target] = own
-    return found
+    counts = np.ones(len(case.row), bool) if special_tokens else ~special(case)
+    counts[case.target] = own
+    return counts
 
 
 def explained_options(case: Case, against: str | None) -> dict[str, Any]:

@@ -61,12 +61,14 @@ def places_by_token(
     row: np.ndarray, labels: Sequence[str], wanted: Iterable[str], variant: str = "default"
 ) -> dict[str, list[float]]:
     """The places of the wanted labels that occur."""
-    places, found = relevance_places(row, variant), {}
+    places, by_token = relevance_places(row, variant), {}
     for label in dict.fromkeys(wanted):
         at = [i for i, other in enumerate(labels) if other == label]
         if at:
-            found[label] = [float(places[i]) for i in (at[:1] if variant == "ferrando2022" else at)]
-    return found
+            by_token[label] = [
+                float(places[i]) for i in (at[:1] if variant == "ferrando2022" else at)
+            ]
+    return by_token
 
 
 def observe(
@@ -81,7 +83,7 @@ def observe(
     places = places_by_token(
         case.target_row(measure, aggregate), labels, [*own, *PUNCTUATION], variant
     )
-    flat = [place for found in places.values() for place in found]
+    flat = [place for of_token in places.values() for place in of_token]
     return {"value": float(np.mean(flat)) if flat else math.nan, "places": places}
 
 

@@ -48,14 +48,14 @@ def categories(case: Case, site: str | None = None) -> np.ndarray:
         getattr(tokenizer, f"{a}_token", None) or getattr(tokenizer, f"{b}_token", None)
         for a, b in (("cls", "bos"), ("sep", "eos"))
     ]
-    found = np.full(len(row), CATEGORIES.index("other"))
+    kinds = np.full(len(row), CATEGORIES.index("other"))
     for place, (label, outside) in enumerate(zip(row.labels, special, strict=True)):
         if outside and label in marks:
             # Some tokenizers have one token for both: the first of a text is then the [CLS].
-            found[place] = 0 if label == marks[0] and (marks[0] != marks[1] or place == 0) else 1
+            kinds[place] = 0 if label == marks[0] and (marks[0] != marks[1] or place == 0) else 1
         elif label.lstrip("Ġ▁") in (",", "."):
-            found[place] = CATEGORIES.index("punctuation")
-    return found
+            kinds[place] = CATEGORIES.index("punctuation")
+    return kinds
 
 
 def generator_of(case: Case, seed: int) -> np.random.Generator:

@@ -79,22 +79,22 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     """Holm's correction for asking several questions at once; NaN stays NaN."""
     values = np.asarray(p_values, np.float64)
     known = np.flatnonzero(~np.isnan(values))
-    found = values.copy()
+    raised = values.copy()
     largest = 0.0
     for rank, place in enumerate(known[np.argsort(values[known], kind="stable")]):
         largest = max(largest, min(1.0, float(values[place]) * (len(known) - rank)))
-        found[place] = largest
-    return [float(value) for value in found]
+        raised[place] = largest
+    return [float(value) for value in raised]
 
 
 def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
     """The mean over the first axis of the entries that are numbers; NaN where none is."""
     array = np.asarray(values, np.float64)
     known = ~np.isnan(array)
-    found: np.ndarray = np.where(known, array, 0).sum(0) / np.where(
+    mean: np.ndarray = np.where(known, array, 0).sum(0) / np.where(
         known.any(0), known.sum(0), np.nan
     )
-    return found
+    return mean
 
 
 def tied_ranks(values: np.ndarray) -> np.ndarray:
@@ -103,8 +103,8 @@ def tied_ranks(values: np.ndarray) -> np.ndarray:
         from scipy.stats import rankdata
     except ImportError as error:
         raise MissingExtra("scipy") from error
-    found: np.ndarray = rankdata(values, axis=-1)
-    return found
+    ranks: np.ndarray = rankdata(values, axis=-1)
+    return ranks
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
@@ -125,7 +125,7 @@ def spearman_rows(a: np.ndarray, rows: np.ndarray) -> np.ndarray:
     ranks = [side - side.mean(-1, keepdims=True) for side in (tied_ranks(a), tied_ranks(rows))]
     sizes = np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum(-1))
     products = ranks[1] @ ranks[0]
-    found: np.ndarray = np.divide(
+    correlations: np.ndarray = np.divide(
         products, sizes, out=np.full(len(rows), math.nan), where=sizes > 0
     )
-    return found
+    return correlations

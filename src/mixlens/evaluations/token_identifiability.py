@@ -69,7 +69,7 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
         raise InvalidInput(
             f"folds={folds}, share={share}: at least one fold and a share in (0, 1] are needed"
         )
-    every, found = np.arange(count), []
+    every, parts = np.arange(count), []
     tests = [every[-max(1, round(0.15 * count)) :]] if folds == 1 else np.array_split(every, folds)
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
@@ -80,10 +80,10 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
         others = np.setdiff1d(every, test)
         apart = max(1, round(len(others) * 15 / 85))
         train = others[: len(others) - apart]
-        found.append(
+        parts.append(
             (train[: max(1, round(share * len(train)))], others[len(others) - apart :], test)
         )
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ class _Task:
         return range(1 if self.single else 0, len(self.sentences[0]))
 
     def candidates(self, sentence: np.ndarray, layer: int) -> np.ndarray:
-        found: np.ndarray = sentence[layer - 1 if self.single else 0]
-        return found
+        vectors: np.ndarray = sentence[layer - 1 if self.single else 0]
+        return vectors
 
     def places(self, sentence: np.ndarray) -> np.ndarray:
         """The tokens that have one at the offset."""
@@ -202,11 +202,11 @@ def conclude(
         [np.ascontiguousarray(seen["states"]).tobytes() for seen in observations], seed
     )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)
-    found = _measured(
+    measured = _measured(
         task, splits(len(order), folds, share), probe, training or Training(seed=seed), across
     )
     hits, counts, sizes = (
-        found.test,
+        measured.test,
         task.counts,
         np.array([sentence.shape[1] for sentence in task.sentences]),
     )
@@ -216,15 +216,15 @@ def conclude(
     details = {
         "layers": layers,
         "layer": np.asarray(observations[0]["layer"])[list(task.layers)],
-        "train_layers": found.train,
+        "train_layers": measured.train,
         "chance": float((counts / sizes)[tested].sum() / total),
         "tokens": int(counts[tested].sum()),
-        "passes": found.passes.mean(0),
+        "passes": measured.passes.mean(0),
         "probe": probe,
         "metric": metric,
         "offset": offset,
         "folds": folds,
-        **({"cross": found.cross / total} if across else {}),
+        **({"cross": measured.cross / total} if across else {}),
     }
     per_example = np.empty(len(order))
     per_example[order] = hits[-1] / np.where(counts > 0, counts, np.nan)

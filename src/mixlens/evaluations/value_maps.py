@@ -53,10 +53,10 @@ def value_map(layer: Layer, site: Site) -> Tensor:
         gaps, places = torch.cdist(wanted.T, channels.T, p=float("inf")).min(1)
         if float(gaps.max()) > rounding(wanted, dtype) * float(wanted.abs().max()):
             continue
-        found = affine_map(module.get_submodule(witness.path), layer.input.shape[-1], wanted)
-        if found is None:
+        affine = affine_map(module.get_submodule(witness.path), layer.input.shape[-1], wanted)
+        if affine is None:
             continue
-        matrix, bias = found[0][:, places], found[1][places]
+        matrix, bias = affine[0][:, places], affine[1][places]
         if difference(read_by(layer, site)[0] @ matrix + bias, wanted) <= rounding(
             wanted, dtype
         ):  # not a later step of a chain

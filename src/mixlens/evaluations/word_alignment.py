@@ -98,8 +98,8 @@ def recall(counts: np.ndarray) -> np.ndarray:
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     above, below = np.asarray(above, np.float64), np.asarray(below, np.float64)
-    found: np.ndarray = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
-    return found
+    ratio: np.ndarray = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
+    return ratio
 
 
 # --------------------------------------------------------------------------------------- alignments
@@ -179,7 +179,7 @@ def observe(case: Case, measure: str, *, setting: str = "AWI", eos: str = "drop"
     """`counts` [layer, 4], in the order of `COUNTS`."""
     example = _aligned(case)
     links = hard_alignments(*soft_alignment(case, measure, setting=setting), eos=eos)
-    return {"counts": [link_counts(found, example.sure, example.possible) for found in links]}
+    return {"counts": [link_counts(own, example.sure, example.possible) for own in links]}
 
 
 def conclude(observations: Sequence[dict[str, Any]], *, layer: int | str = "best") -> Result:

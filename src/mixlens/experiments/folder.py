@@ -47,11 +47,11 @@ def result_of(
         },
         "findings": [
             {
-                "statement": found.statement,
-                "holds": None if found.holds is None else bool(found.holds),
-                "numbers": found.numbers,
+                "statement": finding.statement,
+                "holds": None if finding.holds is None else bool(finding.holds),
+                "numbers": finding.numbers,
             }
-            for found in outcome.findings
+            for finding in outcome.findings
         ],
         "skipped": [list(pair) for pair in outcome.skipped],
         "notes": outcome.notes,

@@ -19,12 +19,12 @@ def ranked(results: Mapping[str, Result], column: str = "spearman") -> pd.DataFr
     rows = [
         {
             "measure": name,
-            column: found.value,
-            "std": found.details.get("std"),
-            "low": found.interval[0],
-            "high": found.interval[1],
+            column: result.value,
+            "std": result.details.get("std"),
+            "low": result.interval[0],
+            "high": result.interval[1],
         }
-        for name, found in results.items()
+        for name, result in results.items()
     ]
     return pd.DataFrame(rows).sort_values(column, ascending=False).reset_index(drop=True)
 
@@ -34,8 +34,8 @@ def ranked_bars(
 ) -> Figure:
     """The same as bars."""
     values = {
-        name: found.value
-        for name, found in sorted(results.items(), key=lambda item: -item[1].value)
+        name: result.value
+        for name, result in sorted(results.items(), key=lambda item: -item[1].value)
     }
     return figures.bars(
         {"": values},

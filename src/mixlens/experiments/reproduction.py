@@ -189,29 +189,29 @@ def _examples(
         raise InvalidInput(f"this experiment needs data: {spec.data}")
     if sample is not None:
         dataset = dataset.sample(sample, seed)
-    found = []
+    examples = []
     for example in dataset.examples:
         if example.kind in spec.kinds:
-            found.append(example)
+            examples.append(example)
         elif "text" in spec.kinds and not isinstance(example, Aligned):
-            found.append(
+            examples.append(
                 Example(
                     name=example.name, text=example.text, pair=example.pair, group=example.group
                 )
             )
-    if not found:
+    if not examples:
         raise InvalidInput(
             f"this experiment takes {' or '.join(spec.kinds)} examples ({spec.data});"
             f" {dataset.name} has {dataset.kind}"
         )
-    return found
+    return examples
 
 
 def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
     """Plain texts without what stands after the last token that is wanted."""
     if longest is None or not getattr(lens.tokenizer, "is_fast", False):
         return examples
-    found = []
+    kept = []
     for example in examples:
         if type(example) is Example and example.pair is None:
             ends = lens.tokenizer(
@@ -219,8 +219,8 @@ def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Examp
             )["offset_mapping"]
             if len(ends) > longest:
                 example = replace(example, text=example.text[: ends[longest - 1][1]])
-        found.append(example)
-    return found
+        kept.append(example)
+    return kept
 
 
 def _data_name(dataset: Dataset | None) -> str | None:

@@ -54,14 +54,14 @@ def resume(training: Training, folder: Path, run: str) -> bool:
         parts[part][rest] = torch.from_numpy(array)
     training.model.load_state_dict(parts["model"])
     for name, parameter in training.model.named_parameters():
-        found = {
+        saved = {
             key.removeprefix(f"{name}/"): value
             for key, value in parts["optimizer"].items()
             if key.startswith(f"{name}/")
         }
-        if found:  # the step count stays on the CPU, the moments go where the weights are
+        if saved:  # the step count stays on the CPU, the moments go where the weights are
             training.optimizer.state[parameter] = {
-                k: v if v.dim() == 0 else v.to(parameter.device) for k, v in found.items()
+                k: v if v.dim() == 0 else v.to(parameter.device) for k, v in saved.items()
             }
     training.best = parts["best"] or None
     training.history = content["history"]

@@ -111,12 +111,12 @@ def label_order(examples: Sequence[Labelled]) -> list[str]:
     matter.
     """
     labels = {example.label for example in examples}
-    found = sorted(
+    order = sorted(
         labels, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label)
     )
-    if len(found) < 2:
-        raise InvalidInput(f"two classes at least are needed, and every example is {found[0]!r}")
-    return found
+    if len(order) < 2:
+        raise InvalidInput(f"two classes at least are needed, and every example is {order[0]!r}")
+    return order
 
 
 def _require_known(labels: Sequence[str], held_out: Sequence[Labelled]) -> None:

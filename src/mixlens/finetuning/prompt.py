@@ -98,13 +98,13 @@ def prompts(
     lens: Lens, examples: Sequence[Agreement], longest: int, reasons: Counter[str]
 ) -> list[Item]:
     """The examples as questions to the model; those that cannot be asked are counted by reason."""
-    found = []
+    items = []
     for example in examples:
         try:
-            found.append(_prompt(lens, example, longest))
+            items.append(_prompt(lens, example, longest))
         except _LeftOut as reason:
             reasons[str(reason)] += 1
-    return found
+    return items
 
 
 class _LeftOut(Exception):
@@ -158,9 +158,9 @@ def accuracies(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):
         groups.setdefault(item.group or "", []).append(chosen == item.answer)
-    found: dict[str, Any] = {"accuracy": scores.accuracy(items), "loss": scores.loss}
+    summary: dict[str, Any] = {"accuracy": scores.accuracy(items), "loss": scores.loss}
     if set(groups) != {""}:
-        found["by_group"] = {
+        summary["by_group"] = {
             group: sum(right) / len(right) for group, right in sorted(groups.items())
         }
-    return found
+    return summary

@@ -38,8 +38,8 @@ def token_inputs(
 
 def most_tokens(model: Any, tokenizer: Any) -> int:
     """How many tokens the model has positions for."""
-    found = (
+    limits = (
         getattr(tokenizer, "model_max_length", None),
         getattr(model.config, "max_position_embeddings", None),
     )
-    return min(int(number) for number in (*found, 2**31) if number)
+    return min(int(number) for number in (*limits, 2**31) if number)

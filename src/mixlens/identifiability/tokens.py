@@ -74,8 +74,8 @@ def identified(
     else:
         nearness = 2 * answers @ candidates.T - (candidates**2).sum(-1)
     nearest = nearness.argmax(-1)
-    found: np.ndarray = (nearest == wanted) | (candidates[nearest] == candidates[wanted]).all(-1)
-    return found
+    right: np.ndarray = (nearest == wanted) | (candidates[nearest] == candidates[wanted]).all(-1)
+    return right
 
 
 def fitted(
@@ -100,8 +100,8 @@ def _require(given: str, known: tuple[str, ...], what: str) -> None:
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
     sizes = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    found: np.ndarray = vectors / np.where(sizes > 0, sizes, 1)
-    return found
+    unit: np.ndarray = vectors / np.where(sizes > 0, sizes, 1)
+    return unit
 
 
 def _ridge(train: Pairs, apart: Pairs, metric: str) -> Probe:
@@ -154,8 +154,8 @@ def _trained(
         optimiser = torch.optim.Adam(network.parameters(), lr=training.rate)
         best, least, waited, passes = copy.deepcopy(network.state_dict()), float("inf"), 0, 0
         while waited < training.patience and passes < training.most_passes:
-            for some in torch.split(torch.randperm(len(states)).to(device), training.batch):
-                loss = _loss(network(states[some]), inputs[some], metric)
+            for batch in torch.split(torch.randperm(len(states)).to(device), training.batch):
+                loss = _loss(network(states[batch]), inputs[batch], metric)
                 optimiser.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()

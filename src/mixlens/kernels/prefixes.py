@@ -105,9 +105,9 @@ def _visible_grams(
     grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[1], -1, -1).flatten(-2)
     columns = differing.nonzero()[:, 0]
     for part in slices(len(columns), 8 * batch * heads * k * k, limit):
-        some = rotated[:, :, columns[part]]
-        outer = torch.einsum("bhsk,bhsl->bhskl", some, some).flatten(-2)
-        grams = grams + seen[:, None, :, columns[part]].to(some.dtype) @ outer
+        own = rotated[:, :, columns[part]]
+        outer = torch.einsum("bhsk,bhsl->bhskl", own, own).flatten(-2)
+        grams = grams + seen[:, None, :, columns[part]].to(own.dtype) @ outer
     return grams.reshape(batch, heads, -1, k, k)
 
 

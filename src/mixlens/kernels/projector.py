@@ -88,10 +88,10 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
 
     More columns only make singular values larger: some of them may do.
     """
-    some = output_weight[..., : 2 * output_weight.shape[1]]
-    size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(some)
+    few = output_weight[..., : 2 * output_weight.shape[1]]
+    size, least = torch.linalg.matrix_norm(output_weight), torch.linalg.matrix_norm(few)
     # A product in the weights' own precision shows conditions far from its rounding.
-    well: Tensor = inverse_factor(wide(some @ some.mT), 1e-3).trusted & (size < 10 * least)
+    well: Tensor = inverse_factor(wide(few @ few.mT), 1e-3).trusted & (size < 10 * least)
     return well
 
 

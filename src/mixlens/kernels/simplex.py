@@ -50,8 +50,8 @@ def shortest_rows(
             if last is None or not np.array_equal(sources, last):
                 basis, last = left_null_basis(matrices[row, head, sources], least), sources
             assert basis is not None
-            found = shortest_distribution(given[row, head, target, sources], basis)
-            result[row, head, target, sources.tolist()] = torch.from_numpy(found).to(result)
+            shortest = shortest_distribution(given[row, head, target, sources], basis)
+            result[row, head, target, sources.tolist()] = torch.from_numpy(shortest).to(result)
     return result
 
 
@@ -74,5 +74,5 @@ def shortest_distribution(
             "no distribution with this output was found; the recorded weights are not one"
             " themselves"
         )
-    found: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
-    return found
+    distribution: np.ndarray = np.clip(shortest - null @ (residual[:-1] / residual[-1]), 0, None)
+    return distribution

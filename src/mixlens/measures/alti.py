@@ -65,14 +65,14 @@ _RELEASED_SHIFT = 1e-6
 def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
     if variant not in ("paper", "released"):
         raise InvalidInput(f"alti has no variant {variant!r}; choose paper or released")
-    found, shares = [], []
+    layers, shares = [], []
     for _, site in request.sites(recording):
         contributions, share = _contributions(
             site, request, recording.memory_budget, released=variant == "released"
         )
-        found.append(contributions)
+        layers.append(contributions)
         shares.append(share)
-    values = torch.stack(found)
+    values = torch.stack(layers)
     if request.kind == "cross":
         return Scores(
             values,

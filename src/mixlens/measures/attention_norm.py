@@ -46,11 +46,11 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
-    found = []
+    layers = []
     for _, site in request.sites(recording):
         weights, vectors = request.take(site.weights, 2), site.vectors
         if request.per_head:
-            found.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
+            layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
-            found.append(summed_norms(weights, vectors, limit))
-    return Scores(torch.stack(found))
+            layers.append(summed_norms(weights, vectors, limit))
+    return Scores(torch.stack(layers))

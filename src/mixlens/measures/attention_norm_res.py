@@ -44,8 +44,8 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
-    found = []
+    layers = []
     for _, site in request.sites(recording):
         parts = site.decomposition(request, normed=False)
-        found.append(part_norms(parts, limit))
-    return Scores(torch.stack(found))
+        layers.append(part_norms(parts, limit))
+    return Scores(torch.stack(layers))

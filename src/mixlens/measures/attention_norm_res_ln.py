@@ -49,13 +49,13 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
-    found, ratios = [], []
+    layers, ratios = [], []
     for _, site in request.sites(recording):
         parts = site.decomposition(request)
-        found.append(part_norms(parts, limit))
+        layers.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
     return Scores(
-        torch.stack(found), {"mixing_ratio": torch.stack(ratios)}, {"mixing_ratio": ("target",)}
+        torch.stack(layers), {"mixing_ratio": torch.stack(ratios)}, {"mixing_ratio": ("target",)}
     )
 
 

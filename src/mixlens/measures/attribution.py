@@ -53,7 +53,7 @@ def attributed(
         )
     layers = explained_layers(recording, request)
     model, narrow = ModelFrom(recording, request.site), output.only_what_is_read(recording.model)
-    found = []
+    attributions = []
     for layer in (layer.index for layer in layers):
 
         def value(
@@ -63,13 +63,13 @@ def attributed(
 
         parts = attribute(value, layer, model.hidden(layer))
         parts = parts.float() if parts.element_size() < 4 else parts
-        found.append(
+        attributions.append(
             parts.sum(-1)
             if reduction == "sum"
             else parts.norm(p=1 if reduction == "l1" else 2, dim=-1)
         )
     return Scores(
-        torch.stack(found)[:, :, None],
+        torch.stack(attributions)[:, :, None],
         layers=[layer.structure.number for layer in layers],
         target_labels=output.names,
         facts=Facts(signed=reduction == "sum"),

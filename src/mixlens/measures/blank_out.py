@@ -133,9 +133,9 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
         return int(given)
     if given is None:
         for name in ("mask", "unk"):
-            found = special_id(recording, name)
-            if found is not None:
-                return found
+            number = special_id(recording, name)
+            if number is not None:
+                return number
         raise InvalidInput(
             "no tokenizer names a mask or an unknown token: choose replacement='zero', or give a"
             " token id"
@@ -147,10 +147,10 @@ def replacement_id(recording: Recording, given: str | int | None) -> int | None:
         )
     if given == "zero":
         return None
-    found = special_id(recording, given)
-    if found is None:
+    number = special_id(recording, given)
+    if number is None:
         raise InvalidInput(
             f"no tokenizer or config names a token for replacement={given!r}: choose"
             " replacement='zero', or give a token id"
         )
-    return found
+    return number

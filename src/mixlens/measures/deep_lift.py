@@ -84,12 +84,12 @@ def scores(
         base = baseline_of(recording, request, layer, baseline, hidden)
         rows = torch.arange(len(hidden), device=hidden.device)
         with constants(recording.model):
-            found, wanted, off = differences_explained(
+            attributions, wanted, off = differences_explained(
                 lambda both: value(both, torch.cat([rows, rows])), hidden, base
             )
         relative, rounding = _TOLERANCE[hidden.dtype]
         with torch.no_grad():  # f(x) may be f(baseline): then only its own size says what is small
-            size = output(recording.output, rows).abs() + found.flatten(1).abs().sum(1)
+            size = output(recording.output, rows).abs() + attributions.flatten(1).abs().sum(1)
         if not bool((off.abs() <= relative * wanted.abs() + rounding * size).all()):
             worst = float((off.abs() / wanted.abs().clamp_min(1e-30)).max())
             raise UnsupportedModel(
@@ -97,6 +97,6 @@ def scores(
                 " this model uses an operation whose differences cannot be followed. Use"
                 " integrated_gradients, or load a half-precision model in float32."
             )
-        return found
+        return attributions
 
     return attributed(recording, request, output, attribute, reduction)

@@ -65,7 +65,7 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    found, removed, ranks, dimensions, whole = [], [], [], [], []
+    layers, removed, ranks, dimensions, whole = [], [], [], [], []
     for layer, site in request.sites(recording):
         visibility = visibility_of(recording, request, site)
         if constraint != "none":  # only then rows keep the sum that attention gave them
@@ -76,7 +76,7 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
             site, columns, request, visibility, constraint, block_bytes(recording.memory_budget)
         )
         null = request.take(site.weights, 2) - effective
-        found.append(effective if request.per_head else effective.mean(1))
+        layers.append(effective if request.per_head else effective.mean(1))
         removed.append(null if request.per_head else null.mean(1))
         ranks.append(rank)
         dimensions.append(visibility.lengths[:, None] - rank)
@@ -90,7 +90,7 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         ("head", "target", "source") if request.per_head else ("target", "source")
     )
     return Scores(
-        torch.stack(found),
+        torch.stack(layers),
         extras,
         dims,
         facts=Facts(signed=constraint != "simplex"),

@@ -75,7 +75,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
-    found = []
+    layers = []
     for layer, site in request.sites(recording):
         feed_forward = layer.structure.feed_forward
         assert feed_forward is not None  # `refusal` was asked before
@@ -86,5 +86,5 @@ def scores(recording: Recording, request: Request) -> Scores:
         factor = norm.inverse_sigma(entering) * feed_forward.residual_scale
         parts = site.decomposition(request, through=norm)
         parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
-        found.append(part_norms(parts, limit))
-    return Scores(torch.stack(found))
+        layers.append(part_norms(parts, limit))
+    return Scores(torch.stack(layers))

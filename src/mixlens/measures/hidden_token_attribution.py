@@ -120,8 +120,8 @@ def scores(
         for _ in range(2)
     )
     for row in range(recording.rows(request.site)):
-        found = _row_norms(recording, request, layers, row, norm, probes, seed)
-        share, error = _contributions(found)
+        squared = _row_norms(recording, request, layers, row, norm, probes, seed)
+        share, error = _contributions(squared)
         targets, sources = share.shape[1:]
         chosen = list(request.layers)
         values[:, row, :targets, :sources] = share[chosen].to(values)
@@ -162,24 +162,26 @@ def _row_norms(
 
     budget = recording.memory_budget
     size = tangents_at_once(_tangent_bytes(layers[0]), budget, layers[0].input.device)
-    found = squared_norms(steps, seeds, tokens, size=size, memory=budget // 2)
+    norms = squared_norms(steps, seeds, tokens, size=size, memory=budget // 2)
     if norm is None:
-        return found
-    return SquaredNorms(found.mean[1:], None if found.variance is None else found.variance[1:])
+        return norms
+    return SquaredNorms(norms.mean[1:], None if norms.variance is None else norms.variance[1:])
 
 
 def _contributions(
-    found: SquaredNorms,
+    squared: SquaredNorms,
 ) -> tuple[Float[Tensor, "layer target source"], Float[Tensor, "layer target source"] | None]:
     """Rows that sum to one, with standard errors carried through the root and the division to first
     order.
     """
-    norms = found.mean.clamp_min(0).sqrt()
+    norms = squared.mean.clamp_min(0).sqrt()
     total = norms.sum(-1, keepdim=True).clamp_min(torch.finfo(norms.dtype).tiny)
     share = norms / total
-    if found.variance is None:
+    if squared.variance is None:
         return share, None
-    deviation = torch.where(norms > 0, found.variance.sqrt() / (2 * norms), torch.zeros_like(norms))
+    deviation = torch.where(
+        norms > 0, squared.variance.sqrt() / (2 * norms), torch.zeros_like(norms)
+    )
     others = deviation.square().sum(-1, keepdim=True) - deviation.square()
     error = (
         (1 - share).square() * deviation.square() + share.square() * others.clamp_min(0)

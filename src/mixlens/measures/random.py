@@ -40,7 +40,7 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     targets = [
         recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
     ]
-    found = []
+    by_layer = []
     for index in request.layers:
         layer, like = layers[index], layers[index].input
         site = layer.structure.sites[layer.position(request.kind)]
@@ -49,8 +49,8 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = (drawn.tril() if causal else drawn).to(noise)
-        found.append(request.take(noise, 1))
-    return Scores(torch.stack(found))
+        by_layer.append(request.take(noise, 1))
+    return Scores(torch.stack(by_layer))
 
 
 def _noise(key: object, rows: int, columns: int) -> Tensor:

@@ -70,11 +70,11 @@ def scores(
             f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
         )
     layers = recording.layers(request.site)
-    found = [
+    by_layer = [
         _layer_scores(recording, request, layers[index], distance, normalized)
         for index in request.layers
     ]
-    stacked = torch.stack(found)
+    stacked = torch.stack(by_layer)
     scale = torch.stack(
         [_rounding_scale(layers[index], request, distance) for index in request.layers]
     )

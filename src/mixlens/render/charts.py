@@ -80,6 +80,6 @@ def standalone(svg: str) -> str:
 
 
 def _size(head: str) -> tuple[str, str]:
-    found = re.search(r'viewBox="0 0 (\S+) (\S+)"', head)
-    assert found is not None
-    return found[1], found[2]
+    box = re.search(r'viewBox="0 0 (\S+) (\S+)"', head)
+    assert box is not None
+    return box[1], box[2]

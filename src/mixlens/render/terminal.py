@@ -60,11 +60,11 @@ def by_layer(scores: np.ndarray, layers: Sequence[int], sources: Sequence[str]) 
     return table
 
 
-def ranked(found: Sequence[tuple[str, int, float]]) -> Table:
+def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:
     """The largest scores of one row, with bars."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), show_header=False)
-    largest = max((abs(score) for _, _, score in found), default=0.0)
-    for place, (label, position, score) in enumerate(found, 1):
+    largest = max((abs(score) for _, _, score in sources), default=0.0)
+    for place, (label, position, score) in enumerate(sources, 1):
         bar = "█" * round(24 * abs(score) / largest) if largest > 0 else ""
         table.add_row(
             f"{place}.",

@@ -60,14 +60,14 @@ def head_output_gradients(
         if explained.requires_grad
         else [None] * len(zeros)
     )
-    found = []
+    by_layer = []
     for layer, structure, zero, gradient in zip(layers, structures, zeros, gradients, strict=True):
         shape = (*layer.input.shape[:2], structure.heads, structure.d_head)
         given = torch.zeros_like(zero) if gradient is None else gradient
         if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
-        found.append(given.reshape(shape).to(layer.input.dtype))
-    return found
+        by_layer.append(given.reshape(shape).to(layer.input.dtype))
+    return by_layer
 
 
 def weight_gradients(

@@ -141,7 +141,7 @@ class _Around(TorchFunctionMode):
         self.last: tuple[Tensor, Tensor] | None = None
         self.scores: tuple[Tensor, Tensor] | None = None
         self.shape: torch.Size | None = None
-        self.found: tuple[Tensor, ...] = ()
+        self.parts: tuple[Tensor, ...] = ()
 
     def __torch_function__(
         self,
@@ -153,7 +153,7 @@ class _Around(TorchFunctionMode):
         if func in _PRODUCTS and len(args) == 2:
             if self.scores is not None and args[0].shape == self.shape:
                 query, key = self.scores
-                self.found = tuple(
+                self.parts = tuple(
                     part.flatten(0, -3) for part in (query, key.mT, args[0], args[1])
                 )
                 raise _Heard
@@ -171,9 +171,9 @@ def _overheard(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Ten
     heard = _Around()
     with _returning(step.module, norm, rows), contextlib.suppress(_Heard), heard:
         step(step.point[None] if norm is not None else rows[None])
-    if len(heard.found) != 4:
+    if len(heard.parts) != 4:
         raise ValueError("no softmax between two products")
-    return heard.found
+    return heard.parts
 
 
 @contextlib.contextmanager

@@ -50,13 +50,13 @@ class LayerFunction:
         self.point: Float[Tensor, "target d_model"] = layer.input[row]
         self.states: Float[Tensor, "source d_states"] | None = None
         if of_states:
-            found = layer.argument(_STATES)
-            if found is None:
+            states = layer.argument(_STATES)
+            if states is None:
                 raise UnsupportedModel(
                     f"layer `{layer.structure.path}` does not take the encoder's output as"
                     f" `{_STATES}`"
                 )
-            self.states = found[row].to(self.point.dtype)
+            self.states = states[row].to(self.point.dtype)
 
     def __call__(
         self,
@@ -215,7 +215,7 @@ def embedding_norm(
     """
     stack = recording.structure.stack_of(site)
     first = recording.stack_layers[stack.name][0]
-    expected, found = first.native_input, []
+    expected, norms = first.native_input, []
     tolerance = first.rounding
     handles: list[Any] = []
 
@@ -232,14 +232,14 @@ def embedding_norm(
             and inputs[0].shape == expected.shape == tensor.shape
             and difference(tensor, expected) <= tolerance
         ):
-            found.append((module, inputs[0].detach()))
+            norms.append((module, inputs[0].detach()))
 
     with torch.no_grad(), hooks_removed(handles):
         for path, module in recording.model.named_modules():
             if not path.startswith(stack.path):
                 handles.append(module.register_forward_hook(left, with_kwargs=True))
         forward(recording.model, recording.inputs)
-    for module, summed in found:
+    for module, summed in norms:
         wide = summed.to(computing_dtype(summed.dtype))
         form = norm_of(module, wide)
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:

@@ -89,8 +89,8 @@ class PerceptronSlopes:
 
 def _value_and_slope(function: Callable[[Tensor], Tensor], point: Tensor) -> tuple[Tensor, Tensor]:
     """Of a function that works on each number by itself."""
-    found = torch.func.jvp(function, (point,), (torch.ones_like(point),))
-    return found[0], found[1]
+    pushed = torch.func.jvp(function, (point,), (torch.ones_like(point),))
+    return pushed[0], pushed[1]
 
 
 def _direction(norm: LinearisedNorm, point: Tensor) -> tuple[Tensor, Tensor]:

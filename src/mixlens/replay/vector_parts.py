@@ -96,8 +96,8 @@ class VectorLayer:
             for head, made in enumerate(values):
                 made[own, own] += bias[head]
         rows = [
-            self._rows(parts, values, some, inside=bias is not None)
-            for some in chunked(targets, block)
+            self._rows(parts, values, block_targets, inside=bias is not None)
+            for block_targets in chunked(targets, block)
         ]
         return torch.cat(rows)
 

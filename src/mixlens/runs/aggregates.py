@@ -73,13 +73,13 @@ class MeasureAggregate:
         flat = flat.reshape(*units.shape[:2], -1)
         largest = flat.argmax(-1)
         for layer, places in enumerate(largest.tolist()):
-            found = self.contexts[layer]
+            contexts = self.contexts[layer]
             for text, place in enumerate(places):
                 row, source = divmod(place, units.shape[-1])
                 share = int(flat[layer, text, place])
                 if share > 0:
-                    found.add((share, names[text], maps[text].target_positions[row], source))
-            self.contexts[layer] = set(_top(found))
+                    contexts.add((share, names[text], maps[text].target_positions[row], source))
+            self.contexts[layer] = set(_top(contexts))
 
     def merge(self, other: MeasureAggregate) -> None:
         """Adds the texts of another; the order does not matter."""
@@ -93,17 +93,19 @@ class MeasureAggregate:
         """Plain values: the same texts give the same dict."""
         return {
             "layers": self.layers,
-            "contexts": [[list(c) for c in _top(found)] for found in self.contexts],
+            "contexts": [[list(c) for c in _top(contexts)] for contexts in self.contexts],
             **{key: values.tolist() for key, values in self.sums.items()},
         }
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> MeasureAggregate:
         """What `to_dict` gave."""
-        found = cls(saved["layers"])
-        found.sums = {key: np.array(saved[key], np.int64) for key in SUMS}
-        found.contexts = [{(c[0], c[1], c[2], c[3]) for c in layer} for layer in saved["contexts"]]
-        return found
+        aggregate = cls(saved["layers"])
+        aggregate.sums = {key: np.array(saved[key], np.int64) for key in SUMS}
+        aggregate.contexts = [
+            {(c[0], c[1], c[2], c[3]) for c in layer} for layer in saved["contexts"]
+        ]
+        return aggregate
 
     def conclude(self) -> dict[str, Any]:
         """Means and quantiles; each list has one entry for each layer."""
@@ -123,7 +125,8 @@ class MeasureAggregate:
             "share_quantiles": _quantiles(self.sums["shares"], 1.0),
             "entropy_quantiles": _quantiles(self.sums["entropies"], LARGEST_ENTROPY),
             "contexts": [
-                [[share / UNIT, *place] for share, *place in _top(found)] for found in self.contexts
+                [[share / UNIT, *place] for share, *place in _top(contexts)]
+                for contexts in self.contexts
             ],
         }
 
@@ -140,11 +143,11 @@ class Aggregates(dict[str, MeasureAggregate]):
 
     def merge(self, saved: dict[str, Any]) -> None:
         """Adds another part of the corpus, as `to_dict` gave it."""
-        for measure, found in saved.items():
+        for measure, other in saved.items():
             if measure in self:
-                self[measure].merge(MeasureAggregate.from_dict(found))
+                self[measure].merge(MeasureAggregate.from_dict(other))
             else:
-                self[measure] = MeasureAggregate.from_dict(found)
+                self[measure] = MeasureAggregate.from_dict(other)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -185,15 +188,15 @@ def _histogram(values: np.ndarray, largest: float) -> np.ndarray:
 
 def _quantiles(histograms: np.ndarray, largest: float) -> list[dict[str, float]]:
     """The upper edge of the bin that each quantile lies in."""
-    found = []
+    quantiles = []
     for counts in histograms:
         running = np.cumsum(counts)
         edges = {
             f"{q:g}": (int(np.searchsorted(running, q * running[-1])) + 1) * largest / BINS
             for q in (0.05, 0.25, 0.5, 0.75, 0.95)
         }
-        found.append({key: min(edge, largest) for key, edge in edges.items()})
-    return found
+        quantiles.append({key: min(edge, largest) for key, edge in edges.items()})
+    return quantiles
 
 
 def _top(contexts: set[tuple[int, str, int, int]]) -> list[tuple[int, str, int, int]]:

@@ -168,12 +168,12 @@ def _remove_drafts(out: Path, shards: Sequence[Shard]) -> None:
 
 def _reports(out: Path) -> dict[int, Report]:
     """The report of every finished shard whose file is there, by number."""
-    found: dict[int, Report] = {}
+    reports: dict[int, Report] = {}
     for path in sorted(out.glob("journal*.jsonl")):
         for report in Journal.read(path):
             if (out / report["file"]).exists():
-                found[report["shard"]] = report
-    return dict(sorted(found.items()))
+                reports[report["shard"]] = report
+    return dict(sorted(reports.items()))
 
 
 def read_status(out: Path) -> Counts:

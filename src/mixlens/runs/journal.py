@@ -106,7 +106,7 @@ class Journal:
                 ) from error
         self.done.add(name)
 
-    def pieces(self) -> Iterator[dict[str, Any]]:
+    def entries(self) -> Iterator[dict[str, Any]]:
         """What was added, in order."""
         if self._path is None:
             yield from (json.loads(line, object_hook=_read) for line in self._lines)

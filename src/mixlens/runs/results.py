@@ -53,12 +53,12 @@ class RunResults:
     def _places(self) -> dict[tuple[str, str], Path]:
         import pyarrow.parquet as pq
 
-        found = {}
+        places = {}
         for path in self.files:
             table = pq.read_table(path, columns=["id", "measure"])  # type: ignore[no-untyped-call]
             pairs = zip(table["id"].to_pylist(), table["measure"].to_pylist(), strict=True)
-            found.update(dict.fromkeys(pairs, path))
-        return found
+            places.update(dict.fromkeys(pairs, path))
+        return places
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -158,8 +158,8 @@ def _measure_batch(
             rolled = job.keep == "rollout" and spec.gives == "maps"
             if spec.gives == "maps" and not rolled:
                 chosen["targets"] = targets
-            found = measure(name, recording, **chosen)
-            maps = found if isinstance(found, list) else [found]
+            measured = measure(name, recording, **chosen)
+            maps = measured if isinstance(measured, list) else [measured]
             if rolled:
                 maps = [one.rollout() for one in maps]
                 maps = maps if targets is None else [one.at(targets=targets) for one in maps]

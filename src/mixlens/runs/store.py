@@ -97,14 +97,14 @@ def rows_of(
 
 def about(maps: MixingMaps) -> dict[str, Any]:
     """What is the same for all texts of one measure."""
-    found: dict[str, Any] = plain(
+    description: dict[str, Any] = plain(
         {
             "provenance": maps.provenance,
             "facts": asdict(maps.facts),
             "rollout": [maps.rollout_residual, maps.rollout_normalized],
         }
     )
-    return found
+    return description
 
 
 def write_shard(

@@ -40,14 +40,14 @@ class Findings:
     left_out: Mapping[str, str]  # measure or evaluation -> why it is not there at all
 
 
-def conclude_run(pieces: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
+def conclude_run(entries: Iterable[Mapping[str, Any]], plan: Plan, texts: int) -> Findings:
     """`pieces` as the journal has them: each is named by the number of its text, or of the
     evaluation's own case.
     """
     seen: dict[tuple[str, str], dict[int, Any]] = defaultdict(dict)
     times: dict[str, list[float]] = defaultdict(list)
     errors: list[RowError] = []
-    for piece in pieces:
+    for piece in entries:
         place = int(piece["piece"].split()[-1])
         for entry in piece["observations"]:
             seen[entry["evaluation"], entry["measure"]][place] = entry["seen"]
@@ -173,7 +173,9 @@ def _columns_through(
             for measure in plan.measures
             if (observations := seen.get((spec.through, measure)))
         }
-        results = {measure: found for measure, found in judged.items() if found is not None}
+        results = {
+            measure: judgement for measure, judgement in judged.items() if judgement is not None
+        }
         if results:
             direction = next(iter(results.values())).direction
             yield Column(

@@ -60,14 +60,14 @@ def benchmark(
         _require_parquet()
     with Journal.opened(folder, settings, fresh=fresh) as journal:
         work_through(dict(_work(lens, data, plan)), journal, progress)
-        findings = _with_unread(conclude_run(journal.pieces(), plan, len(data)), data)
+        findings = _with_unread(conclude_run(journal.entries(), plan, len(data)), data)
         ranking = rank(findings, plan, len(data), settings, seed=seed)
         if not ranking.standings and not ranking.of_model:
             raise InvalidInput("nothing could be evaluated: " + "; ".join(_reasons(ranking)))
         if folder is not None:
             from mixlens.trust.report.files import write_files
 
-            write_files(folder, ranking, journal.pieces(), data)
+            write_files(folder, ranking, journal.entries(), data)
     return ranking
 
 

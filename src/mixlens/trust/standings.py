@@ -104,7 +104,7 @@ def standings(
     )  # [evaluation, measure]
     mean = _mean(each, 0)
     drawn = _drawn(columns, measures, seed)
-    found = {}
+    by_measure = {}
     judged = (~np.isnan(each)).sum(0)
     order = sorted(
         range(len(measures)),
@@ -121,10 +121,10 @@ def standings(
             for column, rank in zip(columns, each[:, i], strict=True)
             if not math.isnan(rank)
         }
-        found[measures[i]] = Standing(
+        by_measure[measures[i]] = Standing(
             float(mean[i]), (float(low), float(high)), int(judged[i]), p, ranks
         )
-    return found
+    return by_measure
 
 
 def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
@@ -148,22 +148,22 @@ def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.
 def _means(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Weighted means of the known entries of values [measure, example]: [draw, measure]."""
     counts = weights @ (~np.isnan(values)).T
-    found: np.ndarray = np.divide(
+    means: np.ndarray = np.divide(
         weights @ np.nan_to_num(values).T,
         counts,
         out=np.full(counts.shape, math.nan),
         where=counts > 0,
     )
-    return found
+    return means
 
 
 def _mean(values: np.ndarray, axis: int) -> np.ndarray:
     known = ~np.isnan(values)
     counts = known.sum(axis)
-    found: np.ndarray = np.divide(
+    mean: np.ndarray = np.divide(
         np.nansum(values, axis), counts, out=np.full(counts.shape, math.nan), where=counts > 0
     )
-    return found
+    return mean
 
 
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:

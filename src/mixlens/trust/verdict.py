@@ -148,12 +148,12 @@ def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Itera
 
 
 def _never_better(ranking: Ranking, measure: str) -> bool:
-    found = [
+    judged = [
         marks[measure]
         for marks in ranking.marks.values()
         if measure in marks and not math.isnan(marks[measure].p_random)
     ]
-    return bool(found) and all(mark.not_better_than_random for mark in found)
+    return bool(judged) and all(mark.not_better_than_random for mark in judged)
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -173,9 +173,9 @@ class _Budget:
 
 
 def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
-    some = whole if whole is not None else heads
-    assert some is not None
-    layers, targets, sources = some.scores.shape[0], *some.scores.shape[-2:]
+    shown = whole if whole is not None else heads
+    assert shown is not None
+    layers, targets, sources = shown.scores.shape[0], *shown.scores.shape[-2:]
     return layers + 1, targets, sources  # one more for the layers joined
 
 

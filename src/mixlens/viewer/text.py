@@ -90,11 +90,11 @@ def _segments(shown: Sequence[str], gaps: Sequence[str]) -> list[tuple[int, int]
     count = len(shown)
     if count < _SEGMENTED_FROM:
         return None
-    found, start = [], 0
+    segments, start = [], 0
     for i in range(1, count + 1):
         length = i - start
         ends = i == count or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)
         if i == count or length >= _LONGEST or (ends and length >= _SHORTEST):
-            found.append((start, i))
+            segments.append((start, i))
             start = i
-    return found
+    return segments

@@ -62,7 +62,7 @@ class Viewer(anywidget.AnyWidget):
         second = job.get("target_text")
         text = job["text"] if second is None else (job["text"], second)
         try:
-            found = self._measured(text, job["measures"], heads=job["heads"])
-            self.answer = {"number": job["number"], "payload": found}
+            maps = self._measured(text, job["measures"], heads=job["heads"])
+            self.answer = {"number": job["number"], "payload": maps}
         except MixlensError as error:
             self.answer = {"number": job["number"], "error": str(error)}

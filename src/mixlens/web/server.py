@@ -146,7 +146,7 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
             raise HTTPException(503, detail, {"Retry-After": "5"}) from error
         return JobCreated(id=job.id)
 
-    def found(job_id: str) -> Job:
+    def known_job(job_id: str) -> Job:
         job = jobs.get(job_id)
         if job is None:
             raise HTTPException(404, "there is no such job, or it was so long ago that it is gone")
@@ -155,7 +155,7 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
     @app.get("/api/jobs/{job_id}", responses=refusals)
     def status(job_id: Id) -> JobStatus:
         """How far a job is."""
-        job = found(job_id)
+        job = known_job(job_id)
         return JobStatus(id=job.id, state=job.state, progress=job.progress, message=job.message)
 
     @app.get(
@@ -165,7 +165,7 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
     )
     def payload(job_id: Id) -> Response:
         """What a finished job gave, for the viewer (docs/viewer.md)."""
-        job = found(job_id)
+        job = known_job(job_id)
         if job.state is not State.done:
             raise HTTPException(409, f"the job is {job.state}: {job.message}")
         result = jobs.result(job)
@@ -176,7 +176,7 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
     @app.delete("/api/jobs/{job_id}", status_code=204, responses=refusals)
     def cancel(job_id: Id) -> None:
         """Cancels a job; one that is finished stays as it is."""
-        jobs.cancel(found(job_id))
+        jobs.cancel(known_job(job_id))
 
 
 def _check(

@@ -78,5 +78,5 @@ class Measuring:
 
     def _measured(self, recording: Any, name: str, heads: bool, per_head: bool) -> list[MixingMaps]:
         both = (False, True) if heads and per_head else (False,)
-        found = [measure(name, recording, per_head=each) for each in both]
-        return [maps for maps in found if not isinstance(maps, list)]
+        every = [measure(name, recording, per_head=each) for each in both]
+        return [maps for maps in every if not isinstance(maps, list)]

@@ -46,12 +46,12 @@ def run(
     }
     layers, chance = {}, {}
     for offset in setting.track(OFFSETS):
-        found = token_identifiability.conclude(
+        details = token_identifiability.conclude(
             seen.answers["states"], offset=offset, **options
         ).details
         layers[f"{offset:+d}"], chance[f"{offset:+d}"] = (
-            np.asarray(found["layers"]),
-            float(found["chance"]),
+            np.asarray(details["layers"]),
+            float(details["chance"]),
         )
     table = pd.DataFrame({"layer": np.arange(len(layers["+1"])), **layers})
     near, far = (

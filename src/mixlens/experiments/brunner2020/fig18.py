@@ -28,10 +28,10 @@ def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcom
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
-    found = context_contribution.conclude(seen.answers["shares"], reach=reach).details
+    details = context_contribution.conclude(seen.answers["shares"], reach=reach).details
     places, around = (
-        np.asarray(found["offsets"]),
-        {key: np.asarray(found[f"cls_around_{key}"]) for key in ("cls", "sep")},
+        np.asarray(details["offsets"]),
+        {key: np.asarray(details[f"cls_around_{key}"]) for key in ("cls", "sep")},
     )
     if np.isnan(around["cls"]).all():
         raise InvalidInput(

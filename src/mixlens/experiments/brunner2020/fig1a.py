@@ -65,7 +65,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def _observe(case: Case) -> dict[str, float]:
-    found = identifiability(case.recording)
-    assert not isinstance(found, list)
+    dataset = identifiability(case.recording)
+    assert not isinstance(dataset, list)
     d_head = case.recording.layers()[0].site("self").values.shape[-1]
-    return {"tokens": len(case.row), "r": float(found["pearson"].mean()), "d_head": int(d_head)}
+    return {"tokens": len(case.row), "r": float(dataset["pearson"].mean()), "d_head": int(d_head)}

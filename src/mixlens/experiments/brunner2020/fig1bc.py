@@ -37,11 +37,11 @@ SIDES = ("raw", "effective")
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"texts": _observe})
-    found = seen.answers["texts"]
-    weight = np.array([text["targets"] for text in found], float)
+    texts = seen.answers["texts"]
+    weight = np.array([text["targets"] for text in texts], float)
     means = {
         side: (
-            np.einsum("t,tlhc->lhc", weight, np.stack([text[side] for text in found]))
+            np.einsum("t,tlhc->lhc", weight, np.stack([text[side] for text in texts]))
             / weight.sum()
         )
         for side in SIDES
@@ -62,7 +62,7 @@ def run(setting: Setting) -> Outcome:
             axes=place,
         )
     peaks = {side: float(by_layer[side][:, CATEGORIES.index("sep")].max()) for side in SIDES}
-    longest, d_head = max(text["tokens"] for text in found), found[0]["d_head"]
+    longest, d_head = max(text["tokens"] for text in texts), texts[0]["d_head"]
     # Short texts have no null space, and not every tokenizer has a [SEP].
     smaller = (
         peaks["effective"] < 0.9 * peaks["raw"] if longest > d_head and peaks["raw"] > 0 else None
@@ -71,7 +71,7 @@ def run(setting: Setting) -> Outcome:
         f"raw {peaks['raw']:.3f}, effective {peaks['effective']:.3f}; longest text {longest}"
         f" tokens, d_head {d_head}"
     )
-    heads = _to_separator(found)
+    heads = _to_separator(texts)
     return Outcome(
         {"by_layer": pd.DataFrame(rows), "heads": heads},
         {"fig1bc": figure, "fig5": _by_head(heads)},
@@ -95,24 +95,24 @@ def _observe(case: Case) -> dict[str, object]:
     kinds = categories(case)
     separators = kinds == CATEGORIES.index("sep")
     d_head = int(case.recording.layers()[0].site("self").values.shape[-1])
-    found: dict[str, object] = {"targets": len(kinds), "tokens": len(kinds), "d_head": d_head}
+    observation: dict[str, object] = {"targets": len(kinds), "tokens": len(kinds), "d_head": d_head}
     for side, scores in (("raw", raw), ("effective", effective)):
-        found[side] = np.stack(
+        observation[side] = np.stack(
             [scores[..., kinds == kind].sum(-1).mean(-1) for kind in range(3)], -1
         )
         to = scores[..., separators].sum(-1)  # layer, head, target
         for name, chosen in (("sep", separators), ("other", ~separators)):
-            found[f"{side} from {name}"] = (
+            observation[f"{side} from {name}"] = (
                 to[..., chosen].mean(-1) if chosen.any() else np.full(to.shape[:2], np.nan)
             )
-    return found
+    return observation
 
 
-def _to_separator(found: list[dict[str, object]]) -> pd.DataFrame:
+def _to_separator(observations: list[dict[str, object]]) -> pd.DataFrame:
     columns = [f"{side} from {name}" for side in SIDES for name in ("sep", "other")]
     means = {}
     for column in columns:
-        stacked = np.stack([np.asarray(text[column], float) for text in found])
+        stacked = np.stack([np.asarray(text[column], float) for text in observations])
         known = ~np.isnan(stacked)
         means[column] = np.where(known, stacked, 0).sum(0) / np.where(
             known.any(0), known.sum(0), np.nan

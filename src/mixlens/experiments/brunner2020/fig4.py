@@ -30,11 +30,11 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )
-    found = context_contribution.conclude(seen.answers["shares"]).details
-    groups = np.asarray(found["by_distance"])
+    details = context_contribution.conclude(seen.answers["shares"]).details
+    groups = np.asarray(details["by_distance"])
     context = groups / groups.sum(1, keepdims=True)
     names = [
-        f"{a}" if a == b else f"{a}+" if b is None else f"{a}-{b}" for a, b in found["distances"]
+        f"{a}" if a == b else f"{a}+" if b is None else f"{a}-{b}" for a, b in details["distances"]
     ]
     table = pd.DataFrame(
         {
@@ -43,8 +43,8 @@ def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
         }
     )
     chosen = sorted({0, (len(groups) - 1) // 2, len(groups) - 1})
-    offsets = {f"layer {layer}": np.asarray(found["by_offset_total"])[layer] for layer in chosen}
-    places = np.asarray(found["offsets"])
+    offsets = {f"layer {layer}": np.asarray(details["by_offset_total"])[layer] for layer in chosen}
+    places = np.asarray(details["offsets"])
     by_offset = pd.DataFrame({"offset": places, **offsets})
     near = places != 0
     drawn = {

@@ -26,7 +26,7 @@ SPEC = ExperimentSpec(
 def run(setting: Setting, *, layer: int | None = None, head: int | None = None) -> Outcome:
     """The head is the one whose null attention is largest, unless one is named."""
     seen = setting.observe({"maps": _maps})
-    raw, null, labels, special = max(seen.answers["maps"], key=lambda found: len(found[2]))
+    raw, null, labels, special = max(seen.answers["maps"], key=lambda answer: len(answer[2]))
     sizes = (null**2).sum((-1, -2)) / (raw**2).sum((-1, -2))
     at = divmod(int(sizes.argmax()), sizes.shape[1])
     at = (at[0] if layer is None else layer, at[1] if head is None else head)

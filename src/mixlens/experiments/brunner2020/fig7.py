@@ -50,10 +50,10 @@ def run(
     }
     curves: dict[str, np.ndarray] = {}
     for probe in setting.track(probes):
-        found = token_identifiability.conclude(states, probe=probe, **options).details
+        details = token_identifiability.conclude(states, probe=probe, **options).details
         curves |= {
-            f"{probe}, test": np.asarray(found["layers"]),
-            f"{probe}, training": np.asarray(found["train_layers"]),
+            f"{probe}, test": np.asarray(details["layers"]),
+            f"{probe}, training": np.asarray(details["train_layers"]),
         }
     below = [
         {"states": seen_text["states"][[0, -2]], "layer": seen_text["layer"][[0, -2]]}

@@ -24,7 +24,7 @@ def rates(
 ) -> tuple[Observations[str], dict[str, np.ndarray]]:
     """Probe and metric -> the rate in each layer, 0 being the input."""
     seen = setting.observe({"states": token_identifiability.observe})
-    found = {}
+    by_layer = {}
     for name in setting.track([(probe, metric) for probe in probes for metric in metrics]):
         done = token_identifiability.conclude(
             seen.answers["states"],
@@ -34,8 +34,8 @@ def rates(
             training=training(setting),
             **options,
         )
-        found[", ".join(name)] = np.asarray(done.details["layers"])
-    return seen, found
+        by_layer[", ".join(name)] = np.asarray(done.details["layers"])
+    return seen, by_layer
 
 
 def training(setting: Setting) -> Training:

@@ -29,8 +29,8 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"vectors": anisotropy.observe})
-    found = anisotropy.conclude(seen.answers["vectors"]).details
-    outputs, transformed = np.asarray(found["outputs"]), np.asarray(found["transformed"])
+    details = anisotropy.conclude(seen.answers["vectors"]).details
+    outputs, transformed = np.asarray(details["outputs"]), np.asarray(details["transformed"])
     table = pd.DataFrame(
         {
             "layer": np.arange(len(outputs)),

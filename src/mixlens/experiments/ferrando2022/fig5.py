@@ -42,9 +42,9 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"texts": _shown})
     drawn, rows = {}, []
-    for number, found in enumerate(seen.answers["texts"], 1):
-        drawn[f"layers{number}"] = _layers(found)
-        drawn[f"saliency{number}"] = _saliency(found)
+    for number, answer in enumerate(seen.answers["texts"], 1):
+        drawn[f"layers{number}"] = _layers(answer)
+        drawn[f"saliency{number}"] = _saliency(answer)
         rows += [
             {
                 "text": number,
@@ -53,8 +53,8 @@ def run(setting: Setting) -> Outcome:
                 "position": place,
                 "share": float(value),
             }
-            for name, values in found["rows"].items()
-            for place, (token, value) in enumerate(zip(found["tokens"], values, strict=True))
+            for name, values in answer["rows"].items()
+            for place, (token, value) in enumerate(zip(answer["tokens"], values, strict=True))
         ]
     return Outcome({"saliency": pd.DataFrame(rows)}, drawn, {}, [], seen.skipped)
 
@@ -72,15 +72,15 @@ def _shown(case: Case) -> dict[str, Any]:
     return {"tokens": list(case.row.labels), "rows": rows, "rolled": rolled}
 
 
-def _layers(found: dict[str, Any]) -> Any:
+def _layers(answer: dict[str, Any]) -> Any:
     figure, places = figures.panels(
-        len(BY_LAYER), columns=len(BY_LAYER), width=4, height=0.26 * len(found["tokens"]) + 1.4
+        len(BY_LAYER), columns=len(BY_LAYER), width=4, height=0.26 * len(answer["tokens"]) + 1.4
     )
-    for place, (name, values) in zip(places, found["rolled"].items(), strict=True):
+    for place, (name, values) in zip(places, answer["rolled"].items(), strict=True):
         columns = [str(layer) for layer in range(len(values))]
         figures.heat_map(
             values.T,
-            found["tokens"],
+            answer["tokens"],
             columns,
             title=f"{name}, rolled out",
             x_label="layer",
@@ -90,17 +90,17 @@ def _layers(found: dict[str, Any]) -> Any:
     return figure
 
 
-def _saliency(found: dict[str, Any]) -> Any:
+def _saliency(answer: dict[str, Any]) -> Any:
     """Methods down, tokens across, each row by its largest."""
-    sizes = np.abs(np.stack(list(found["rows"].values())))
+    sizes = np.abs(np.stack(list(answer["rows"].values())))
     figure, (place,) = figures.panels(
-        1, width=0.42 * len(found["tokens"]) + 3.5, height=0.28 * len(sizes) + 1.6
+        1, width=0.42 * len(answer["tokens"]) + 3.5, height=0.28 * len(sizes) + 1.6
     )
     shaded = sizes / np.maximum(sizes.max(1, keepdims=True), 1e-30)
     figures.heat_map(
         shaded,
-        list(found["rows"]),
-        found["tokens"],
+        list(answer["rows"]),
+        answer["tokens"],
         x_label="",
         y_label="",
         scale=(0, 1),

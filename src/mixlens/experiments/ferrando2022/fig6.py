@@ -35,7 +35,7 @@ def run(setting: Setting) -> Outcome:
         {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
     )
     results = {name: special_token_rank.conclude(kept) for name, kept in seen.answers.items()}
-    places = {name: found.details["tokens"] for name, found in results.items()}
+    places = {name: result.details["tokens"] for name, result in results.items()}
     table = pd.DataFrame(
         [
             {"measure": name, "mean": results[name].value, **tokens}

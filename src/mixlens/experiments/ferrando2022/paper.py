@@ -37,7 +37,7 @@ def judge_measures(
         verdict(best == "alti", *values.values()),
         shown,
     )
-    measured = {name: found.value for name, found in results.items()}
+    measured = {name: result.value for name, result in results.items()}
     figure = ranked_bars(results, f"agreement with {reference}")
     return Outcome(
         {"table2": ranked(results)}, {"table2": figure}, measured, [finding], seen.skipped

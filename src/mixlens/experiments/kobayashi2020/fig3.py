@@ -27,11 +27,11 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"norms": norm_statistics.observe})
-    found = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
-    names = list(found["categories"])
+    details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
+    names = list(details["categories"])
     shares = {}
     for side, key in (("weight", "category_weight"), ("norm", "category_norm")):
-        totals = np.asarray(found[key]).mean(1)  # layer, category: mean over heads
+        totals = np.asarray(details[key]).mean(1)  # layer, category: mean over heads
         shares[side] = totals / totals.sum(-1, keepdims=True)
     rows = [
         {

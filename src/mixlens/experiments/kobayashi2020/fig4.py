@@ -34,7 +34,7 @@ SPEC = ExperimentSpec(
 def run(setting: Setting, *, heads: int = 3) -> Outcome:
     """The maps of the shortest text, for the heads whose weight on special tokens is largest."""
     seen = setting.observe({"norms": norm_statistics.observe, "maps": _maps})
-    weights, norms, labels, special = min(seen.answers["maps"], key=lambda found: len(found[2]))
+    weights, norms, labels, special = min(seen.answers["maps"], key=lambda details: len(details[2]))
     on_special = weights[..., special].sum(-1).mean(-1) if special else weights.max(-1).mean(-1)
     chosen = [
         np.unravel_index(place, on_special.shape)
@@ -48,9 +48,9 @@ def run(setting: Setting, *, heads: int = 3) -> Outcome:
             figures.heat_map(
                 values[layer, head], labels, labels, title=title, axes=places[2 * number + side]
             )
-    found = norm_statistics.conclude(seen.answers["norms"]).details
-    pairs = found["pairs"]
-    groups = [found["categories"][kind] for kind in pairs["category"]]
+    details = norm_statistics.conclude(seen.answers["norms"]).details
+    pairs = details["pairs"]
+    groups = [details["categories"][kind] for kind in pairs["category"]]
     scatter = figures.scatter(
         pairs["weight"],
         pairs["norm"],

@@ -34,10 +34,16 @@ BERT_VOCABULARY = 30522
 def run(setting: Setting) -> Outcome:
     ranks = _ranks(setting)
     seen = setting.observe({"norms": norm_statistics.observe})
-    found = norm_statistics.frequencies(seen.answers["norms"], ranks)
-    measured = {"rank and weight": float(found["weight"]), "rank and norm": float(found["norm"])}
+    correlations = norm_statistics.frequencies(seen.answers["norms"], ranks)
+    measured = {
+        "rank and weight": float(correlations["weight"]),
+        "rank and norm": float(correlations["norm"]),
+    }
     table = pd.DataFrame(
-        {key: found[key] for key in ("token", "rank", "category", "token_weight", "token_norm")}
+        {
+            key: correlations[key]
+            for key in ("token", "rank", "category", "token_weight", "token_norm")
+        }
     )
     figure, places = figures.panels(2, columns=2)
     for place, (key, name) in zip(

@@ -37,14 +37,14 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"norms": norm_statistics.observe})
-    found = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
-    cv = np.asarray(found["f"]["cv"])
+    details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
+    cv = np.asarray(details["f"]["cv"])
     heads = [
         {
             "layer": layer,
             "head": head,
             **{
-                key: float(found["f"][key][layer, head])
+                key: float(details["f"][key][layer, head])
                 for key in ("mean", "std", "cv", "max", "min")
             },
         }
@@ -53,10 +53,10 @@ def run(setting: Setting) -> Outcome:
     layers = pd.DataFrame(
         {
             "layer": np.arange(len(cv)),
-            **{key: found["x"][key] for key in ("mean", "std", "cv", "max", "min")},
+            **{key: details["x"][key] for key in ("mean", "std", "cv", "max", "min")},
         }
     )
-    read = np.asarray(found["x"]["cv"])
+    read = np.asarray(details["x"]["cv"])
     measured = {
         "mean CV of |f(x)|": float(np.nanmean(cv)),
         "mean CV of |x|": float(np.nanmean(read)),

@@ -27,23 +27,31 @@ SPEC = ExperimentSpec(
 
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"norms": norm_statistics.observe})
-    found = {
+    correlations = {
         key: float(value)
         for key, value in (
             norm_statistics.conclude(seen.answers["norms"]).details["correlation"].items()
         )
     }
-    table = pd.DataFrame({"category": list(found), "spearman": list(found.values())})
-    figure = figures.bars({"": found}, title="weight against |f(x)|", y_label="Spearman's rho")
-    return Outcome({"correlation": table}, {"table2": figure}, found, findings(found), seen.skipped)
+    table = pd.DataFrame({"category": list(correlations), "spearman": list(correlations.values())})
+    figure = figures.bars(
+        {"": correlations}, title="weight against |f(x)|", y_label="Spearman's rho"
+    )
+    return Outcome(
+        {"correlation": table},
+        {"table2": figure},
+        correlations,
+        findings(correlations),
+        seen.skipped,
+    )
 
 
-def findings(found: Mapping[str, float]) -> list[Finding]:
+def findings(correlations: Mapping[str, float]) -> list[Finding]:
     return [
         Finding(
             f"weight and norm go against each other on [{name.upper()}], more than on other tokens",
-            verdict(found[name] < min(-0.1, found["other"]), found[name]),
-            f"{found[name]:.2f}; others {found['other']:.2f}",
+            verdict(correlations[name] < min(-0.1, correlations["other"]), correlations[name]),
+            f"{correlations[name]:.2f}; others {correlations['other']:.2f}",
         )
         for name in ("cls", "sep")
     ]

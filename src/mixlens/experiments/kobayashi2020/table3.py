@@ -90,35 +90,35 @@ def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop")
 
 
 def _findings(measured: dict[str, float]) -> list[Finding]:
-    found = []
+    findings = []
     for how in word_alignment.SETTINGS:
         weight, norm = (
             measured.get(f"{name} {how} best layer", float("nan"))
             for name in ("attention", "attention_norm")
         )
-        found.append(
+        findings.append(
             Finding(
                 f"norms align better than weights, {how}",
                 verdict(norm < weight - CLEARLY, norm, weight),
                 f"{norm:.3f} against {weight:.3f}",
             )
         )
-    return found
+    return findings
 
 
 def _soft(case: Case, names: Sequence[str]) -> dict[str, Any]:
     example = case.example
-    found = {name: word_alignment.soft_alignment(case, name)[0] for name in names}
+    alignments = {name: word_alignment.soft_alignment(case, name)[0] for name in names}
     return {
         "source": list(getattr(example, "source", ())),
         "target": list(getattr(example, "target", ())),
-        "maps": found,
+        "maps": alignments,
     }
 
 
-def _drawn(found: dict[str, Any]) -> Figure:
+def _drawn(answer: dict[str, Any]) -> Figure:
     """Soft alignments of the first pair, in the layer with the clearest maxima."""
-    source, target, maps = found["source"], found["target"], found["maps"]
+    source, target, maps = answer["source"], answer["target"], answer["maps"]
     figure, places = figures.panels(
         len(maps), columns=len(maps), width=0.3 * len(source) + 2, height=0.3 * len(target) + 1.6
     )

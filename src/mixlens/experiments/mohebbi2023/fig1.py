@@ -39,8 +39,8 @@ def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision
 
 def _findings(results: dict[tuple[str, str], Result]) -> list[Finding]:
     layers = {
-        name: np.asarray(found.details["layers"])
-        for (metric, name), found in results.items()
+        name: np.asarray(result.details["layers"])
+        for (metric, name), result in results.items()
         if metric == "dot"
     }
     others = np.stack(

@@ -46,18 +46,18 @@ MEASURES = (
 def run(setting: Setting) -> Outcome:
     seen = setting.observe({"maps": _maps})
     drawn, tables = {}, []
-    for number, found in enumerate(seen.answers["maps"], 1):
+    for number, answer in enumerate(seen.answers["maps"], 1):
         figure, places = figures.panels(
-            len(found["scores"]),
-            columns=len(found["scores"]) // 2,
+            len(answer["scores"]),
+            columns=len(answer["scores"]) // 2,
             width=3.4,
-            height=0.3 * len(found["tokens"]) + 1.2,
+            height=0.3 * len(answer["tokens"]) + 1.2,
         )
-        for place, (name, how, values) in zip(places, found["scores"], strict=True):
+        for place, (name, how, values) in zip(places, answer["scores"], strict=True):
             columns = [str(layer) for layer in range(len(values))]
             figures.heat_map(
                 values.T,
-                found["tokens"],
+                answer["tokens"],
                 columns,
                 title=f"{name}{how}",
                 x_label="layer",
@@ -74,9 +74,9 @@ def run(setting: Setting) -> Outcome:
                 "token": token,
                 "share": float(value),
             }
-            for name, how, values in found["scores"]
+            for name, how, values in answer["scores"]
             for layer, row in enumerate(values)
-            for token, value in zip(found["tokens"], row, strict=True)
+            for token, value in zip(answer["tokens"], row, strict=True)
         ]
     return Outcome({"rows": pd.DataFrame(tables)}, drawn, {}, [], seen.skipped)
 

@@ -52,7 +52,11 @@ def align_cues(setting: Setting, metrics: Sequence[str]) -> CueAlignment:
     ]
     drawn = {
         metric: figures.lines(
-            {name: found.details["layers"] for (m, name), found in results.items() if m == metric},
+            {
+                name: judged.details["layers"]
+                for (m, name), judged in results.items()
+                if m == metric
+            },
             title=f"cue alignment, {metric}",
             y_label=metric,
         )
@@ -67,10 +71,10 @@ def _joined(results: dict[tuple[str, str], Result]) -> pd.DataFrame:
         {
             "metric": metric,
             "measure": name,
-            "rollout": found.value,
-            "low": found.interval[0],
-            "high": found.interval[1],
+            "rollout": result.value,
+            "low": result.interval[0],
+            "high": result.interval[1],
         }
-        for (metric, name), found in results.items()
+        for (metric, name), result in results.items()
     ]
     return pd.DataFrame(rows)

@@ -50,7 +50,7 @@ def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
     seen = setting.observe({name: partial(observe, measure=name) for name in names})
     results = {name: erasure.conclude(kept) for name, kept in seen.answers.items()}
     table = ranked(results)
-    values = {name: found.value for name, found in results.items()}
+    values = {name: result.value for name, result in results.items()}
     layered = {
         name: value
         for name, value in values.items()

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 @cache
 def kinds() -> dict[str, str]:
     """Kind -> what it shows."""
-    found = {}
+    kinds_by_name = {}
     for info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{info.name}")
         if hasattr(module, "draw"):
-            found[info.name] = str(module.__doc__).split("\n\n")[0].replace("\n", " ")
-    return found
+            kinds_by_name[info.name] = str(module.__doc__).split("\n\n")[0].replace("\n", " ")
+    return kinds_by_name
 
 
 @styled

@@ -48,15 +48,15 @@ def _drawn(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    pieces, gaps = _pieces(row)
-    pieces = drawable(pieces)
-    if not pieces:
+    fragments, gaps = _fragments(row)
+    fragments = drawable(fragments)
+    if not fragments:
         raise InvalidInput("there is no token to draw")
     figure, (axes,) = panels(1, width=WIDTH, height=1)
     axes.set_axis_off()
     inside = WIDTH * 72 - 60  # points, next to the scale
     air = [1.2 * (gap + after) for gap, after in zip(gaps, [*gaps[1:], True], strict=True)]
-    widths = [w + a for w, a in zip(_widths(figure, pieces, size), air, strict=True)]
+    widths = [w + a for w, a in zip(_widths(figure, fragments, size), air, strict=True)]
     lines = _lines(widths, gaps, inside, size * 0.3)
     figure.set_figheight((len(lines) * _LINE * size + 46) / 72)
     axes.set_xlim(0, inside)
@@ -65,19 +65,19 @@ def _drawn(
     shades = ScalarMappable(
         Normalize(-largest if signed else 0.0, largest), DIVERGING if signed else SEQUENTIAL
     )
-    leftwards = is_right_to_left(row.text or "".join(pieces))
+    leftwards = is_right_to_left(row.text or "".join(fragments))
     for number, line in enumerate(lines):
         for token, x in _placed(line, row, leftwards, inside):
             y = (number + 0.5) * _LINE * size
             _box(axes, x, y, widths[token], size, shades.to_rgba(scores[token]), token == target)
-            _write(axes, x + widths[token] / 2, y, pieces[token], size, shades, scores[token])
+            _write(axes, x + widths[token] / 2, y, fragments[token], size, shades, scores[token])
     scale_bar(figure, shades, [axes], "score")
     return figure
 
 
-def _pieces(row: TokenRow) -> tuple[list[str], list[bool]]:
+def _fragments(row: TokenRow) -> tuple[list[str], list[bool]]:
     """Each token as the text writes it, and whether a space comes before it."""
-    pieces, gaps = [], []
+    fragments, gaps = [], []
     marked = any(label.startswith(WORD_MARKS) for label in row.labels)
     for number, label in enumerate(row.labels):
         special = bool(row.special and row.special[number])
@@ -92,9 +92,9 @@ def _pieces(row: TokenRow) -> tuple[list[str], list[bool]]:
             gap = written[:1].isspace() or before[-1:].isspace()
             gap = gap or bool(number and row.special and row.special[number - 1])
             piece = _joined(piece, row.text, start, stop)
-        pieces.append(piece)
+        fragments.append(piece)
         gaps.append(gap)
-    return pieces, gaps
+    return fragments, gaps
 
 
 def _joined(piece: str, text: str, start: int, stop: int) -> str:
@@ -108,7 +108,7 @@ def _is_arabic(character: str) -> bool:
     return bool(character) and unicodedata.bidirectional(character) == "AL"
 
 
-def _widths(figure: Figure, pieces: list[str], size: float) -> list[float]:
+def _widths(figure: Figure, fragments: list[str], size: float) -> list[float]:
     """Points that each piece takes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -116,7 +116,7 @@ def _widths(figure: Figure, pieces: list[str], size: float) -> list[float]:
     renderer = canvas.get_renderer()
     text: Any = figure.text(0, 0, "", fontsize=size)
     widths = []
-    for piece in pieces:
+    for piece in fragments:
         text.set_text(piece)
         pixels = text.get_window_extent(renderer).width
         widths.append(max(float(pixels) * 72 / figure.dpi, 2.0))

@@ -29,12 +29,12 @@ _LARGEST = 64  # entries of an array that a cell of the table still takes; the j
 
 
 def write_files(
-    folder: Path, ranking: Ranking, pieces: Iterable[Mapping[str, Any]], data: Dataset
+    folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], data: Dataset
 ) -> None:
     """Each file is replaced whole."""
     from mixlens.render.charts import standalone
 
-    write_whole(folder / "observations.parquet", _parquet(pieces))
+    write_whole(folder / "observations.parquet", _parquet(entries))
     write_whole(
         folder / "results.json", json.dumps(ranking.to_dict(), indent=2, ensure_ascii=False) + "\n"
     )
@@ -53,7 +53,7 @@ def write_files(
     write_whole(folder / "report.html", page(ranking, charts))
 
 
-def _parquet(pieces: Iterable[Mapping[str, Any]]) -> bytes:
+def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
     """A row for each example, evaluation and measure (empty where the model is judged)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -62,7 +62,7 @@ def _parquet(pieces: Iterable[Mapping[str, Any]]) -> bytes:
     schema = pa.schema([*fields, ("value", pa.float64()), ("observation", pa.string())])
     written = io.BytesIO()
     with pq.ParquetWriter(written, schema) as writer:  # type: ignore[no-untyped-call]
-        for piece in pieces:
+        for piece in entries:
             rows = [
                 {
                     "example": piece["example"],

@@ -36,13 +36,13 @@ DIRECTIONS = {
 
 def signs(marks: Marks) -> str:
     """The signs of all marks that hold."""
-    found = (
+    pairs = (
         (marks.is_best, BEST),
         (marks.not_different_from_best, LIKE_BEST),
         (marks.not_better_than_random, LIKE_RANDOM),
         (marks.judges_itself, ITSELF),
     )
-    return "".join(sign for holds, sign in found if holds)
+    return "".join(sign for holds, sign in pairs if holds)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -84,14 +84,16 @@ def headline(ranking: Ranking) -> str:
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
     """What was tried, the reason, and the examples, most examples first."""
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for error in errors:
         tried = (
             " under ".join(part for part in (error.measure, error.evaluation) if part)
             or "reading and recording"
         )
-        found[tried, error.reason].append(error.example)
-    return sorted(((*key, names) for key, names in found.items()), key=lambda group: -len(group[2]))
+        groups[tried, error.reason].append(error.example)
+    return sorted(
+        ((*key, names) for key, names in groups.items()), key=lambda group: -len(group[2])
+    )
 
 
 def first_few(names: list[str], most: int = 5) -> str:
@@ -136,7 +138,7 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
     """Title -> SVG. Needs matplotlib."""
     from mixlens.render import charts
 
-    found = {}
+    by_title = {}
     order = ranking.order
     ranked = {
         m: (s.mean_rank, *s.interval)
@@ -144,7 +146,7 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
         if not math.isnan(s.mean_rank)
     }
     if ranked:
-        found["Mean rank"] = charts.rank_bars(ranked, BASELINE)
+        by_title["Mean rank"] = charts.rank_bars(ranked, BASELINE)
     panels = {
         name: {
             m: (result.value, *result.interval)
@@ -155,7 +157,7 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
     }
     if panels:
         arrows = {name: ARROWS[column.direction] for name, column in ranking.columns.items()}
-        found["Every evaluation"] = charts.evaluation_panels(panels, order, BASELINE, arrows)
+        by_title["Every evaluation"] = charts.evaluation_panels(panels, order, BASELINE, arrows)
     for name, column in ranking.columns.items():
         if not evaluations()[name].by_layer:
             continue
@@ -168,5 +170,5 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
         if curves:
             label = name.replace("_", " ")
             title = f"{label.capitalize()} by layer"
-            found[title] = charts.layer_curves(curves, BASELINE, label)
-    return found
+            by_title[title] = charts.layer_curves(curves, BASELINE, label)
+    return by_title
