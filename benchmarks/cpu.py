@@ -187,16 +187,16 @@ def passes_row(run: Run, row: Row, lens: mixlens.Lens, inputs: models.Inputs, si
     long = (
         row.label.endswith("all targets") and sizes is not TINY
     )  # one call is long enough; no warm-up
-    found = in_turns(
+    times = in_turns(
         {"forward": plain, "whole": whole},
         repeats=3 if long else sizes.calls,
         seconds=sizes.seconds,
         warm_up=not long,
     )
     figure = Figure(
-        f"{row.label}: forward passes", found["whole"].best / found["forward"].best, row.passes
+        f"{row.label}: forward passes", times["whole"].best / times["forward"].best, row.passes
     )
-    run.passes.append((figure, f"call {found['whole']}, forward pass {found['forward']}"))
+    run.passes.append((figure, f"call {times['whole']}, forward pass {times['forward']}"))
     say(f"  {row.label}: {figure.shown} forward passes {figure.verdict}; {run.passes[-1][1]}")
 
 
@@ -218,14 +218,14 @@ def measured(sizes: Sizes) -> Run:
             kernel_row(run, row, recording, layer, sizes)
     del layer, recording
     say("hidden_token_attribution")
-    found = hidden_tokens.compared(
+    compared = hidden_tokens.compared(
         lens, inputs, sizes.short, outputs_per_layer=1 if sizes is TINY else 3
     )
-    run.kernel += found.against_naive
-    run.other += found.errors
-    if not found.difference <= hidden_tokens.AGREEMENT:
+    run.kernel += compared.against_naive
+    run.other += compared.errors
+    if not compared.difference <= hidden_tokens.AGREEMENT:
         run.wrong.append(
-            f"hidden_token_attribution: the naive form differs by {found.difference:.1e}"
+            f"hidden_token_attribution: the naive form differs by {compared.difference:.1e}"
         )
     say("imports")
     run.other += [
@@ -236,7 +236,7 @@ def measured(sizes: Sizes) -> Run:
 
 def tables(run: Run, last: Mapping[str, Any] | None) -> str:
     parts = []
-    for title, found in (
+    for title, rows in (
         ("kernel against naive", run.kernel),
         ("cost in forward passes", run.passes),
         ("difference from the naive form in float64", run.accuracy),
@@ -251,7 +251,7 @@ def tables(run: Run, last: Mapping[str, Any] | None) -> str:
                 change(figure, last),
                 why,
             ]
-            for figure, why in found
+            for figure, why in rows
         ]
         parts.append(table([title, "measured", "bar", "", "against the last", "from"], lines))
     return "\n\n".join(parts)

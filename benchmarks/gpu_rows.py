@@ -90,12 +90,12 @@ class Bench:
         """Seconds of one call, the most memory that was allocated meanwhile (the model included),
         and what it returned.
         """
-        found: list[Any] = []
+        kept: list[Any] = []
         if self.device != "cpu":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
-        seconds = once(lambda: found.append(run()))
-        return seconds, torch.cuda.max_memory_allocated() if self.device != "cpu" else 0, found[0]
+        seconds = once(lambda: kept.append(run()))
+        return seconds, torch.cuda.max_memory_allocated() if self.device != "cpu" else 0, kept[0]
 
     def profile(self, name: str, run: Callable[[], Any]) -> None:
         if not self.profiled:
@@ -112,15 +112,15 @@ class Bench:
         )
 
 
-def _keep(found: list[Any], lens: mixlens.Lens, inputs: models.Inputs) -> None:
-    found.append(lens.measure(_HTA, inputs))
+def _keep(kept: list[Any], lens: mixlens.Lens, inputs: models.Inputs) -> None:
+    kept.append(lens.measure(_HTA, inputs))
 
 
-def _errors(found: Any, expected: Any) -> str:
-    worst = naive.relative_error(found, expected)
+def _errors(actual: Any, expected: Any) -> str:
+    worst = naive.relative_error(actual, expected)
     return (
         f"largest {worst:.0e} of the largest score, mean relative"
-        f" {mean_relative_error(found, expected):.0e}"
+        f" {mean_relative_error(actual, expected):.0e}"
     )
 
 
@@ -162,9 +162,9 @@ def hidden_token_attribution(bench: Bench) -> None:
     for name, bar in (("TF32", 3.0), ("float32", 12.0)):
         with matmul_precision(name.lower()):
             lens.measure(_HTA, inputs, probes=16)
-            found: list[Any] = []
-            seconds = once(functools.partial(_keep, found, lens, inputs))
-            scores[name] = found[0].scores
+            kept: list[Any] = []
+            seconds = once(functools.partial(_keep, kept, lens, inputs))
+            scores[name] = kept[0].scores
         bench.add(
             Figure(f"{_HTA}, {bench.sizes.sentence} tokens, exact, {name}", seconds, bar, unit=" s")
         )
@@ -212,13 +212,13 @@ def alti(bench: Bench) -> None:
         with matmul_precision(name.lower()):
             fast = mixlens.measure("alti", recording).scores[-1]
             error = naive.relative_error(fast, naive.MAPS["alti"](layers[-1]))
-            found = in_turns(
+            times = in_turns(
                 {"fast": lambda: mixlens.measure("alti", recording), "slow": slow},
                 repeats=3,
                 seconds=15,
             )
-        why = f"materialised {found['slow']}, mixlens {found['fast']}, difference {error:.0e}"
-        faster = found["slow"].best / found["fast"].best
+        why = f"materialised {times['slow']}, mixlens {times['fast']}, difference {error:.0e}"
+        faster = times["slow"].best / times["fast"].best
         bench.add(
             Figure(
                 f"alti, {bench.sizes.text} tokens, {name}: against materialised",

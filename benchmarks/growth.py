@@ -110,19 +110,21 @@ def measured(
 def curves(
     axes: Mapping[str, tuple[Shape, tuple[int, ...]]], *, repeats: int, seconds: float
 ) -> list[Curve]:
-    found = []
+    all_curves = []
     for axis, (base, sizes) in axes.items():
         say(f"growth with {axis}")
         shapes = [replace(base, **{axis: size}) for size in sizes]
-        found += [measured(case, axis, shapes, repeats=repeats, seconds=seconds) for case in CASES]
-    return found
+        all_curves += [
+            measured(case, axis, shapes, repeats=repeats, seconds=seconds) for case in CASES
+        ]
+    return all_curves
 
 
-def tables(found: Sequence[Curve]) -> str:
+def tables(curves: Sequence[Curve]) -> str:
     """One table for each axis: the numbers at every size, and the exponents."""
     parts = []
-    for axis in dict.fromkeys(curve.axis for curve in found):
-        of_axis = [curve for curve in found if curve.axis == axis]
+    for axis in dict.fromkeys(curve.axis for curve in curves):
+        of_axis = [curve for curve in curves if curve.axis == axis]
         header = [
             f"growth with {axis}",
             *(str(size) for size in of_axis[0].sizes),
@@ -150,11 +152,11 @@ def tables(found: Sequence[Curve]) -> str:
     return "\n\n".join(parts)
 
 
-def figures(found: Sequence[Curve]) -> list[Figure]:
+def figures(curves: Sequence[Curve]) -> list[Figure]:
     """What the next run is compared with: seconds at the largest size."""
     return [
         Figure(f"{curve.case.label}, {curve.axis} {curve.sizes[-1]}", curve.seconds[-1], unit=" s")
-        for curve in found
+        for curve in curves
         if curve.axis == "tokens"
     ]
 
@@ -190,7 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for axis, (base, sizes) in AXES.items()
     }
     with threads(1 if chosen.tiny else 2):
-        found = curves(tiny if chosen.tiny else AXES, repeats=1 if chosen.tiny else 5, seconds=2.0)
+        all_curves = curves(
+            tiny if chosen.tiny else AXES, repeats=1 if chosen.tiny else 5, seconds=2.0
+        )
     facts = circumstances(
         "make bench" if not chosen.tiny else "growth --tiny",
         threads=2,
@@ -198,34 +202,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         heads=BASE.heads,
     )
     last = None if chosen.tiny else committed("growth.json")
-    say("\n" + tables(found) + "\n")
+    say("\n" + tables(all_curves) + "\n")
     if last is not None:
         say(
             table(
                 ["seconds at the largest size", "measured", "against the last"],
-                [[f.key, f.shown, change(f, last)] for f in figures(found)],
+                [[f.key, f.shown, change(f, last)] for f in figures(all_curves)],
             )
         )
     if chosen.out is not None or not chosen.tiny:
         save(
             chosen.out or RESULTS / "growth.json",
             facts,
-            figures(found),
-            curves=[as_data(curve) for curve in found],
+            figures(all_curves),
+            curves=[as_data(curve) for curve in all_curves],
         )
-        _draw(found, chosen.out.with_suffix(".svg") if chosen.out else PLOT)
+        _draw(all_curves, chosen.out.with_suffix(".svg") if chosen.out else PLOT)
     if chosen.out is None and not chosen.tiny:
-        write_section("growth", f"{described(facts)}\n\n{tables(found)}")
+        write_section("growth", f"{described(facts)}\n\n{tables(all_curves)}")
     return 0
 
 
-def _draw(found: Sequence[Curve], path: Path) -> None:
+def _draw(curves: Sequence[Curve], path: Path) -> None:
     try:
         from benchmarks.growth_plot import draw
     except ImportError as error:
         say(f"no plot is drawn: {error}. `pip install 'mixlens[bench]'` brings what it needs.")
         return
-    draw(found, path)
+    draw(curves, path)
     say(f"plot: {path.name}")
 
 

@@ -37,10 +37,10 @@ _AXIS = {
 }
 
 
-def draw(found: Sequence[Curve], path: Path) -> None:
+def draw(curves: Sequence[Curve], path: Path) -> None:
     pyplot.rcParams.update({"svg.hashsalt": "growth", "svg.fonttype": "path", "font.size": 9})
-    axes = list(dict.fromkeys(curve.axis for curve in found))
-    drawn = [curve for curve in found if curve.case.drawn]
+    axes = list(dict.fromkeys(curve.axis for curve in curves))
+    drawn = [curve for curve in curves if curve.case.drawn]
     labels = list(dict.fromkeys(curve.case.label for curve in drawn))
     style = dict(zip(labels, _STYLES * (1 + len(labels) // len(_STYLES)), strict=False))
     figure, panels = pyplot.subplots(2, len(axes), figsize=(11, 7), squeeze=False)

@@ -46,10 +46,10 @@ def mean_relative_error(estimate: Any, exact: Any) -> float:
 def compared(
     lens: mixlens.Lens, inputs: models.Inputs, short: int, *, outputs_per_layer: int
 ) -> Compared:
-    found = Compared()
+    comparison = Compared()
     config: Any = lens.model.config
     width = int(config.hidden_size)
-    _agreement(found, lens, short)
+    _agreement(comparison, lens, short)
     naive = jacobian.estimated_seconds(lens.model, inputs, outputs_per_layer=outputs_per_layer)
     roomy = lens.record(inputs, memory_budget=_MEMORY)
     half, whole = (
@@ -73,14 +73,14 @@ def compared(
         figure = Figure(
             f"{NAME}, {label}: against naive", naive / seconds, bar, at_least=True, unit="×"
         )
-        found.against_naive.append(
+        comparison.against_naive.append(
             (figure, f"naive {spelled(naive)} (scaled), mixlens {spelled(seconds)} ({how})")
         )
-        say(f"  {label}: {figure.shown} {figure.verdict}; {found.against_naive[-1][1]}")
-    return found
+        say(f"  {label}: {figure.shown} {figure.verdict}; {comparison.against_naive[-1][1]}")
+    return comparison
 
 
-def _agreement(found: Compared, lens: mixlens.Lens, short: int) -> None:
+def _agreement(comparison: Compared, lens: mixlens.Lens, short: int) -> None:
     """On a short sentence: exact against naive for one target of the first and the last layer, and
     probes against exact.
     """
@@ -90,7 +90,7 @@ def _agreement(found: Compared, lens: mixlens.Lens, short: int) -> None:
     for layer in (0, len(exact) - 1):
         expected = jacobian.contributions(lens.model, inputs, layer, short // 2)
         error = relative_error(exact[layer, short // 2], expected)
-        found.difference = max(found.difference, error)
+        comparison.difference = max(comparison.difference, error)
         say(
             f"  layer {layer}, target {short // 2} of {short}: exact differs from naive by"
             f" {error:.0e}"
@@ -98,12 +98,12 @@ def _agreement(found: Compared, lens: mixlens.Lens, short: int) -> None:
     estimate = mixlens.measure(NAME, recording, probes=PROBES)
     error = mean_relative_error(estimate.scores, exact)
     figure = Figure(f"{NAME}, {PROBES} probes: mean relative error", 100 * error, 5.0, unit=" %")
-    found.errors.append(
+    comparison.errors.append(
         (
             figure,
             (
                 f"{short} tokens, all layers, against the exact map; exact and naive differ by"
-                f" {found.difference:.0e}"
+                f" {comparison.difference:.0e}"
             ),
         )
     )

@@ -94,8 +94,8 @@ def child(label: str, tokens: int, seconds: int, tiny: bool) -> dict[str, Any]:
 
 
 def _peak() -> int:
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return found if sys.platform == "darwin" else found * 1024
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes if sys.platform == "darwin" else kilobytes * 1024
 
 
 def _resident() -> int:
@@ -133,8 +133,8 @@ def measured(case: Case, tokens: int, seconds: int, tiny: bool) -> dict[str, Any
                 else f"exit status {done.returncode}"
             )
         }
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    report: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,23 +160,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for case in CASES:
         if chosen.only is not None and chosen.only not in case.label:
             continue
-        found = measured(
+        report = measured(
             case, chosen.tokens, chosen.seconds * (1 if case.long else 10), chosen.tiny
         )
-        if "error" in found:
+        if "error" in report:
             failed.append(case.label)
-            say(f"  {case.label}: FAILED, {found['error']}")
+            say(f"  {case.label}: FAILED, {report['error']}")
             continue
-        figure = Figure(case.label, found["peak"] / 1e9, BAR / 1e9, unit=" GB")
+        figure = Figure(case.label, report["peak"] / 1e9, BAR / 1e9, unit=" GB")
         note = (
-            f"{found['seconds']:.0f} s"
-            if found["finished"]
-            else f"stopped after {found['seconds']:.0f} s"
+            f"{report['seconds']:.0f} s"
+            if report["finished"]
+            else f"stopped after {report['seconds']:.0f} s"
         )
-        if not found["finished"] and not case.long:
+        if not report["finished"] and not case.long:
             failed.append(case.label)
             note += ": TOO EARLY, its peak was not reached for certain"
-        more = f"{(found['peak'] - found['before']) / 1e9:.2f} GB"
+        more = f"{(report['peak'] - report['before']) / 1e9:.2f} GB"
         figures.append(figure)
         lines.append(
             [

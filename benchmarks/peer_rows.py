@@ -86,7 +86,7 @@ def captum_gradient(case: Case) -> Prepared:
     method = LayerGradientXActivation(
         partial(case.probability, model=model), model.transformer.drop
     )
-    return partial(method.attribute, case.ids), lambda found: found[0].sum(-1)
+    return partial(method.attribute, case.ids), lambda parts: parts[0].sum(-1)
 
 
 def captum_integrated(case: Case) -> Prepared:
@@ -96,7 +96,7 @@ def captum_integrated(case: Case) -> Prepared:
     method: Any = LayerIntegratedGradients(
         partial(case.probability, model=model), model.transformer.drop
     )
-    return partial(method.attribute, case.ids, case.baseline, n_steps=STEPS), lambda found: found[
+    return partial(method.attribute, case.ids, case.baseline, n_steps=STEPS), lambda parts: parts[
         0
     ].sum(-1)
 
@@ -123,17 +123,17 @@ def lens_norms(case: Case) -> Prepared:
         cache = bridge.run_with_cache(
             case.ids, names_filter=lambda name: name.endswith(("hook_pattern", "hook_v"))
         )[1]
-        found = []
+        norms = []
         for layer in range(case.model.config.n_layer):
             written = torch.einsum(
                 "jhd,hdm->hjm", cache["v", layer][0], bridge.blocks[layer].attn.W_O
             )
-            found.append(
+            norms.append(
                 torch.einsum("hij,hjm->ijm", cache["pattern", layer][0], written).norm(dim=-1)
             )
-        return torch.stack(found)
+        return torch.stack(norms)
 
-    return call, lambda found: found
+    return call, lambda norms: norms
 
 
 def _bridge(case: Case) -> Any:
@@ -161,8 +161,8 @@ def inseq_method(
         )
         prompt = case.text.split()[0] if every_target else case.text
         call = partial(model.attribute, prompt, case.text + NEXT, show_progress=False, **options)
-        return call, lambda found: read(
-            found.sequence_attributions[0].target_attributions[: case.ids.shape[1]]
+        return call, lambda parts: read(
+            parts.sequence_attributions[0].target_attributions[: case.ids.shape[1]]
         )
 
     return prepare
@@ -204,7 +204,7 @@ def zeroing_differs(_: Case, theirs: Tensor, ours: Tensor) -> tuple[float, str]:
 @torch.no_grad()
 def sums_differ(case: Case, theirs: Tensor, ours: Tensor) -> tuple[None, str]:
     wanted = float(case.probability(case.ids) - case.probability(case.baseline))
-    missed = [abs(float(found.sum()) - wanted) / abs(wanted) for found in (theirs, ours)]
+    missed = [abs(float(parts.sum()) - wanted) / abs(wanted) for parts in (theirs, ours)]
     return (
         None,
         (
@@ -222,17 +222,17 @@ ZEROING = "inseq: one pass of the model for each token"
 
 
 def tasks() -> list[Task]:
-    summed = inseq_method("input_x_gradient", lambda found: found[:, 0].sum(-1))
-    length = inseq_method("saliency", lambda found: found[:, 0].norm(dim=-1))
+    summed = inseq_method("input_x_gradient", lambda parts: parts[:, 0].sum(-1))
+    length = inseq_method("saliency", lambda parts: parts[:, 0].norm(dim=-1))
     integrated = inseq_method(
-        "integrated_gradients", lambda found: found[:, 0].sum(-1), n_steps=STEPS
+        "integrated_gradients", lambda parts: parts[:, 0].sum(-1), n_steps=STEPS
     )
-    lifted = inseq_method("deeplift", lambda found: found[:, 0].sum(-1))
+    lifted = inseq_method("deeplift", lambda parts: parts[:, 0].sum(-1))
     attention = inseq_method(
-        "attention", lambda found: found.permute(2, 3, 1, 0), every_target=True
+        "attention", lambda parts: parts.permute(2, 3, 1, 0), every_target=True
     )
-    row = inseq_method("value_zeroing", lambda found: found.permute(2, 1, 0))
-    whole = inseq_method("value_zeroing", lambda found: found.permute(2, 1, 0), every_target=True)
+    row = inseq_method("value_zeroing", lambda parts: parts.permute(2, 1, 0))
+    whole = inseq_method("value_zeroing", lambda parts: parts.permute(2, 1, 0), every_target=True)
 
     def flat(_: mixlens.MixingMaps, scores: Tensor) -> Tensor:
         return scores[0, 0]

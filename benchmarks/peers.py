@@ -194,21 +194,21 @@ def compared(task: Task, given: Case, sizes: Sizes) -> Row:
     repeats = sizes.long if task.long else sizes.repeats
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = in_turns(
+        times = in_turns(
             runs, repeats=repeats, seconds=sizes.seconds, warm_up=False, clock=sizes.clock
         )
-    return Row(task, given.ids.shape[1], found["ours"], found.get("theirs"), difference, remark)
+    return Row(task, given.ids.shape[1], times["ours"], times.get("theirs"), difference, remark)
 
 
 def measured(sizes: Sizes) -> list[Row]:
-    found = []
+    rows = []
     for tokens in sizes.tokens:
         cases = {name: case(name, tokens, sizes) for name in KINDS}
         for task in tasks():
             if sizes.only in f"{task.label} {task.measure}" and tokens <= (task.only or tokens):
-                found.append(compared(task, cases[task.model], sizes))
-                say("  " + "; ".join(cell for cell in found[-1].cells() if cell))
-    return found
+                rows.append(compared(task, cases[task.model], sizes))
+                say("  " + "; ".join(cell for cell in rows[-1].cells() if cell))
+    return rows
 
 
 HEADER = [

@@ -136,8 +136,8 @@ def committed(name: str) -> dict[str, Any] | None:
         check=False,
     )
     text = shown.stdout if shown.returncode == 0 else path.read_text() if path.exists() else None
-    found: dict[str, Any] | None = None if text is None else json.loads(text)
-    return found
+    report: dict[str, Any] | None = None if text is None else json.loads(text)
+    return report
 
 
 def save(path: Path, facts: Mapping[str, Any], figures: Sequence[Figure], **more: Any) -> None:

@@ -86,14 +86,14 @@ def in_turns(
     if warm_up:
         for run in runs.values():
             run()
-    found: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[str, list[float]] = {name: [] for name in runs}
     start = time.perf_counter()
     for number in range(repeats):
         if number and time.perf_counter() - start > seconds:
             break
         for name, run in runs.items():
-            found[name].append(once(run, clock))
-    return {name: Timing(tuple(measured)) for name, measured in found.items()}
+            times[name].append(once(run, clock))
+    return {name: Timing(tuple(measured)) for name, measured in times.items()}
 
 
 def timed(

@@ -92,14 +92,14 @@ def paper_page(paper: str) -> str:
     parts = [f"# {TITLES[paper]}", SUMMARIES.get(paper, ""), _command(paper)]
     for name, spec in experiments().items():
         if name.startswith(f"{paper}/"):
-            found = list(results(name))
+            runs = list(results(name))
             parts += [
                 f"## {name.split('/')[1]}: {spec.title}",
                 f"The paper ({spec.data}): {spec.finding}.",
             ]
             parts += (
-                [_statements(found), _numbers(found, spec), _figure(found)]
-                if found
+                [_statements(runs), _numbers(runs, spec), _figure(runs)]
+                if runs
                 else ["Not run on these models."]
             )
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -116,9 +116,9 @@ def _command(paper: str) -> str:
     )
 
 
-def _statements(found: list[tuple[str, dict[str, Any], Path]]) -> str:
+def _statements(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
     rows = []
-    for model, result, _ in found:
+    for model, result, _ in runs:
         settings = result["settings"]
         about = (
             f"{settings['texts']} texts of {settings['data']}" if settings["data"] else "no texts"
@@ -145,11 +145,11 @@ def _option(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _numbers(found: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
+def _numbers(runs: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     keys = list(
         dict.fromkeys(
             key
-            for _, result, _ in found
+            for _, result, _ in runs
             for key, pair in result["numbers"].items()
             if pair["measured"] is not None
         )
@@ -160,20 +160,20 @@ def _numbers(found: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     head = [
         "number",
         *([f"published ({published[0]})"] if published[1] else []),
-        *(MODELS[model].split(" (")[0] for model, _, _ in found),
+        *(MODELS[model].split(" (")[0] for model, _, _ in runs),
     ]
     rows = []
     for key in keys:
         own = [f"{published[1][key]:.3g}" if key in published[1] else ""] if published[1] else []
-        cells = [result["numbers"].get(key, {}).get("measured") for _, result, _ in found]
+        cells = [result["numbers"].get(key, {}).get("measured") for _, result, _ in runs]
         rows.append([cell(key), *own, *("" if cell is None else f"{cell:.3g}" for cell in cells)])
     lines = ["| " + " | ".join(row) + " |" for row in [head, *rows]]
     return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
 
 
-def _figure(found: list[tuple[str, dict[str, Any], Path]]) -> str:
+def _figure(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
     """The first figure that is at hand."""
-    for model, result, folder in found:
+    for model, result, folder in runs:
         for name in result["figures"]:
             if (folder / name).is_file():
                 return (
@@ -235,11 +235,11 @@ def with_list(page: str) -> str:
 def pages() -> dict[Path, str]:
     """Every page that this program writes, and what it should say."""
     listed = ROOT / "reproduce.md"
-    found = {
+    by_paper = {
         RESULTS / "index.md": index_page(),
         listed: with_list(listed.read_text(encoding="utf-8")),
     }
-    return found | {RESULTS / f"{paper}.md": paper_page(paper) for paper in papers()}
+    return by_paper | {RESULTS / f"{paper}.md": paper_page(paper) for paper in papers()}
 
 
 def pruned() -> int:

@@ -83,10 +83,10 @@ class Finder(MetaPathFinder):
         inside = any(f"{fullname}.".startswith(f"{package}.") for package in self.packages)
         if not inside or fullname in self.but:
             return None
-        found = PathFinder.find_spec(fullname, path, target)
-        if found is not None and isinstance(found.loader, SourceFileLoader):
-            found.loader = _Loader(fullname, found.loader.path)
-        return found
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(fullname, spec.loader.path)
+        return spec
 
 
 def install(packages: Sequence[str], but: Sequence[str] = ()) -> None:

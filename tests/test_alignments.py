@@ -25,11 +25,11 @@ SCORES = np.array(
 
 def test_links_of_each_setting() -> None:
     maps = MixingMaps.of(SCORES[None], TARGET, SOURCE)
-    found = align_words(maps)
-    assert found.source == ("the", "old", "dogs")
-    assert found.target == ("les", "vieux", "chiens")
-    assert found.links == ((1, 0), (1, 1), (2, 2))
-    assert found.pharaoh() == "1-0 1-1 2-2"
+    links = align_words(maps)
+    assert links.source == ("the", "old", "dogs")
+    assert links.target == ("les", "vieux", "chiens")
+    assert links.links == ((1, 0), (1, 1), (2, 2))
+    assert links.pharaoh() == "1-0 1-1 2-2"
     assert align_words(maps, setting="AWO").links == ((0, 0), (1, 1), (1, 2))
 
 

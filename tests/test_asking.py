@@ -89,12 +89,12 @@ def test_gradients_in_inference_mode(lens: Lens) -> None:
     with torch.inference_mode():
         tensors = lens.tokenizer(TEXT, return_tensors="pt")
         recording = lens.record(TEXT)
-        for found in (
+        for maps in (
             lens.measure("gradient_norm", TEXT),
             lens.measure("gradient_norm", tensors),
             mixlens.measure("gradient_norm", recording),
         ):
-            assert np.allclose(found.scores, expected, atol=1e-6)
+            assert np.allclose(maps.scores, expected, atol=1e-6)
 
 
 def test_deep_lift_in_half_precision(lens: Lens) -> None:
@@ -139,9 +139,9 @@ def test_contributions_through_encoder_and_decoder_read_like_maps() -> None:
     source = TokenRow(("▁do", "gs", "</s>"), "dogs", ((0, 2), (2, 4), (0, 0)), (False, False, True))
     prefix = TokenRow(("<s>", "▁chiens"), "chiens", ((0, 0), (0, 6)), (True, False))
     scores = np.full((2, 2, 5), 0.2)
-    found = SourceAndPrefix(scores, source, prefix)
-    assert found.row("chiens").scores.shape == (2, 5)
-    assert found.words().source_tokens == ("dogs", "</s>", "<s>", "chiens")
-    assert np.allclose(found.words().scores[0, 0], [0.4, 0.2, 0.2, 0.2])
-    assert len(found.to_dataframe()) == scores.size
-    assert len(repr(found)) < 100
+    contributions = SourceAndPrefix(scores, source, prefix)
+    assert contributions.row("chiens").scores.shape == (2, 5)
+    assert contributions.words().source_tokens == ("dogs", "</s>", "<s>", "chiens")
+    assert np.allclose(contributions.words().scores[0, 0], [0.4, 0.2, 0.2, 0.2])
+    assert len(contributions.to_dataframe()) == scores.size
+    assert len(repr(contributions)) < 100

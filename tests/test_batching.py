@@ -71,9 +71,9 @@ def test_a_list_is_cut_by_tokens_and_gives_what_single_texts_give() -> None:
     model: Any = lens.model
     words = model.get_input_embeddings()
     handle = words.register_forward_pre_hook(lambda _, ids: sizes.append(len(ids[0])))
-    found = lens.measure("attention", texts, batch_size=2)
+    batched = lens.measure("attention", texts, batch_size=2)
     handle.remove()
     assert sizes == [2, 1]
-    for text, maps in zip(texts, found, strict=True):
+    for text, maps in zip(texts, batched, strict=True):
         alone = lens.measure("attention", text)
         np.testing.assert_allclose(maps.scores, alone.scores, atol=1e-6)

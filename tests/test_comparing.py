@@ -26,7 +26,7 @@ def lens() -> Lens:
 
 
 @pytest.fixture(scope="module")
-def found(lens: Lens) -> Comparison:
+def comparison(lens: Lens) -> Comparison:
     return lens.compare(TEXT, only=FEW, explain={"word": "are", "foil": "is"}, cue="dogs")
 
 
@@ -50,39 +50,39 @@ def test_only_the_target_s_row_is_computed_and_it_is_the_same(lens: Lens) -> Non
 def test_a_target_of_cross_attention_is_not_a_source() -> None:
     lens = Lens(built("marian"))
     given = {name: value[:1] for name, value in inputs("marian").items()}
-    found = lens.compare(given, 3, site="cross", only=["attention", "attention_norm"])
-    assert found.own_source is None
-    assert len(found.others) == len(found.sources) == 9
-    order = np.argsort(-found.scores["attention"])
-    assert [found.rank_of(int(i))["attention"] for i in order] == list(range(1, 10))
-    frame = found.to_dataframe().drop(columns="source").abs()
+    comparison = lens.compare(given, 3, site="cross", only=["attention", "attention_norm"])
+    assert comparison.own_source is None
+    assert len(comparison.others) == len(comparison.sources) == 9
+    order = np.argsort(-comparison.scores["attention"])
+    assert [comparison.rank_of(int(i))["attention"] for i in order] == list(range(1, 10))
+    frame = comparison.to_dataframe().drop(columns="source").abs()
     expected = frame.corr(method="spearman").loc["attention", "attention_norm"]
-    assert found.agreement().loc["attention", "attention_norm"] == pytest.approx(expected)
+    assert comparison.agreement().loc["attention", "attention_norm"] == pytest.approx(expected)
 
 
-def test_the_target_itself_is_left_out_of_ranks(found: Comparison) -> None:
-    assert found.own_source == found.target == found.sources.index("[MASK]")
-    assert found.target not in found.others
-    assert sorted(found.rank_of(int(i))["alti"] for i in found.others) == list(
-        range(1, len(found.sources))
+def test_the_target_itself_is_left_out_of_ranks(comparison: Comparison) -> None:
+    assert comparison.own_source == comparison.target == comparison.sources.index("[MASK]")
+    assert comparison.target not in comparison.others
+    assert sorted(comparison.rank_of(int(i))["alti"] for i in comparison.others) == list(
+        range(1, len(comparison.sources))
     )
 
 
-def test_agreement_is_of_sizes(found: Comparison) -> None:
+def test_agreement_is_of_sizes(comparison: Comparison) -> None:
     flipped = {
-        name: values * (-1) ** np.arange(len(values)) for name, values in found.scores.items()
+        name: values * (-1) ** np.arange(len(values)) for name, values in comparison.scores.items()
     }
-    signed = Comparison(**{**vars(found), "scores": flipped})
-    assert signed.agreement().equals(found.agreement())
+    signed = Comparison(**{**vars(comparison), "scores": flipped})
+    assert signed.agreement().equals(comparison.agreement())
 
 
-def test_what_is_explained_is_said(lens: Lens, found: Comparison) -> None:
-    assert found.explained == f"are vs is at {found.target}"
-    assert "explains are vs is" in repr(found)
-    assert len(repr(found)) < 300
-    assert found.to_dict()["explained"] == found.explained
+def test_what_is_explained_is_said(lens: Lens, comparison: Comparison) -> None:
+    assert comparison.explained == f"are vs is at {comparison.target}"
+    assert "explains are vs is" in repr(comparison)
+    assert len(repr(comparison)) < 300
+    assert comparison.to_dict()["explained"] == comparison.explained
     plain = lens.compare(TEXT, only=["gradient_norm"])
-    assert plain.explained == f"{lens.predictions(TEXT, top=1)[0][0]} at {found.target}"
+    assert plain.explained == f"{lens.predictions(TEXT, top=1)[0][0]} at {comparison.target}"
 
 
 def test_a_classifier_is_explained_by_its_label() -> None:
@@ -90,8 +90,10 @@ def test_a_classifier_is_explained_by_its_label() -> None:
     config.num_labels, config.id2label = 2, {0: "dull", 1: "lively"}
     model = randomised(hf.BertForSequenceClassification(config)).eval()
     given = {name: value[:1] for name, value in inputs("bert").items()}
-    found = Lens(model).compare(given, only=["attention", "gradient_norm"], explain={"label": 1})
-    assert (found.explained, found.target) == ("lively", 0)
+    comparison = Lens(model).compare(
+        given, only=["attention", "gradient_norm"], explain={"label": 1}
+    )
+    assert (comparison.explained, comparison.target) == ("lively", 0)
     with pytest.raises(InvalidInput, match=r"no class 'livly': did you mean lively\?"):
         Lens(model).compare(given, explain={"label": "livly"})
     assert {name for name, _ in Lens(model).predictions(given)} == {"dull", "lively"}  # type: ignore[arg-type]
@@ -125,24 +127,24 @@ def test_what_is_wrong_is_found_before_anything_is_measured(
     assert not asked
 
 
-def test_ranks_of_what_is_no_source(found: Comparison) -> None:
-    assert found.rank_of("dogs") == found.rank_of(2)
+def test_ranks_of_what_is_no_source(comparison: Comparison) -> None:
+    assert comparison.rank_of("dogs") == comparison.rank_of(2)
     for wrong, words in ((99, "has 10 tokens"), ("cat", "there is no token 'cat'")):
         with pytest.raises(InvalidInput, match=words):
-            found.rank_of(wrong)
+            comparison.rank_of(wrong)
 
 
 def test_what_takes_too_long_is_left_out(lens: Lens) -> None:
     long = " ".join(["the dogs near the old river"] * 12) + " [MASK] ."
     seen: list[tuple[str, int, int]] = []
-    found = lens.compare(
+    comparison = lens.compare(
         long,
         only=["attention", "blank_out"],
         budget=0.4,
         progress=lambda *step: seen.append(step),
     )
-    assert list(found.scores) == ["attention"]
-    assert "more than the budget of 0.4 s" in found.left_out["blank_out"]
+    assert list(comparison.scores) == ["attention"]
+    assert "more than the budget of 0.4 s" in comparison.left_out["blank_out"]
     assert seen == [("attention", 0, 2), ("blank_out", 1, 2)]
 
 

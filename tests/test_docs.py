@@ -60,7 +60,7 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    found: list[Block] = []
+    blocks_of_page: list[Block] = []
     lines = text.splitlines()
     start, kind = -1, ""
     for number, line in enumerate(lines, 1):
@@ -69,12 +69,12 @@ def blocks(text: str) -> list[Block]:
         if start < 0:
             start, kind = number + 1, line[3:].strip()
         else:
-            found.append(
+            blocks_of_page.append(
                 Block(kind, start, "".join(f"{each}\n" for each in lines[start - 1 : number - 1]))
             )
             start = -1
     assert start < 0, f"the block that starts in line {start} has no end"
-    return found
+    return blocks_of_page
 
 
 def ids(pages: list[Path]) -> list[str]:
@@ -119,9 +119,9 @@ def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Bloc
     that shows output.
     """
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    found = blocks(text)
+    page_blocks = blocks(text)
     lines = text.splitlines()
-    for number, block in enumerate(found):
+    for number, block in enumerate(page_blocks):
         if block.kind == "console":
             for command, shown in sessions(block.content):
                 if slow or command not in SLOW:
@@ -133,7 +133,7 @@ def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Bloc
         with contextlib.redirect_stdout(printed):
             exec(program, namespace)
         end = block.line + block.content.count("\n")  # the closing fence
-        after = found[number + 1] if number + 1 < len(found) else None
+        after = page_blocks[number + 1] if number + 1 < len(page_blocks) else None
         if after is not None and after.kind == "text" and not any(lines[end : after.line - 2]):
             yield after, after.content, tidy(printed.getvalue())
 
@@ -149,15 +149,15 @@ def words_of(text: str) -> list[str]:
 
 
 def matches(shown: str, printed: str) -> bool:
-    expected, found = words_of(shown), words_of(printed)
+    expected, actual = words_of(shown), words_of(printed)
     if ELLIPSIS not in expected:
-        return expected == found
+        return expected == actual
     gap = expected.index(ELLIPSIS)
     head, tail = expected[:gap], expected[gap + 1 :]
     return (
-        len(found) >= len(head) + len(tail)
-        and found[:gap] == head
-        and found[len(found) - len(tail) :] == tail
+        len(actual) >= len(head) + len(tail)
+        and actual[:gap] == head
+        and actual[len(actual) - len(tail) :] == tail
     )
 
 
@@ -203,11 +203,11 @@ def sections(page: Path) -> dict[str, str]:
     """Heading -> the text under it, up to the next heading of the same or a higher level."""
     text = without_blocks(page.read_text())
     heads = list(re.finditer(r"^(#+) (.+)$", text, flags=re.M))
-    found = {}
+    by_title = {}
     for number, head in enumerate(heads):
         later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
-        found[head[2].replace("`", "").strip()] = text[head.end() : next(later, len(text))]
-    return found
+        by_title[head[2].replace("`", "").strip()] = text[head.end() : next(later, len(text))]
+    return by_title
 
 
 def without_blocks(text: str) -> str:
@@ -220,9 +220,9 @@ OF_THE_OUTPUT = ("label", "word", "foil", "position", "of")
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", mixlens.list_measures())
 def test_every_measure_has_a_section_that_is_true(name: str) -> None:
-    found = sections(ROOT / "docs" / "measures.md")
-    assert name in found, f"docs/measures.md has no section on {name}"
-    section, spec = found[name], mixlens.list_measures()[name]
+    by_title = sections(ROOT / "docs" / "measures.md")
+    assert name in by_title, f"docs/measures.md has no section on {name}"
+    section, spec = by_title[name], mixlens.list_measures()[name]
     scope = (
         f"*{' and '.join(spec.sites)}-attention;"
         f" {'per head too' if spec.per_head else 'whole layers only'}.*"
@@ -231,7 +231,7 @@ def test_every_measure_has_a_section_that_is_true(name: str) -> None:
     for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
         assert part in section, f"the section on {name} lacks {part}"
     for option in spec.options:
-        where = found["What is explained"] if option.name in OF_THE_OUTPUT else section
+        where = by_title["What is explained"] if option.name in OF_THE_OUTPUT else section
         assert re.search(f"`{option.name}[`=]", where), (
             f"the option {option.name} of {name} is not explained"
         )
@@ -243,9 +243,11 @@ def test_every_measure_has_a_section_that_is_true(name: str) -> None:
 
 def keywords(name: str) -> set[str]:
     """All that an evaluation can be told."""
-    found = evaluations.module(name)
+    module = evaluations.module(name)
     functions = [
-        getattr(found, part) for part in ("observe", "conclude", "evaluate") if hasattr(found, part)
+        getattr(module, part)
+        for part in ("observe", "conclude", "evaluate")
+        if hasattr(module, part)
     ]
     given = [
         parameter
@@ -258,9 +260,9 @@ def keywords(name: str) -> set[str]:
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", evaluations.names())
 def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
-    found, spec = sections(ROOT / "docs" / "evaluations.md"), evaluations.evaluations()[name]
-    assert name in found, f"docs/evaluations.md has no section on {name}"
-    section = found[name]
+    by_title, spec = sections(ROOT / "docs" / "evaluations.md"), evaluations.evaluations()[name]
+    assert name in by_title, f"docs/evaluations.md has no section on {name}"
+    section = by_title[name]
     judged = "measures" if spec.of == "measure" else "the model"
     describes = spec.direction == "neither"
     scope = (
@@ -301,14 +303,14 @@ def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
 def test_every_command_and_option_is_on_the_page() -> None:
     import typer
 
-    found = sections(ROOT / "docs" / "cli.md")
+    by_title = sections(ROOT / "docs" / "cli.md")
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name, command in commands.items():
-        assert f"mixlens {name}" in found, f"docs/cli.md has no section on mixlens {name}"
+        assert f"mixlens {name}" in by_title, f"docs/cli.md has no section on mixlens {name}"
         for parameter in command.params:
             for option in parameter.opts:
                 if option.startswith("--") and option != "--help":
-                    place = found[f"mixlens {name}"] + found["Options that commands share"]
+                    place = by_title[f"mixlens {name}"] + by_title["Options that commands share"]
                     assert f"`{option}" in place, (
                         f"docs/cli.md does not explain {option} of mixlens {name}"
                     )

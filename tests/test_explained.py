@@ -13,9 +13,9 @@ from mixlens.vocabulary import word_id
 def test_a_word_is_the_token_that_measures_explain() -> None:
     for name, text in (("masked", "The keys [MASK] here."), ("causal", "The keys")):
         lens = Lens.bundled(name)
-        found = word_id(lens.tokenizer, "are", len(lens.tokenizer))
-        assert lens.tokenizer.decode([found]).strip() == "are"
-        assert explained(lens.record(text), word="are").chosen.tolist() == [found]
+        number = word_id(lens.tokenizer, "are", len(lens.tokenizer))
+        assert lens.tokenizer.decode([number]).strip() == "are"
+        assert explained(lens.record(text), word="are").chosen.tolist() == [number]
 
 
 def test_an_id_stands_for_itself_and_needs_no_tokenizer() -> None:

@@ -222,9 +222,9 @@ def test_signed_scores_are_normalised_by_their_sizes_or_not_at_all() -> None:
     maps = MixingMaps.of([[[1.0, -3.0], [2.0, -2.0]]], facts=Facts(signed=True))
     with pytest.raises(InvalidInput, match=r"absolute=True"):
         maps.normalized()
-    found = maps.normalized(absolute=True)
-    np.testing.assert_array_equal(found.scores, [[[0.25, 0.75], [0.5, 0.5]]])
-    assert found.facts == Facts(rows_sum_to_one=True)
+    shares = maps.normalized(absolute=True)
+    np.testing.assert_array_equal(shares.scores, [[[0.25, 0.75], [0.5, 0.5]]])
+    assert shares.facts == Facts(rows_sum_to_one=True)
 
 
 @settings(deadline=None)

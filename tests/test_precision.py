@@ -30,8 +30,8 @@ def test_the_setting_lasts_for_one_call_also_after_an_exception() -> None:
 def test_every_precision_measures(precision: str) -> None:
     lens, given = mixlens.Lens(built("bert")), inputs("bert", rows=1)
     exact = lens.measure("alti", given)
-    found = lens.measure("alti", given, precision=precision)
-    assert np.abs(found.scores - exact.scores).max() <= (1e-6 if precision == "float32" else 5e-2)
+    maps = lens.measure("alti", given, precision=precision)
+    assert np.abs(maps.scores - exact.scores).max() <= (1e-6 if precision == "float32" else 5e-2)
     assert torch.get_float32_matmul_precision() == "highest"
 
 

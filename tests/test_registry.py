@@ -108,15 +108,15 @@ def test_an_installed_package_brings_its_measures(
         "broken = no_such_module\nalti = plug_in_of_ones\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    found: Registry[Measure] = Registry("measure", "mixlens.measures")
+    registry: Registry[Measure] = Registry("measure", "mixlens.measures")
     with pytest.warns(UserWarning, match="a name that mixlens has itself"):
-        assert {"ones", "broken", "alti"} <= set(found.names())
+        assert {"ones", "broken", "alti"} <= set(registry.names())
     assert "plug_in_of_ones" not in sys.modules  # listing imports nothing
-    assert found.entry("ones").SPEC.summary == "ones"
-    assert found.entry("alti") is alti
+    assert registry.entry("ones").SPEC.summary == "ones"
+    assert registry.entry("alti") is alti
     with pytest.warns(UserWarning, match="no_such_module"):
-        assert "broken" not in found.entries()
-    monkeypatch.setattr("mixlens.measures.MEASURES", found)
+        assert "broken" not in registry.entries()
+    monkeypatch.setattr("mixlens.measures.MEASURES", registry)
     maps = Lens.bundled().measure("ones", "The dogs bark.")
     assert (maps.scores == 1).all()
 

@@ -53,9 +53,9 @@ def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
 def test_a_data_set_is_measured_by_its_texts(lens: Lens) -> None:
     examples = [Example(name=f"file:{i}", text=text) for i, text in enumerate(TEXTS)]
     bad = Example(name="file:9", text=" ")
-    found = lens.measure("attention", Dataset("file", "text", (*examples, bad)), on_error="skip")
-    assert found.names == ("file:0", "file:1", "file:2")
-    assert found.errors == (("file:9", "the text is empty"),)
+    maps = lens.measure("attention", Dataset("file", "text", (*examples, bad)), on_error="skip")
+    assert maps.names == ("file:0", "file:1", "file:2")
+    assert maps.errors == (("file:9", "the text is empty"),)
     with pytest.raises(mixlens.EmptyInput, match="file:9: the text is empty"):
         lens.measure("attention", Dataset("file", "text", (*examples, bad)))
 

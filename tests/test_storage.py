@@ -53,20 +53,20 @@ def example() -> MixingMaps:
 def test_all_of_it_comes_back(tmp_path: Path) -> None:
     maps = example().at(layers=[2, 0], targets=[3, 1])
     maps.save(tmp_path / "maps")
-    found = load(os.fspath(tmp_path / "maps"))
-    assert found == maps
-    assert found.scores.dtype == np.float32
-    assert found.scores.tobytes() == maps.scores.tobytes()
-    assert (found.target_row, found.source_row, found.target_positions) == (
+    loaded = load(os.fspath(tmp_path / "maps"))
+    assert loaded == maps
+    assert loaded.scores.dtype == np.float32
+    assert loaded.scores.tobytes() == maps.scores.tobytes()
+    assert (loaded.target_row, loaded.source_row, loaded.target_positions) == (
         maps.target_row,
         maps.source_row,
         (3, 1),
     )
-    assert (found.layers, found.facts, found.provenance) == ((2, 0), maps.facts, maps.provenance)
-    assert (found.rollout_residual, found.rollout_normalized) == (0.25, False)
-    assert found.data.identical(maps.data)
-    assert all(found.extras[name].identical(maps.extras[name]) for name in ("rank", "ratio"))
-    assert found.words() == maps.words()
+    assert (loaded.layers, loaded.facts, loaded.provenance) == ((2, 0), maps.facts, maps.provenance)
+    assert (loaded.rollout_residual, loaded.rollout_normalized) == (0.25, False)
+    assert loaded.data.identical(maps.data)
+    assert all(loaded.extras[name].identical(maps.extras[name]) for name in ("rank", "ratio"))
+    assert loaded.words() == maps.words()
     assert os.listdir(tmp_path) == ["maps"]
 
 

@@ -140,16 +140,16 @@ def test_the_answer_and_the_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(folder)
-    found = run(*arguments)
-    shown = " ".join(found.err.replace("│", " ").split())
+    result = run(*arguments)
+    shown = " ".join(result.err.replace("│", " ").split())
     assert words in shown, shown
-    assert found.status == status
-    assert "Traceback" not in found.err
-    assert "unexpected error" not in found.err
+    assert result.status == status
+    assert "Traceback" not in result.err
+    assert "unexpected error" not in result.err
     if status == 1:
-        lines = [line for line in found.err.splitlines() if not line.startswith("no --")]
-        assert len(lines) == 1, found.err
-        assert not found.out
+        lines = [line for line in result.err.splitlines() if not line.startswith("no --")]
+        assert len(lines) == 1, result.err
+        assert not result.out
 
 
 def test_maps_of_what_is_no_number() -> None:

@@ -61,9 +61,11 @@ def tokenizer(kind: str) -> PreTrainedTokenizerFast:
 
 
 def row(kind: str, text: str, offsets: bool = True) -> TokenRow:
-    found = tokenizer(kind)(text, return_offsets_mapping=True)
+    encoded = tokenizer(kind)(text, return_offsets_mapping=True)
     return token_row(
-        tokenizer(kind), found["input_ids"], *((text, found["offset_mapping"]) if offsets else ())
+        tokenizer(kind),
+        encoded["input_ids"],
+        *((text, encoded["offset_mapping"]) if offsets else ()),
     )
 
 
@@ -89,14 +91,14 @@ KINDS = ["wordpiece", "byte-level", "unigram"]
 )
 def test_words_of_real_tokenizers(kind: str, text: str, expected: str) -> None:
     given_row = row(kind, text)
-    ranges, found = words(given_row)
-    assert list(found.labels) == ["[CLS]", *expected.split(), "[SEP]"]
+    ranges, merged = words(given_row)
+    assert list(merged.labels) == ["[CLS]", *expected.split(), "[SEP]"]
     assert [a for a, _ in ranges] + [len(given_row)] == [0] + [
         b for _, b in ranges
     ]  # every token once, in order
-    again, same = words(found)
+    again, same = words(merged)
     assert len(again) == len(ranges)
-    assert same == found
+    assert same == merged
 
 
 def test_something_was_merged_at_all() -> None:
@@ -124,9 +126,9 @@ def test_a_token_on_two_words_joins_them() -> None:
     made = TokenRow(
         ("ca", "t.", "of the", "x"), "cat. of the x", ((0, 2), (2, 4), (4, 11), (11, 13))
     )
-    ranges, found = words(made)
+    ranges, merged = words(made)
     assert ranges == [(0, 2), (2, 3), (3, 4)]
-    assert found.labels == ("cat.", "of the", "x")
+    assert merged.labels == ("cat.", "of the", "x")
 
 
 def test_a_line_break_stands_alone_and_a_blank_joins_what_follows() -> None:
@@ -136,9 +138,9 @@ def test_a_line_break_stands_alone_and_a_blank_joins_what_follows() -> None:
         ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 0)),
         (False,) * 5 + (True,),
     )
-    ranges, found = words(made)
+    ranges, merged = words(made)
     assert ranges == [(0, 1), (1, 2), (2, 5), (5, 6)]
-    assert found.labels == ("a", "Ċ", "b", "</s>")
+    assert merged.labels == ("a", "Ċ", "b", "</s>")
     between = TokenRow(("<s>", "Ġ", "</s>"), " ", ((0, 0), (0, 1), (0, 0)), (True, False, True))
     assert words(between)[1].labels == ("<s>", "Ġ", "</s>")
 
@@ -149,13 +151,13 @@ def test_a_line_break_stands_alone_and_a_blank_joins_what_follows() -> None:
     ["The pictures, of some hat [MASK] scaring!", "the naïve ☃ pictures", "“scaring” hatter"],
 )
 def test_marks_tell_the_same_as_offsets(kind: str, text: str) -> None:
-    ranges, found = words(row(kind, text, offsets=False))
+    ranges, merged = words(row(kind, text, offsets=False))
     expected, with_text = words(row(kind, text))
     assert ranges == expected
-    assert found.text is None
-    assert found.offsets is None
+    assert merged.text is None
+    assert merged.offsets is None
     if kind == "byte-level":  # the others forget case and unknown characters
-        assert found.labels == with_text.labels
+        assert merged.labels == with_text.labels
 
 
 def test_marks_of_older_vocabularies() -> None:
@@ -174,9 +176,9 @@ def test_an_unknown_token_without_offsets_starts_a_word() -> None:
         ("▁said", "<unk>", "'", "s", "▁", "<unk>", "▁hat"),
         special=(False, True, False, False, False, True, False),
     )
-    ranges, found = words(made)
+    ranges, merged = words(made)
     assert ranges == [(0, 1), (1, 4), (4, 6), (6, 7)]
-    assert found.labels == ("said", "\ufffd's", "\ufffd", "hat")
+    assert merged.labels == ("said", "\ufffd's", "\ufffd", "hat")
     assert words(TokenRow(("[CLS]", "[UNK]", "[SEP]"), special=(True,) * 3))[1].labels == (
         "[CLS]",
         "[UNK]",
@@ -185,9 +187,9 @@ def test_an_unknown_token_without_offsets_starts_a_word() -> None:
 
 
 def test_half_a_character_is_shown_without_breaking_a_terminal() -> None:
-    found = words(TokenRow(("Ġa", "Ġâĺ")))[1]
-    assert found.labels == ("a", "\ufffd\ufffd")
-    found.labels[1].encode()
+    merged = words(TokenRow(("Ġa", "Ġâĺ")))[1]
+    assert merged.labels == ("a", "\ufffd\ufffd")
+    merged.labels[1].encode()
 
 
 def test_tokens_that_show_nothing_are_refused() -> None:
@@ -223,20 +225,22 @@ def test_reductions_by_hand() -> None:
 def test_words_sum_over_sources_and_average_over_targets() -> None:
     made = TokenRow(("un", "##seen", "hat"), "unseen hat", ((0, 2), (2, 6), (7, 10)))
     scores = np.arange(9.0).reshape(1, 3, 3)
-    found = MixingMaps.of(scores, tokens=made).words()
-    assert found.tokens == found.source_tokens == ("unseen", "hat")
-    np.testing.assert_array_equal(found.scores[0], [[(0 + 1 + 3 + 4) / 2, (2 + 5) / 2], [6 + 7, 8]])
-    assert found.rollout().scores.shape == (1, 2, 2)
+    merged = MixingMaps.of(scores, tokens=made).words()
+    assert merged.tokens == merged.source_tokens == ("unseen", "hat")
+    np.testing.assert_array_equal(
+        merged.scores[0], [[(0 + 1 + 3 + 4) / 2, (2 + 5) / 2], [6 + 7, 8]]
+    )
+    assert merged.rollout().scores.shape == (1, 2, 2)
     heads = MixingMaps.of(np.stack([scores, 2 * scores], 1), tokens=made).words()
-    np.testing.assert_array_equal(heads.scores[:, 1], 2 * found.scores)
+    np.testing.assert_array_equal(heads.scores[:, 1], 2 * merged.scores)
 
 
 def test_only_some_targets() -> None:
     made = TokenRow(("un", "##seen", "hat"), "unseen hat", ((0, 2), (2, 6), (7, 10)))
     maps = MixingMaps.of(np.arange(9.0).reshape(1, 3, 3), tokens=made)
-    found = maps.at(targets=[2, 1]).words()
-    assert (found.tokens, found.target_positions) == (("unseen", "hat"), (0, 1))
-    np.testing.assert_array_equal(found.scores[0], [[7, 5], [13, 8]])
+    merged = maps.at(targets=[2, 1]).words()
+    assert (merged.tokens, merged.target_positions) == (("unseen", "hat"), (0, 1))
+    np.testing.assert_array_equal(merged.scores[0], [[7, 5], [13, 8]])
     assert maps.at(targets=["hat"]).words().target_positions == (1,)
 
 
@@ -245,8 +249,8 @@ def test_facts_stay_true() -> None:
     maps = MixingMaps.of(shares, tokens=["a@@", "b", "c"], facts=Facts(rows_sum_to_one=True))
     for sources in ("sum", "mean", "max", "first"):
         for targets in ("sum", "mean", "max", "first"):
-            found = maps.words(sources, targets)
-            assert found.facts.rows_sum_to_one == bool(np.allclose(found.scores.sum(-1), 1))
+            merged = maps.words(sources, targets)
+            assert merged.facts.rows_sum_to_one == bool(np.allclose(merged.scores.sum(-1), 1))
 
 
 @settings(deadline=None, max_examples=60)
@@ -266,14 +270,14 @@ def test_row_sums_and_the_order_of_tokens_survive(
         np.random.default_rng(seed).random((2, len(tokens), len(tokens))), tokens=tokens
     )
     try:
-        found = maps.words()
+        merged = maps.words()
     except InvalidInput:
         assert not offsets
         return
     ranges, _ = words(tokens)
     assert [a for a, _ in ranges] + [len(tokens)] == [0] + [b for _, b in ranges]
     expected = np.stack([maps.scores.sum(-1)[:, a:b].mean(-1) for a, b in ranges], -1)
-    np.testing.assert_allclose(found.scores.sum(-1), expected)
+    np.testing.assert_allclose(merged.scores.sum(-1), expected)
 
 
 # -------------------------------------------------------------------------------------------- spans
@@ -281,11 +285,11 @@ def test_row_sums_and_the_order_of_tokens_survive(
 
 def test_spans_merge_what_is_named_and_leave_the_rest() -> None:
     maps = MixingMaps.of(np.arange(16.0).reshape(1, 4, 4), tokens=list("abcd"))
-    found = maps.spans(sources=[(2, 4)], targets=[(0, 2)])
-    assert found.source_tokens == ("a", "b", "c d")
-    assert found.tokens == ("a b", "c", "d")
-    np.testing.assert_array_equal(found.scores[0, 0], [2, 3, (2 + 3 + 6 + 7) / 2])
-    np.testing.assert_array_equal(found.scores[0, 1], [8, 9, 10 + 11])
+    merged = maps.spans(sources=[(2, 4)], targets=[(0, 2)])
+    assert merged.source_tokens == ("a", "b", "c d")
+    assert merged.tokens == ("a b", "c", "d")
+    np.testing.assert_array_equal(merged.scores[0, 0], [2, 3, (2 + 3 + 6 + 7) / 2])
+    np.testing.assert_array_equal(merged.scores[0, 1], [8, 9, 10 + 11])
     largest = maps.spans(sources=[(0, 4)], merge_sources="max")
     np.testing.assert_array_equal(largest.scores[0, :, 0], [3, 7, 11, 15])
     assert largest.tokens == tuple("abcd")

@@ -17,8 +17,8 @@ from tests.conformance.zoo import built, inputs
 
 
 def scores(model: Any, name: str = "attention_norm") -> np.ndarray:
-    found = Lens(model).measure(name, inputs("bert"))
-    return np.stack([maps.scores for maps in found])
+    measured = Lens(model).measure(name, inputs("bert"))
+    return np.stack([maps.scores for maps in measured])
 
 
 def test_compiled_and_parallel_models() -> None:
@@ -62,9 +62,9 @@ def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Pat
     model.save_pretrained(tmp_path)
     lens.tokenizer.save_pretrained(tmp_path)
     encoder = library.SentenceTransformer(str(tmp_path), device="cpu")
-    found = Lens(encoder).measure("attention", text)
-    assert found.tokens == expected.tokens
-    assert np.allclose(found.scores, expected.scores, atol=1e-6)
+    maps = Lens(encoder).measure("attention", text)
+    assert maps.tokens == expected.tokens
+    assert np.allclose(maps.scores, expected.scores, atol=1e-6)
 
 
 @pytest.mark.parametrize(

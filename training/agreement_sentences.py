@@ -181,7 +181,7 @@ GROUPS: dict[str, Callable[[Random, bool], tuple[str, str, str, str]]] = {
 
 def rows(seed: int = SEED) -> list[Row]:
     """The whole set; no text stands in it twice."""
-    found: list[Row] = []
+    sentences: list[Row] = []
     seen: set[str] = set()
     for group, make in GROUPS.items():
         random = Random(f"{seed} {group}")
@@ -192,7 +192,7 @@ def rows(seed: int = SEED) -> list[Row]:
             if text in seen:
                 continue
             seen.add(text)
-            found.append(
+            sentences.append(
                 {
                     "text": text,
                     "target": target,
@@ -202,7 +202,7 @@ def rows(seed: int = SEED) -> list[Row]:
                     "group": group,
                 }
             )
-    return found
+    return sentences
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def generated_rows(tokenizer_file: str, data: Path | None, seed: int, count: int
         load_benchmarks(data),
         Grammar(seed),
     )
-    pieces: dict[str, list[int]] = {}
+    ids_by_word: dict[str, list[int]] = {}
     rows: list[list[int]] = []
     targets: list[list[int]] = []
     dropped = 0
@@ -96,9 +96,9 @@ def generated_rows(tokenizer_file: str, data: Path | None, seed: int, count: int
         row: list[int] = []
         places: list[int] = []
         for i, word in enumerate(sentence.words):
-            ids = pieces.get(word)
+            ids = ids_by_word.get(word)
             if ids is None:
-                ids = pieces[word] = tokenizer.encode(word, add_special_tokens=False).ids
+                ids = ids_by_word[word] = tokenizer.encode(word, add_special_tokens=False).ids
             if i in sentence.targets and (len(ids) == 1 or "'" in word):
                 places.append(len(row))
             row += ids
@@ -132,13 +132,13 @@ def causal_stream(tokenizer_file: str, data: Path | None, texts: list[str], star
     return TextJob(empty, empty, np.array(stream, np.int16), len(kept), len(texts) - len(kept))
 
 
-def generated_texts(data: Path | None, seed: int, count: int, together: int = 6) -> list[str]:
+def generated_texts(data: Path | None, seed: int, count: int, sentences: int = 6) -> list[str]:
     """Plain generated sentences, several to a text, for tokenizers and for the causal model."""
     grammar, index = Grammar(seed), load_benchmarks(data)
     kept = [
         text for text in (grammar.sentence().text for _ in range(count)) if not index.holds(text)
     ]
-    return [" ".join(kept[i : i + together]) for i in range(0, len(kept), together)]
+    return [" ".join(kept[i : i + sentences]) for i in range(0, len(kept), sentences)]
 
 
 def in_chunks(items: list[str], size: int) -> list[list[str]]:

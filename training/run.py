@@ -102,12 +102,12 @@ def masked_stage(
 ) -> dict[str, Any]:
     """Tokenizer, rows, training and saving of the masked model."""
     folder, data = arguments.out / "masked", arguments.data
-    some = (
+    sample = (
         wiki
         + stories[:20_000]
         + generated_texts(data, arguments.seed + 1, min(120_000, arguments.generated))
     )
-    tokenizer = train_wordpiece(some, load_lexicon().word_forms(), arguments.vocabulary)
+    tokenizer = train_wordpiece(sample, load_lexicon().word_forms(), arguments.vocabulary)
     save_tokenizer(tokenizer, folder, causal=False, positions=256)
     file = str(folder / "tokenizer.json")
     log(f"WordPiece of {tokenizer.get_vocab_size()}")
@@ -193,8 +193,8 @@ def causal_stage(
     folder, data = arguments.out / "causal", arguments.data
     generated = generated_texts(data, arguments.seed + 2, min(300_000, arguments.generated))
     index = load_benchmarks(data)
-    some = [text for text in wiki + stories[:20_000] if not index.holds(text)]
-    tokenizer = train_bpe(some + generated[:10_000], arguments.causal_vocabulary)
+    sample = [text for text in wiki + stories[:20_000] if not index.holds(text)]
+    tokenizer = train_bpe(sample + generated[:10_000], arguments.causal_vocabulary)
     save_tokenizer(tokenizer, folder, causal=True, positions=256)
     start, padding = tokenizer.token_to_id(CAUSAL_START), tokenizer.token_to_id(CAUSAL_PAD)
     file = str(folder / "tokenizer.json")

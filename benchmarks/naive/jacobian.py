@@ -25,8 +25,8 @@ def layer_outputs(model: Any, inputs: Inputs) -> tuple[Tensor, list[Tensor]]:
     start = embedded.detach().requires_grad_()
     hidden, outputs = start, []
     for layer in model.encoder.layer:
-        found = layer(hidden)
-        hidden = found[0] if isinstance(found, tuple) else found
+        output = layer(hidden)
+        hidden = output[0] if isinstance(output, tuple) else output
         outputs.append(hidden)
     return start, outputs
 

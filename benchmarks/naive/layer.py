@@ -64,14 +64,14 @@ class RecordedLayer:
 
     def output(self, hidden: Tensor) -> Tensor:
         """The whole layer on one text."""
-        found = self.module(hidden[None])
-        return (found[0] if isinstance(found, tuple) else found)[0]
+        returned = self.module(hidden[None])
+        return (returned[0] if isinstance(returned, tuple) else returned)[0]
 
 
-def relative_error(found: Tensor | np.ndarray, expected: Tensor | np.ndarray) -> float:
+def relative_error(actual: Tensor | np.ndarray, expected: Tensor | np.ndarray) -> float:
     """The largest difference, relative to the largest expected number."""
     a, b = (
         np.asarray(x.detach().cpu() if isinstance(x, Tensor) else x, dtype=np.float64)
-        for x in (found, expected)
+        for x in (actual, expected)
     )
     return float(np.abs(a - b).max() / np.abs(b).max())

@@ -43,12 +43,12 @@ def edmonds_karp(capacity: np.ndarray, start: int, end: int) -> float:
 
 def dense(maps: np.ndarray) -> np.ndarray:
     layers, tokens, _ = maps.shape
-    found = np.zeros(((layers + 1) * tokens,) * 2)
+    widths = np.zeros(((layers + 1) * tokens,) * 2)
     for layer in range(layers):
         for i in range(tokens):
             for j in range(tokens):
-                found[(layer + 1) * tokens + i, layer * tokens + j] = maps[layer, i, j]
-    return found
+                widths[(layer + 1) * tokens + i, layer * tokens + j] = maps[layer, i, j]
+    return widths
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -56,13 +56,13 @@ def dense(maps: np.ndarray) -> np.ndarray:
 def test_against_edmonds_karp(seed: int, causal: bool) -> None:
     raw = np.random.default_rng(seed).random((3, 4, 4)) ** 3
     maps = row_normalized(np.tril(raw) if causal else raw)
-    found = max_flow(maps, layers=[0, 1, 2], targets=[0, 1, 2, 3])
+    flow = max_flow(maps, layers=[0, 1, 2], targets=[0, 1, 2, 3])
     for layer in range(3):
         graph = dense(maps[: layer + 1])
         expected = [
             [edmonds_karp(graph, (layer + 1) * 4 + i, j) for j in range(4)] for i in range(4)
         ]
-        np.testing.assert_allclose(found[layer], expected, atol=1e-9)
+        np.testing.assert_allclose(flow[layer], expected, atol=1e-9)
 
 
 def test_one_layer_is_the_map_itself() -> None:
@@ -77,10 +77,8 @@ def test_two_layers_by_hand() -> None:
     """
     first = np.array([[0.2, 0.8], [0.9, 0.1]])
     second = np.array([[0.7, 0.3], [0.5, 0.5]])
-    found = max_flow(np.stack([first, second]), layers=[1], targets=[0])
-    np.testing.assert_allclose(
-        found, [[[0.2 + 0.3, 0.7 + 0.1]]]
-    )  # rollout would give 0.41 and 0.59
+    flow = max_flow(np.stack([first, second]), layers=[1], targets=[0])
+    np.testing.assert_allclose(flow, [[[0.2 + 0.3, 0.7 + 0.1]]])  # rollout would give 0.41 and 0.59
 
 
 def test_attention_has_half_the_identity_in_its_pipes() -> None:

@@ -20,10 +20,10 @@ def stochastic(layers: int, tokens: int, seed: int, causal: bool = False) -> np.
 def test_product_runs_from_the_last_layer_down_to_the_input() -> None:
     first = np.array([[1.0, 0.0], [1.0, 0.0]])  # everything is token 0 after the first layer
     second = np.array([[0.0, 1.0], [0.0, 1.0]])  # everything reads token 1 of the first layer
-    found = rollout(np.stack([first, second]))
-    np.testing.assert_array_equal(found[0], first)
+    product = rollout(np.stack([first, second]))
+    np.testing.assert_array_equal(product[0], first)
     np.testing.assert_array_equal(
-        found[1], [[1, 0], [1, 0]]
+        product[1], [[1, 0], [1, 0]]
     )  # the other order would give [[0, 1], [0, 1]]
 
 
@@ -50,9 +50,9 @@ def test_rows_below_one_are_divided_after_the_mixing() -> None:
 
 def test_other_measures_are_normalised_and_hold_no_identity() -> None:
     raw = np.random.default_rng(1).random((3, 4, 4))
-    found = MixingMaps.of(raw).rollout().scores
+    product = MixingMaps.of(raw).rollout().scores
     shares = raw / raw.sum(-1, keepdims=True)
-    np.testing.assert_allclose(found[2], shares[2] @ shares[1] @ shares[0])
+    np.testing.assert_allclose(product[2], shares[2] @ shares[1] @ shares[0])
 
 
 def test_globenc_multiplies_what_it_measured() -> None:

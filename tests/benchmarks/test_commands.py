@@ -13,16 +13,16 @@ from benchmarks import cpu, gpu, gpu_rows, growth, naive, report
 def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "cpu.json"
     assert cpu.main(["--tiny", "--out", str(out)]) == 0
-    found = json.loads(out.read_text())
+    report = json.loads(out.read_text())
     labels = [row.label for row in cpu.rows(24)]
-    assert {f"{label}: forward passes" for label in labels} <= set(found["figures"])
+    assert {f"{label}: forward passes" for label in labels} <= set(report["figures"])
     assert {f"{label}: against naive" for label in labels if label != "attention"} <= set(
-        found["figures"]
+        report["figures"]
     )
-    assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in found["figures"]
-    assert "hidden_token_attribution, 16 probes: mean relative error" in found["figures"]
-    assert found["figures"]["torch modules loaded by mixlens --help"]["passed"]
-    assert {"date", "command", "versions", "machine"} <= set(found)
+    assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in report["figures"]
+    assert "hidden_token_attribution, 16 probes: mean relative error" in report["figures"]
+    assert report["figures"]["torch modules loaded by mixlens --help"]["passed"]
+    assert {"date", "command", "versions", "machine"} <= set(report)
     assert "against the last" in capsys.readouterr().out
 
 
@@ -44,9 +44,9 @@ def test_gpu_rows_survive_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(gpu, "ROWS", [broken, gpu_rows.llama_attention_norm, gpu_rows.batch_alti])
     assert gpu.main(["--tiny", "--out", str(tmp_path)]) == 1
-    found = json.loads((tmp_path / "gpu.json").read_text())
-    assert found["failed"] == {"broken": "RuntimeError: out of luck"}
-    assert len(found["figures"]) == 3
+    report = json.loads((tmp_path / "gpu.json").read_text())
+    assert report["failed"] == {"broken": "RuntimeError: out of luck"}
+    assert len(report["figures"]) == 3
     assert "Traceback" in (tmp_path / "gpu.txt").read_text()
 
 
@@ -56,9 +56,9 @@ def test_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     out = tmp_path / "growth.json"
     assert growth.main(["--tiny", "--out", str(out)]) == 0
-    found = json.loads(out.read_text())
-    assert len(found["curves"]) == 2 * 3
-    assert all(size > 0 for curve in found["curves"] for size in curve["bytes"])
+    report = json.loads(out.read_text())
+    assert len(report["curves"]) == 2 * 3
+    assert all(size > 0 for curve in report["curves"] for size in curve["bytes"])
 
 
 def test_slope_is_the_power() -> None:

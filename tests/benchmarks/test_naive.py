@@ -41,9 +41,9 @@ def test_maps_agree(name: str, tokens: int) -> None:
 def test_one_target_of_value_zeroing() -> None:
     _, _, recording = recorded(9)
     expected = value_zeroing(naive.RecordedLayer.of(recording, 0), targets=[4])
-    found = mixlens.measure("value_zeroing", recording, layers=[0], targets=[4]).scores[0]
-    assert found.shape == expected.shape == (1, 9)
-    assert naive.relative_error(found, expected) < 1e-10
+    scores = mixlens.measure("value_zeroing", recording, layers=[0], targets=[4]).scores[0]
+    assert scores.shape == expected.shape == (1, 9)
+    assert naive.relative_error(scores, expected) < 1e-10
 
 
 def test_hidden_token_attribution_by_backward_passes() -> None:

@@ -16,7 +16,7 @@ from benchmarks import peer_rows, peers, report
 
 
 @pytest.fixture
-def found(
+def timings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> dict[str, Any]:
     """What the command leaves behind where only the named peers are installed."""
@@ -28,29 +28,29 @@ def found(
 
 
 @pytest.mark.parametrize("found", [()], indirect=True)
-def test_without_peers_every_row_says_what_is_missing(found: dict[str, Any]) -> None:
-    assert len(found["rows"]) == len(peers.tasks())
-    for task, row in zip(peers.tasks(), found["rows"], strict=True):
+def test_without_peers_every_row_says_what_is_missing(timings: dict[str, Any]) -> None:
+    assert len(timings["rows"]) == len(peers.tasks())
+    for task, row in zip(peers.tasks(), timings["rows"], strict=True):
         assert f"pip install {peers.INSTALL[task.peer]}" in row["remarks"]
         assert "median" in row["mixlens' time"]
         assert row["peer's time"] == row["peer / mixlens"] == row["difference"] == "—"
-    assert not found["figures"]
+    assert not timings["figures"]
 
 
 @pytest.mark.parametrize("found", [("captum",)], indirect=True)
-def test_captum_gives_the_same_numbers(found: dict[str, Any]) -> None:
+def test_captum_gives_the_same_numbers(timings: dict[str, Any]) -> None:
     pytest.importorskip("captum")
     labels = [task.label for task in peers.tasks() if task.peer == "captum"]
-    rows = [row for row in found["rows"] if row["peer"] in labels]
+    rows = [row for row in timings["rows"] if row["peer"] in labels]
     assert len(rows) == 2
     for row in rows:
         assert "median" in row["peer's time"]
         assert row["peer / mixlens"].endswith("×")
     differences = [
-        figure for key, figure in found["figures"].items() if key.endswith(": difference")
+        figure for key, figure in timings["figures"].items() if key.endswith(": difference")
     ]
     assert [figure["value"] < 1e-5 for figure in differences] == [True, True]
-    assert found["versions"]["captum"] == importlib.metadata.version("captum")
+    assert timings["versions"]["captum"] == importlib.metadata.version("captum")
 
 
 def test_other_numbers_fail_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

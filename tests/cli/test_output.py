@@ -20,10 +20,10 @@ MAP = ("map", TEXT, "--measure", "attention", "--target", "[MASK]")
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
 def test_narrow_encodings_get_plain_shades(encoding: str) -> None:
-    found = run(*MAP, encoding=encoding)
-    assert found.status == 0, found.err
-    assert "##" in found.out
-    assert "?" not in found.out
+    result = run(*MAP, encoding=encoding)
+    assert result.status == 0, result.err
+    assert "##" in result.out
+    assert "?" not in result.out
     assert "##" not in run(*MAP).out
 
 
@@ -61,12 +61,12 @@ def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ZeroDivisionError("first line\nsecond line")
 
     monkeypatch.setattr(map_module, "lens_from", explode)
-    found = run(*MAP)
-    assert found.status == 1
-    assert found.err.startswith("unexpected error: ZeroDivisionError: first line\n")
-    assert "Please report it" in found.err
-    assert "--debug" in found.err
-    assert "Traceback" not in found.err
+    result = run(*MAP)
+    assert result.status == 1
+    assert result.err.startswith("unexpected error: ZeroDivisionError: first line\n")
+    assert "Please report it" in result.err
+    assert "--debug" in result.err
+    assert "Traceback" not in result.err
     for arguments in ((*MAP, "--debug"), ("--debug", *MAP)):
         with pytest.raises(ZeroDivisionError):
             run(*arguments)
@@ -76,10 +76,12 @@ def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_errors_of_the_system_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    found = run("reproduce", "kobayashi2020/fig3", "--out", str(tmp_path / "file"), "--sample", "2")
-    assert found.status == 1
-    assert "Traceback" not in found.err
-    assert str(tmp_path / "file") in found.err
+    result = run(
+        "reproduce", "kobayashi2020/fig3", "--out", str(tmp_path / "file"), "--sample", "2"
+    )
+    assert result.status == 1
+    assert "Traceback" not in result.err
+    assert str(tmp_path / "file") in result.err
 
 
 def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
@@ -95,8 +97,8 @@ def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
         (("map", "--text-file", str(file)), "is not UTF-8 text (byte 3)"),
         (("map", "--text-file", str(tmp_path / "no")), "No such file"),
     ):
-        found = run(*arguments, stdin=b"caf\xe9")
-        assert (found.status, words in found.err) == (1, True), found.err
+        result = run(*arguments, stdin=b"caf\xe9")
+        assert (result.status, words in result.err) == (1, True), result.err
     for wrong in (["map"], ["map", TEXT, "--text-file", str(file)]):
-        found = run(*wrong)
-        assert (found.status, "TEXT" in found.err) == (2, True), found.err
+        result = run(*wrong)
+        assert (result.status, "TEXT" in result.err) == (2, True), result.err

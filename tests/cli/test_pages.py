@@ -19,8 +19,8 @@ run = CliRunner().invoke
 def _payload(path: Path) -> dict[str, Any]:
     inside = re.search(r'id="payload">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)
     assert inside is not None
-    found: dict[str, Any] = json.loads(inside[1])
-    return found
+    payload: dict[str, Any] = json.loads(inside[1])
+    return payload
 
 
 def test_map_and_compare_write_pages(tmp_path: Path) -> None:

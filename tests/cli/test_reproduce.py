@@ -40,10 +40,10 @@ def test_several_experiments_read_the_data_once_and_are_kept(
     result = run(app, [*command, "--json"])
     assert result.exit_code == 0, result.output
     assert result.stderr.count("1 row of") == 1, "the row without text is told, and once"
-    found = json.loads(result.stdout)
-    assert [entry["settings"]["experiment"] for entry in found["results"]] == CHEAP
-    assert all(entry["settings"]["texts"] == 4 for entry in found["results"])
-    assert all((Path(entry["folder"]) / "README.md").is_file() for entry in found["results"])
+    printed = json.loads(result.stdout)
+    assert [entry["settings"]["experiment"] for entry in printed["results"]] == CHEAP
+    assert all(entry["settings"]["texts"] == 4 for entry in printed["results"])
+    assert all((Path(entry["folder"]) / "README.md").is_file() for entry in printed["results"])
     again = run(app, command)
     assert again.exit_code == 0, again.output
     assert again.stdout.count("(finished before)") == 2
@@ -57,9 +57,9 @@ def test_one_that_cannot_run_does_not_stop_the_others(tmp_path: Path, sentences:
     )
     assert result.exit_code == 0, result.output
     assert "ferrando2022/table2: not run: " in result.stderr
-    found = json.loads(result.stdout)
-    assert list(found["not_run"]) == wanted[:1]
-    assert len(found["results"]) == 1
+    printed = json.loads(result.stdout)
+    assert list(printed["not_run"]) == wanted[:1]
+    assert len(printed["results"]) == 1
 
 
 @pytest.mark.parametrize(

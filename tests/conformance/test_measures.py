@@ -31,7 +31,7 @@ def measured(family: str, recording: Recording, measures: Iterable[str] | None =
     """Every measure on every site where it is given. A refusal must be the expected one; DeepLIFT
     may be incomplete for any one batch.
     """
-    found: Measured = {}
+    by_name: Measured = {}
     for name in names() if measures is None else measures:
         spec = spec_of(name)
         options = {**spec.least, **testing.fixed_output(spec, recording)}
@@ -47,8 +47,8 @@ def measured(family: str, recording: Recording, measures: Iterable[str] | None =
                 assert words is not None, f"{name} is refused on {family}, {site}: {error}"
                 assert words in str(error), f"{name} on {family}, {site}: not for {words}: {error}"
             else:
-                found[name, site] = maps if isinstance(maps, list) else [maps]
-    return found
+                by_name[name, site] = maps if isinstance(maps, list) else [maps]
+    return by_name
 
 
 def state(model: Any) -> list[Any]:
@@ -210,12 +210,12 @@ def test_per_head_layers_and_targets(family: Family) -> None:
     mixing = [name for name, spec in specs.items() if spec.per_head and not spec.explains_output]
     for measure in mixing:
         whole = mixlens.measure(measure, recording, per_head=True)
-        some = mixlens.measure(measure, recording, per_head=True, layers=[-1], targets=[2, -1])
+        chosen = mixlens.measure(measure, recording, per_head=True, layers=[-1], targets=[2, -1])
         assert isinstance(whole, list)
-        assert isinstance(some, list)
+        assert isinstance(chosen, list)
         assert whole[1].scores.shape[1] == heads
         expected = whole[1].scores[-1:, :, [2, -1]]
-        assert np.abs(some[1].scores - expected).max() <= 1e-5 * np.abs(expected).max(), measure
+        assert np.abs(chosen[1].scores - expected).max() <= 1e-5 * np.abs(expected).max(), measure
 
 
 @every_family

@@ -177,7 +177,7 @@ def expected(recording: Recording, site: str, oracle: Oracle) -> Tensor:
     return torch.stack([oracle(layer, layer.site(kind)) for layer in recording.layers(site)])
 
 
-def found(name: str, recording: Recording, site: str) -> np.ndarray[Any, Any] | None:
+def scores_of(name: str, recording: Recording, site: str) -> np.ndarray[Any, Any] | None:
     try:
         maps = mixlens.measure(name, recording, site=site)
     except (
@@ -210,7 +210,7 @@ def test_fast_forms_are_the_equations(name: str) -> None:
         if exact.structure.site(site).kind == "self":
             truths["hidden_token_attribution"] = partial(jacobian_shares, exact.layers(site))
         for measure, truth in truths.items():
-            scores = [found(measure, recording, site) for recording in recordings]
+            scores = [scores_of(measure, recording, site) for recording in recordings]
             if scores[0] is None:
                 assert scores[1] is None
                 continue

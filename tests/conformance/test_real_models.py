@@ -40,8 +40,8 @@ def _texts(name: str, folder: Path) -> tuple[Any, Any]:
     )
 
 
-def _far(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max())
+def _far(actual: Tensor, expected: Tensor) -> float:
+    return float((actual - expected).abs().max() / expected.abs().max())
 
 
 @pytest.mark.parametrize("name", ["stories15M", "opus-mt-en-fr-pruned-fp16", "rxnmapper-albert"])

@@ -26,8 +26,8 @@ from tests.conformance.zoo import (
 CAUSAL = {"decoder", "text_model"}
 
 
-def _far(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max())
+def _far(actual: Tensor, expected: Tensor) -> float:
+    return float((actual - expected).abs().max() / expected.abs().max())
 
 
 def _layers(recording: Recording) -> list[Any]:

@@ -38,11 +38,11 @@ def cues(example: Any) -> list[str]:
     ],
 )
 def test_cues(more: dict[str, Any], expected: list[str]) -> None:
-    found = agreement("f:1", {**KEYS, **more})
-    assert found.text == "The keys to the cabinet are here."
-    assert (found.target, found.foil) == ("are", "is")
-    assert cues(found) == expected
-    assert found.label is None
+    example = agreement("f:1", {**KEYS, **more})
+    assert example.text == "The keys to the cabinet are here."
+    assert (example.target, example.foil) == ("are", "is")
+    assert cues(example) == expected
+    assert example.label is None
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_cues(more: dict[str, Any], expected: list[str]) -> None:
     ],
 )
 def test_targets(fields: dict[str, Any]) -> None:
-    found = agreement("f:1", {**fields, "foil": "is"})
-    assert found.target == "are"
-    assert found.text[found.place[1] :] == " here."
+    example = agreement("f:1", {**fields, "foil": "is"})
+    assert example.target == "are"
+    assert example.text[example.place[1] :] == " here."
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_said(fields: dict[str, Any], reason: str) -> None:
 
 
 def test_a_cue_may_be_the_same_word_as_the_target() -> None:
-    found = agreement(
+    example = agreement(
         "f:1",
         {
             "text": "We are sure they are here.",
@@ -106,14 +106,14 @@ def test_a_cue_may_be_the_same_word_as_the_target() -> None:
             "cue": "are",
         },
     )
-    assert (found.place, found.cues) == ((17, 20), ((3, 6),))
+    assert (example.place, example.cues) == ((17, 20), ((3, 6),))
 
 
 def test_scripts_without_spaces_may_have_any_span() -> None:
-    found = agreement(
+    example = agreement(
         "f:1", {"text": "猫[MASK]好き。", "target": "が", "foil": "を", "cue": [0, 1]}
     )
-    assert (found.text, cues(found)) == ("猫が好き。", ["猫"])
+    assert (example.text, cues(example)) == ("猫が好き。", ["猫"])
 
 
 WORD = st.text("abcdefgh", min_size=1, max_size=6)
@@ -133,13 +133,13 @@ def test_places_come_back(words: list[str], drawn: st.DataObject) -> None:
         if isinstance(named, list):
             first = len(" ".join(masked.split()[: named[0]])) + (named[0] > 0)
             named = [[first, first + len(words[cue])]]
-        found = agreement(
+        example = agreement(
             "f:1", {"text": written, "target": words[target], "foil": "zzz", "cue": named}
         )
-        assert found.text == text
-        assert found.target == words[target]
-        assert found.place[0] == len(" ".join(words[:target])) + (target > 0)
-        assert cues(found) == [words[cue]]
+        assert example.text == text
+        assert example.target == words[target]
+        assert example.place[0] == len(" ".join(words[:target])) + (target > 0)
+        assert cues(example) == [words[cue]]
 
 
 def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
@@ -148,28 +148,28 @@ def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
         'text,target,foil,cue,label\n"The keys, [MASK] here.",are,is,keys,plural\nThe key'
         " [MASK].,is,are,lock,\nToo,few\n"
     )
-    found = corpus.read(csv)
-    assert found.kind == "agreement"
-    (example,) = found
+    data = corpus.read(csv)
+    assert data.kind == "agreement"
+    (example,) = data
     assert isinstance(example, Agreement)
     assert (example.name, example.text, example.label) == (
         "mine.csv:2",
         "The keys, are here.",
         "plural",
     )
-    assert [name for name, _ in found.errors] == ["mine.csv:3", "mine.csv:4"]
-    assert "'lock' stands 0 times" in found.errors[0][1]
-    assert "2 columns, where the header has 5" in found.errors[1][1]
+    assert [name for name, _ in data.errors] == ["mine.csv:3", "mine.csv:4"]
+    assert "'lock' stands 0 times" in data.errors[0][1]
+    assert "2 columns, where the header has 5" in data.errors[1][1]
 
     lines = tmp_path / "mine.jsonl"
     lines.write_text(
         f"{json.dumps({**KEYS, 'cue': ['keys', [31, 35]]})}\nnot"
         f" json\n[1]\n{json.dumps(KEYS | {'group': 'g'})}\n"
     )
-    found = corpus.read(lines)
-    assert cues(found[0]) == ["keys", "here"]
-    assert found[1].group == "g"
-    assert [(name, reason[:13]) for name, reason in found.errors] == [
+    data = corpus.read(lines)
+    assert cues(data[0]) == ["keys", "here"]
+    assert data[1].group == "g"
+    assert [(name, reason[:13]) for name, reason in data.errors] == [
         ("mine.jsonl:2", "not JSON: Exp"),
         ("mine.jsonl:3", "not a JSON ob"),
     ]
@@ -178,9 +178,9 @@ def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
 def test_rows_over_several_lines_have_the_number_of_their_first(tmp_path: Path) -> None:
     csv = tmp_path / "mine.csv"
     csv.write_text('text,target,foil\n"one\nline [MASK]",a,b\nwrong,a,b\n')
-    found = corpus.read(csv)
-    assert found[0].text == "one\nline a"
-    assert found.errors[0][0] == "mine.csv:4"
+    data = corpus.read(csv)
+    assert data[0].text == "one\nline a"
+    assert data.errors[0][0] == "mine.csv:4"
 
 
 def test_tsv_is_not_quoted(tmp_path: Path) -> None:

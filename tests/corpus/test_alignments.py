@@ -52,16 +52,16 @@ def test_every_form_gives_the_same_pairs(name: str, text: str, texts: Path) -> N
     gold = texts / name
     gold.write_text(GOLD[name], encoding="utf-8")
     if text in ("both", "tabs"):
-        found = read_alignments(texts / text, gold=gold)
+        pairs = read_alignments(texts / text, gold=gold)
     else:
-        found = read_alignments(
+        pairs = read_alignments(
             gold, source=texts / ("marked" if text == "marked" else "a.de"), target=texts / "a.en"
         )
-    assert [set(pair.sure) for pair in found] == SURE
-    assert [set(pair.possible) for pair in found] == POSSIBLE
-    assert [" ".join(pair.source) for pair in found] == SOURCE == [pair.text for pair in found]
-    assert [" ".join(pair.target) for pair in found] == TARGET == [pair.pair for pair in found]
-    assert found[1].name.endswith(":2")
+    assert [set(pair.sure) for pair in pairs] == SURE
+    assert [set(pair.possible) for pair in pairs] == POSSIBLE
+    assert [" ".join(pair.source) for pair in pairs] == SOURCE == [pair.text for pair in pairs]
+    assert [" ".join(pair.target) for pair in pairs] == TARGET == [pair.pair for pair in pairs]
+    assert pairs[1].name.endswith(":2")
 
 
 def test_a_folder_whose_name_says_the_direction(tmp_path: Path) -> None:

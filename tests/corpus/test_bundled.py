@@ -32,8 +32,8 @@ def test_the_generator_writes_this_file() -> None:
 
 @pytest.mark.smoke
 def test_it_is_balanced(examples: list[Agreement]) -> None:
-    found = corpus.bundled()
-    assert (found.kind, len(found), found.errors) == ("agreement", 200, ())
+    data = corpus.bundled()
+    assert (data.kind, len(data), data.errors) == ("agreement", 200, ())
     assert Counter((each.group, each.label) for each in examples) == {
         (group, label): 20
         for group in agreement_sentences.GROUPS

@@ -44,18 +44,18 @@ FRENCH = [
 
 
 def test_multiword_tokens_and_spaces() -> None:
-    found = tagged("f:1", ENGLISH)
-    assert found.text == "I don't  know."
-    assert words(found) == [
+    sentence = tagged("f:1", ENGLISH)
+    assert sentence.text == "I don't  know."
+    assert words(sentence) == [
         ("I", "PRON"),
         ("do", "AUX"),
         ("n't", "PART"),
         ("know", "VERB"),
         (".", "PUNCT"),
     ]
-    found = tagged("f:1", FRENCH)
-    assert found.text == "du pain."
-    assert words(found) == [("du", "ADP+DET"), ("pain", "NOUN"), (".", "PUNCT")]
+    sentence = tagged("f:1", FRENCH)
+    assert sentence.text == "du pain."
+    assert words(sentence) == [("du", "ADP+DET"), ("pain", "NOUN"), (".", "PUNCT")]
 
 
 def test_broken_sentences_are_named(tmp_path: Path) -> None:
@@ -70,10 +70,10 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
         FRENCH,
     ]
     (tmp_path / "x.conllu").write_text("\n\n".join("\n".join(each) for each in sentences))
-    found = corpus.read(tmp_path)
-    assert (found.kind, len(found)) == ("tagged", 2)
-    assert found[1].name == "x.conllu:26"
-    assert [(name, reason.split(":")[0]) for name, reason in found.errors] == [
+    data = corpus.read(tmp_path)
+    assert (data.kind, len(data)) == ("tagged", 2)
+    assert data[1].name == "x.conllu:26"
+    assert [(name, reason.split(":")[0]) for name, reason in data.errors] == [
         ("x.conllu:11", "the word 'one' does not stand at character 0 of the text"),
         ("x.conllu:14", "the text goes on after the last word"),
         ("x.conllu:17", "the word 'one' has no part of speech"),
@@ -96,15 +96,15 @@ def test_words_come_back_with_and_without_a_text(tokens: list[tuple[str, str, bo
         line(str(i), form, tag, "_" if space else "SpaceAfter=No")
         for i, (form, tag, space) in enumerate(tokens, 1)
     ]
-    found = tagged("f:1", lines)
-    assert words(found) == [(form, tag) for form, tag, _ in tokens]
-    assert tagged("f:1", [f"# text = {found.text}", *lines]) == found
+    sentence = tagged("f:1", lines)
+    assert words(sentence) == [(form, tag) for form, tag, _ in tokens]
+    assert tagged("f:1", [f"# text = {sentence.text}", *lines]) == sentence
 
 
 def test_the_real_file(shared: Path) -> None:
-    found = corpus.read(shared / "data" / "ud_ewt")
-    assert len(found) == 2001
-    assert not found.errors
+    data = corpus.read(shared / "data" / "ud_ewt")
+    assert len(data) == 2001
+    assert not data.errors
     lines = (shared / "data" / "ud_ewt" / "en_ewt-ud-dev.conllu").read_text().splitlines()
     forms = [
         cells[1]
@@ -112,5 +112,5 @@ def test_the_real_file(shared: Path) -> None:
         if cells[0].isdigit()
     ]
     assert [
-        word for example in found if isinstance(example, Tagged) for word, _ in words(example)
+        word for example in data if isinstance(example, Tagged) for word, _ in words(example)
     ] == forms

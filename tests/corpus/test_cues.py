@@ -158,11 +158,11 @@ def pair(good: str, bad: str, paradigm: str) -> Agreement:
 def test_cues_worked_out_by_hand(
     paradigm: str, good: str, bad: str, target: str, cue: str, label: str
 ) -> None:
-    found = pair(good, bad, paradigm)
-    assert found.target == target
-    assert [found.text[slice(*span)] for span in found.cues] == [cue]
-    assert found.label == label
-    assert found.group == paradigm
+    example = pair(good, bad, paradigm)
+    assert example.target == target
+    assert [example.text[slice(*span)] for span in example.cues] == [cue]
+    assert example.label == label
+    assert example.group == paradigm
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_what_the_rules_do_not_understand_is_refused(
 
 
 def test_other_paradigms_have_no_cues(tmp_path: Path) -> None:
-    found = pair("Who did Ann see?", "Who did Ann seen?", "something_else")
-    assert (found.target, found.foil, found.cues, found.label, found.group) == (
+    example = pair("Who did Ann see?", "Who did Ann seen?", "something_else")
+    assert (example.target, example.foil, example.cues, example.label, example.group) == (
         "see",
         "seen",
         (),
@@ -220,18 +220,18 @@ def test_not_is_written_out() -> None:
 
 
 def test_counts_stand_beside_the_papers(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = corpus.read(shared / "data" / "blimp")
+    data = corpus.read(shared / "data" / "blimp")
     with capsys.disabled():
-        print(f"\n{cues.counts(found)}")
-    assert found.groups == {
+        print(f"\n{cues.counts(data)}")
+    assert data.groups == {
         ANAPHOR: 1000,
         DETERMINER: 1000,
         ADJECTIVE: 1000,
         DISTRACTOR: 1000,
         SUBJECT: 993,
     }
-    assert cues.counts(found).endswith("4,993   (Mohebbi et al. 2023: 4,276)")
-    assert all("does not look so" in reason for _, reason in found.errors)
+    assert cues.counts(data).endswith("4,993   (Mohebbi et al. 2023: 4,276)")
+    assert all("does not look so" in reason for _, reason in data.errors)
 
 
 def test_agrees_with_other_rules(shared: Path) -> None:
@@ -256,12 +256,12 @@ def test_agrees_with_other_rules(shared: Path) -> None:
     ]
     same = 0
     for other in others:
-        found = ours[names[str(other.group)], other.text]
-        assert (found.place, found.foil, found.label) == (other.place, other.foil, other.label)
-        ((first, last),), ((start, stop),) = found.cues, other.cues
+        own = ours[names[str(other.group)], other.text]
+        assert (own.place, own.foil, own.label) == (other.place, other.foil, other.label)
+        ((first, last),), ((start, stop),) = own.cues, other.cues
         if first <= start and stop <= last:
             same += 1
         else:
-            assert (found.text[:9], other.text[start:stop]) == ("A lot of ", "lot")
+            assert (own.text[:9], other.text[start:stop]) == ("A lot of ", "lot")
     print(f"cues agree in {same} of {len(others)}: {same / len(others):.3f}")
     assert same / len(others) > 0.98

@@ -32,14 +32,14 @@ def data(sizes: list[int], order: int | None = None) -> Dataset:
 def test_samples_are_in_proportion_and_do_not_depend_on_order(
     sizes: list[int], count: int, seed: int, order: int
 ) -> None:
-    found = data(sizes).sample(count, seed)
-    assert len(found) == min(count, sum(sizes))
+    drawn = data(sizes).sample(count, seed)
+    assert len(drawn) == min(count, sum(sizes))
     for group, size in enumerate(sizes):
         assert (
-            abs(found.groups.get(f"g{group}", 0) - min(count, sum(sizes)) * size / sum(sizes)) < 1
+            abs(drawn.groups.get(f"g{group}", 0) - min(count, sum(sizes)) * size / sum(sizes)) < 1
         )
     assert {each.name for each in data(sizes, order).sample(count, seed)} == {
-        each.name for each in found
+        each.name for each in drawn
     }
 
 
@@ -73,8 +73,8 @@ def test_samples_keep_the_order_of_the_data_and_differ_by_seed() -> None:
 
 
 def test_a_dataset_is_a_sequence() -> None:
-    found = data([2, 1])
-    assert len(found) == 3
-    assert found[0] is found.examples[0]
-    assert list(found) == list(found.examples)
-    assert found.groups == {"g0": 2, "g1": 1}
+    dataset = data([2, 1])
+    assert len(dataset) == 3
+    assert dataset[0] is dataset.examples[0]
+    assert list(dataset) == list(dataset.examples)
+    assert dataset.groups == {"g0": 2, "g1": 1}

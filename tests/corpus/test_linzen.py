@@ -24,14 +24,14 @@ TEXT = (
 
 
 def test_places_and_broken_rows(tmp_path: Path) -> None:
-    found = corpus.read(
+    data = corpus.read(
         write(
             tmp_path,
             TEXT,
             "7\tAre\tIs\t2\n0\tis\tare\t0\n9\tis\tare\t0\n1\tis\tare\nx\tis\tare\t0\n",
         )
     )
-    (example,) = found
+    (example,) = data
     assert isinstance(example, Agreement)
     assert example.text == 'the keys, of "it" are here.'
     assert (example.target, example.foil, example.cues, example.label, example.group) == (
@@ -41,29 +41,29 @@ def test_places_and_broken_rows(tmp_path: Path) -> None:
         "plural",
         "2 attractors",
     )
-    assert [name for name, _ in found.errors] == [
+    assert [name for name, _ in data.errors] == [
         "set.text:2",
         "set.text:3",
         "set.text:4",
         "set.text:5",
     ]
-    assert [reason[:25] for _, reason in found.errors[:2]] == [
+    assert [reason[:25] for _, reason in data.errors[:2]] == [
         "word 0 is 'it', not 'is'",
         "there is no word 9",
     ]
-    assert corpus.read(tmp_path / "set.gold").examples == found.examples
+    assert corpus.read(tmp_path / "set.gold").examples == data.examples
     with pytest.raises(InvalidInput, match=r"5 lines and set.gold 1"):
         corpus.read(write(tmp_path, TEXT, "1\ta\tb\t0\n"))
 
 
 def test_the_real_files(shared: Path) -> None:
-    found = corpus.read(shared / "data" / "linzen_agreement")
-    assert len(found) == 7489
-    assert not found.errors
+    data = corpus.read(shared / "data" / "linzen_agreement")
+    assert len(data) == 7489
+    assert not data.errors
     golds = (
         (shared / "data" / "linzen_agreement" / "subj_agr_filtered.gold").read_text().splitlines()
     )
-    for example, gold in zip(found, golds, strict=True):
+    for example, gold in zip(data, golds, strict=True):
         assert isinstance(example, Agreement)
         _, right, wrong, attractors = gold.split("\t")
         assert (example.target, example.foil, example.group) == (
@@ -71,4 +71,4 @@ def test_the_real_files(shared: Path) -> None:
             wrong.lower(),
             f"{attractors} attractors",
         )
-    assert sum(example.label is None for example in found if isinstance(example, Agreement)) < 10
+    assert sum(example.label is None for example in data if isinstance(example, Agreement)) < 10

@@ -19,9 +19,9 @@ from mixlens.errors import InvalidInput
 
 def texts(path: Path, content: str) -> list[str]:
     path.write_text(content, encoding="utf-8")
-    found = corpus.read(path)
-    assert found.kind == "text"
-    return [each.text for each in found]
+    data = corpus.read(path)
+    assert data.kind == "text"
+    return [each.text for each in data]
 
 
 def test_plain_text(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_kinds(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tpair\tlabel\na\tb\t1\n")
     assert corpus.read(path, "classification").kind == "classification"
-    (found,) = corpus.read(path, "text")
-    assert (type(found), found.text, found.pair) == (corpus.Example, "a", "b")
+    (example,) = corpus.read(path, "text")
+    assert (type(example), example.text, example.pair) == (corpus.Example, "a", "b")
     with pytest.raises(InvalidInput, match="holds classification examples, not agreement"):
         corpus.read(path, "agreement")
     with pytest.raises(InvalidInput, match="no kind 'glue'"):
@@ -136,9 +136,9 @@ def test_gold_alignments(tmp_path: Path) -> None:
     (folder / "a.de").write_text("das Haus\n")
     (folder / "a.en").write_text("the house\n")
     (folder / "a.talp").write_text("1-1 2p2\n")
-    (found,) = corpus.read(folder, "alignment")
-    assert isinstance(found, corpus.Aligned)
-    assert (found.sure, found.possible) == ({(0, 0)}, {(0, 0), (1, 1)})
+    (example,) = corpus.read(folder, "alignment")
+    assert isinstance(example, corpus.Aligned)
+    assert (example.sure, example.possible) == ({(0, 0)}, {(0, 0), (1, 1)})
 
 
 def test_real_files(shared: Path) -> None:
@@ -210,13 +210,13 @@ def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]
 
 
 def test_the_hub(library: list[tuple[str, str | None, str]]) -> None:
-    found = corpus.read("hf:glue/sst2")
+    data = corpus.read("hf:glue/sst2")
     assert library == [("nyu-mll/glue", "sst2", "validation")]
-    assert [(each.name, each.text, each.label) for each in found if isinstance(each, Labelled)] == [
+    assert [(each.name, each.text, each.label) for each in data if isinstance(each, Labelled)] == [
         ("sst2/validation:1", "good", "positive"),
         ("sst2/validation:2", "bad", "negative"),
     ]
-    assert found.origin == "hf:glue/sst2"
+    assert data.origin == "hf:glue/sst2"
     assert corpus.read("hf:glue/sst2:test").kind == "text"  # its labels are secret
     with pytest.raises(
         InvalidInput, match=r"hf:nowhere/set could not be loaded from the hub: no route to the hub$"

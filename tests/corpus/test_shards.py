@@ -42,31 +42,31 @@ def test_every_row_once(tmp_path: Path, kind: str, size: int) -> None:
     assert [shard.number for shard in shards] == list(range(len(shards)))
     assert sum(shard.rows for shard in shards) == len(TEXTS)
     columns = Columns(id=None if kind == "txt" else "n")
-    found = [row for shard in shards for row in rows_of(shard, columns)]
-    texts = [row.text for row in found if isinstance(row, TextRow)]
+    rows = [row for shard in shards for row in rows_of(shard, columns)]
+    texts = [row.text for row in rows if isinstance(row, TextRow)]
     expected = [t for t in TEXTS if kind != "tsv" or "\t" not in t]  # a tab is a column there
     assert texts == expected
     if kind != "txt":
-        assert [row.id for row in found if isinstance(row, TextRow)][-1] == "4"
+        assert [row.id for row in rows if isinstance(row, TextRow)][-1] == "4"
 
 
 def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "corpus.csv"
     path.write_text('text,label\n"one\ntwo",a\nthree,b\n"four",c,d\n')
-    found = [row for s in cut_into_shards(str(path), 1) for row in rows_of(s, Columns())]
-    assert [row.line for row in found] == [2, 4, 5]
-    assert isinstance(found[0], TextRow)
-    assert found[0].text == "one\ntwo"
-    assert isinstance(found[2], BadRow)
-    assert found[2].reason == "3 columns, but the header has 2"
+    rows = [row for s in cut_into_shards(str(path), 1) for row in rows_of(s, Columns())]
+    assert [row.line for row in rows] == [2, 4, 5]
+    assert isinstance(rows[0], TextRow)
+    assert rows[0].text == "one\ntwo"
+    assert isinstance(rows[2], BadRow)
+    assert rows[2].reason == "3 columns, but the header has 2"
 
 
 def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     lines = [b'{"text": "fine"}', b'{"text": "\xff"}', b"{no", b"", b'{"text": 3}', b'{"t": "x"}']
     path.write_bytes(b"\n".join(lines) + b"\n")
-    found = [row for s in cut_into_shards(str(path), 2) for row in rows_of(s, Columns())]
-    reasons = {row.line: row.reason for row in found if isinstance(row, BadRow)}
+    rows = [row for s in cut_into_shards(str(path), 2) for row in rows_of(s, Columns())]
+    reasons = {row.line: row.reason for row in rows if isinstance(row, BadRow)}
     assert set(reasons) == {2, 3, 4, 5, 6}
     assert reasons[2].startswith("not UTF-8")
     assert reasons[3].startswith("not JSON")
@@ -99,8 +99,8 @@ def test_a_streamed_data_set(tmp_path: Path) -> None:
     lines = "".join(json.dumps({"text": t}) + "\n" for t in TEXTS)
     (tmp_path / "data" / "train.jsonl").write_text(lines)
     shards = cut_into_shards(f"hf:{tmp_path / 'data'}:train", 2)
-    found = [row for shard in shards for row in rows_of(shard, Columns())]
-    assert [row.text for row in found if isinstance(row, TextRow)] == TEXTS
+    rows = [row for shard in shards for row in rows_of(shard, Columns())]
+    assert [row.text for row in rows if isinstance(row, TextRow)] == TEXTS
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ def read(tmp_path: Path, text: str, name: str = "dev.tsv") -> corpus.Dataset:
     return corpus.read(tmp_path / name)
 
 
-def triples(found: corpus.Dataset) -> list[tuple[str, str | None, str]]:
-    return [(each.text, each.pair, each.label) for each in found if isinstance(each, Labelled)]
+def triples(data: corpus.Dataset) -> list[tuple[str, str | None, str]]:
+    return [(each.text, each.pair, each.label) for each in data if isinstance(each, Labelled)]
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def triples(found: corpus.Dataset) -> list[tuple[str, str | None, str]]:
     ],
 )
 def test_headers(tmp_path: Path, text: str, expected: list[tuple[str, str | None, str]]) -> None:
-    found = read(tmp_path, text)
-    assert found.kind == "classification"
-    assert triples(found) == expected
+    data = read(tmp_path, text)
+    assert data.kind == "classification"
+    assert triples(data) == expected
 
 
 def test_without_header(tmp_path: Path) -> None:
@@ -53,9 +53,9 @@ def test_without_header(tmp_path: Path) -> None:
         ("a b", "c d", "no"),
         ("e f", "g h", "yes"),
     ]
-    found = read(tmp_path, "gj04\t1\t\tBill sang.\ncj99\t0\t?*\tSang Bill the.\n")
-    assert triples(found) == [("Bill sang.", None, "1"), ("Sang Bill the.", None, "0")]
-    assert [each.group for each in found] == ["gj04", "cj99"]
+    data = read(tmp_path, "gj04\t1\t\tBill sang.\ncj99\t0\t?*\tSang Bill the.\n")
+    assert triples(data) == [("Bill sang.", None, "1"), ("Sang Bill the.", None, "0")]
+    assert [each.group for each in data] == ["gj04", "cj99"]
 
 
 def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
@@ -68,15 +68,15 @@ def test_labels_that_cannot_be_told_are_not_guessed(tmp_path: Path) -> None:
 
 
 def test_broken_rows_are_named(tmp_path: Path) -> None:
-    found = read(tmp_path, "sentence\tlabel\ngood\t1\n\nno label\n \t1\nbad\t\n")
-    assert triples(found) == [("good", None, "1")]
-    assert found.errors == (
+    data = read(tmp_path, "sentence\tlabel\ngood\t1\n\nno label\n \t1\nbad\t\n")
+    assert triples(data) == [("good", None, "1")]
+    assert data.errors == (
         ("dev.tsv:4", "1 columns, where the header has 2"),
         ("dev.tsv:5", "the text is missing"),
         ("dev.tsv:6", "the label is missing"),
     )
-    found = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
-    assert [(name, reason) for name, reason in found.errors] == [
+    data = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
+    assert [(name, reason) for name, reason in data.errors] == [
         ("dev.tsv:11", "3 columns, where other rows have 2"),
         ("dev.tsv:12", "'not one' is no label"),
     ]
@@ -89,16 +89,16 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
 
 
 def test_splits_without_labels_are_texts(tmp_path: Path) -> None:
-    found = read(tmp_path, "index\tsentence\n0\tgood\n")
-    assert (found.kind, found[0].text) == ("text", "good")
+    data = read(tmp_path, "index\tsentence\n0\tgood\n")
+    assert (data.kind, data[0].text) == ("text", "good")
 
 
 def test_csv_and_jsonl(tmp_path: Path) -> None:
     assert triples(read(tmp_path, 'text,label\n"a, ""b""",1\n', "d.csv")) == [('a, "b"', None, "1")]
     assert triples(read(tmp_path, '{"Text": "a", "Label": 1}\n', "d.jsonl")) == [("a", None, "1")]
-    found = read(tmp_path, 'text,label\n"a"b,1\nc,0\n"d,1\n', "d.csv")
-    assert triples(found) == [("c", None, "0")]
-    assert [(name, reason[:8]) for name, reason in found.errors] == [
+    data = read(tmp_path, 'text,label\n"a"b,1\nc,0\n"d,1\n', "d.csv")
+    assert triples(data) == [("c", None, "0")]
+    assert [(name, reason[:8]) for name, reason in data.errors] == [
         ("d.csv:2", "not CSV:"),
         ("d.csv:4", "not CSV:"),
     ]
@@ -118,14 +118,14 @@ def test_csv_and_jsonl(tmp_path: Path) -> None:
     ],
 )
 def test_the_real_files(shared: Path, path: str, size: int, labels: dict[str, int]) -> None:
-    found = corpus.read(shared / "data" / "glue" / path)
-    assert len(found) == size
-    assert not found.errors
-    assert Counter(each.label for each in found if isinstance(each, Labelled)) == labels
-    assert all(each.pair for each in found) == (path.startswith(("mrpc", "mnli")))
+    data = corpus.read(shared / "data" / "glue" / path)
+    assert len(data) == size
+    assert not data.errors
+    assert Counter(each.label for each in data if isinstance(each, Labelled)) == labels
+    assert all(each.pair for each in data) == (path.startswith(("mrpc", "mnli")))
 
 
 @pytest.mark.parametrize(("name", "size"), [("mrpc", 1725), ("cola", 1063)])
 def test_real_splits_without_labels(shared: Path, name: str, size: int) -> None:
-    found = corpus.read(shared / "data" / "glue" / name / "test.tsv")
-    assert (found.kind, len(found)) == ("text", size)
+    data = corpus.read(shared / "data" / "glue" / name / "test.tsv")
+    assert (data.kind, len(data)) == ("text", size)

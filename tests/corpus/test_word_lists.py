@@ -25,10 +25,15 @@ ROW = {
 
 
 def test_places_are_those_of_the_spelled_text() -> None:
-    found = agreement("f:1", ROW, "g")
-    assert found.text == "The boys, who sing, aren't here."
-    assert (found.target, found.foil, found.label, found.group) == ("are", "is", "plural", "g")
-    assert [found.text[slice(*cue)] for cue in found.cues] == ["boys"]
+    example = agreement("f:1", ROW, "g")
+    assert example.text == "The boys, who sing, aren't here."
+    assert (example.target, example.foil, example.label, example.group) == (
+        "are",
+        "is",
+        "plural",
+        "g",
+    )
+    assert [example.text[slice(*cue)] for cue in example.cues] == ["boys"]
 
 
 @pytest.mark.parametrize(
@@ -56,21 +61,21 @@ def test_a_folder_is_read_whole(tmp_path: Path) -> None:
     )
     (tmp_path / "two.jsonl").write_text(json.dumps(ROW))
     (tmp_path / "README.md").write_text("words")
-    found = corpus.read(tmp_path)
-    assert found.groups == {"one": 1, "two": 1}
-    assert [name for name, _ in found.errors] == ["one.jsonl:2"]
+    data = corpus.read(tmp_path)
+    assert data.groups == {"one": 1, "two": 1}
+    assert [name for name, _ in data.errors] == ["one.jsonl:2"]
 
 
 def test_the_real_files(shared: Path) -> None:
-    found = corpus.read(shared / "data" / "blimp_cues")
-    assert found.groups == {"ana": 991, "darn": 865, "dna": 1000, "dnaa": 1000, "rpsv": 839}
-    assert not found.errors
+    data = corpus.read(shared / "data" / "blimp_cues")
+    assert data.groups == {"ana": 991, "darn": 865, "dna": 1000, "dnaa": 1000, "rpsv": 839}
+    assert not data.errors
     rows = {
         f"{file.name}:{number}": json.loads(line)
         for file in (shared / "data" / "blimp_cues").glob("*.jsonl")
         for number, line in enumerate(file.read_text().splitlines(), 1)
     }
-    for example in found:
+    for example in data:
         assert isinstance(example, Agreement)
         row = rows[example.name]
         assert (example.target, example.foil, example.label) == (

@@ -16,16 +16,16 @@ from tests.evaluations.model_cases import bundled_cases, random_case
 
 def _cosine_of_pairs(vectors: list[np.ndarray]) -> float:
     """The slow way: every pair."""
-    found = [
+    cosines = [
         a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in itertools.combinations(vectors, 2)
     ]
-    return float(np.mean(found))
+    return float(np.mean(cosines))
 
 
 def _parts(site: Any, target: int, causal: bool) -> list[np.ndarray]:
     """T_i(x_j) from its definition: y_i = sum_j T_i(x_j) + constant."""
     parts = site.parts()
-    found = []
+    by_layer = []
     for source in range(site.weights.shape[-1]):
         if causal and source > target:
             continue
@@ -34,8 +34,8 @@ def _parts(site: Any, target: int, causal: bool) -> list[np.ndarray]:
             for h in range(site.weights.shape[1])
         )
         vector = vector * parts.scale[0, target] + (parts.own[0, target] if source == target else 0)
-        found.append(vector.numpy())
-    return found
+        by_layer.append(vector.numpy())
+    return by_layer
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "gemma2"])
@@ -99,21 +99,21 @@ def test_equal_vectors_are_wholly_alike_and_opposite_ones_are_not() -> None:
 def test_the_closed_form_is_the_mean_over_pairs(count: int, width: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).normal(size=(count, width))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    found = float(anisotropy.mean_cosine(unit.sum(0), np.array(count)))
-    assert math.isclose(found, _cosine_of_pairs(list(vectors)), abs_tol=1e-12)
-    assert found <= 1 + 1e-12
+    closed = float(anisotropy.mean_cosine(unit.sum(0), np.array(count)))
+    assert math.isclose(closed, _cosine_of_pairs(list(vectors)), abs_tol=1e-12)
+    assert closed <= 1 + 1e-12
 
 
 def test_a_sample_of_targets_is_seeded_and_near_the_whole() -> None:
     case = bundled_cases("masked")[0]
-    whole, some = anisotropy.observe(case), anisotropy.observe(case, targets=8, seed=1)
+    whole, sampled = anisotropy.observe(case), anisotropy.observe(case, targets=8, seed=1)
     assert np.array_equal(
-        some["transformed"], anisotropy.observe(case, targets=8, seed=1)["transformed"]
+        sampled["transformed"], anisotropy.observe(case, targets=8, seed=1)["transformed"]
     )
     assert not np.array_equal(
-        some["transformed"], anisotropy.observe(case, targets=8, seed=2)["transformed"]
+        sampled["transformed"], anisotropy.observe(case, targets=8, seed=2)["transformed"]
     )
-    a, b = (anisotropy.conclude([seen]).details["transformed"] for seen in (whole, some))
+    a, b = (anisotropy.conclude([seen]).details["transformed"] for seen in (whole, sampled))
     assert np.abs(a - b).max() < 0.1
 
 

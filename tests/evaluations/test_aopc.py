@@ -105,12 +105,12 @@ def test_erasure_itself_beats_noise(model: str) -> None:
 
 def test_the_replacement_can_be_chosen() -> None:
     case = cases()[0]
-    found = {
+    drops = {
         name: aopc.observe(case, "alti", replacement=name)["value"]
         for name in ("mask", "unk", "zero")
     }
-    assert len({round(value, 9) for value in found.values()}) == 3
-    assert aopc.observe(case, "alti")["value"] == pytest.approx(found["mask"])
+    assert len({round(value, 9) for value in drops.values()}) == 3
+    assert aopc.observe(case, "alti")["value"] == pytest.approx(drops["mask"])
     without = cases("causal")[0]
     assert aopc.observe(without, "alti")["value"] == pytest.approx(
         aopc.observe(without, "alti", replacement="zero")["value"]
@@ -119,9 +119,9 @@ def test_the_replacement_can_be_chosen() -> None:
 
 @given(st.integers(1, 400), st.lists(st.floats(0.1, 100), min_size=1, max_size=5))
 def test_bins_hold_at_least_one_and_at_most_all(count: int, bins: list[float]) -> None:
-    for size, found in zip(bins, aopc.bin_sizes(bins, "percent", count), strict=True):
-        assert 1 <= found <= count
-        assert found == 1 or found <= count * size / 100 + 1e-6
+    for size, tokens in zip(bins, aopc.bin_sizes(bins, "percent", count), strict=True):
+        assert 1 <= tokens <= count
+        assert tokens == 1 or tokens <= count * size / 100 + 1e-6
 
 
 def test_bin_sizes_by_hand() -> None:

@@ -52,11 +52,11 @@ def test_a_hand_worked_map() -> None:
     case = random_case("bert", 3)
     scores = np.array([[[0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.2, 0.4, 0.4]]])
     case.maps = lambda measure, **options: MixingMaps.of(scores)
-    found = context_contribution.evaluate([case], reach=2).details
-    assert np.allclose(found["own"], [[0.35, 0.4, 0.5]])
-    assert np.allclose(found["not_largest"], [1 / 3])
-    assert np.allclose(found["by_offset"], [[0.2, 0.45, 1.3 / 3, 0.25, 0.1]])
-    assert np.allclose(found["by_distance"], [[1.4 / 3, 0.1, 0, 0, 0, 0]])
+    details = context_contribution.evaluate([case], reach=2).details
+    assert np.allclose(details["own"], [[0.35, 0.4, 0.5]])
+    assert np.allclose(details["not_largest"], [1 / 3])
+    assert np.allclose(details["by_offset"], [[0.2, 0.45, 1.3 / 3, 0.25, 0.1]])
+    assert np.allclose(details["by_distance"], [[1.4 / 3, 0.1, 0, 0, 0, 0]])
 
 
 def test_places_with_loops(cases: list[Case]) -> None:
@@ -87,24 +87,24 @@ def test_places_with_loops(cases: list[Case]) -> None:
 
 
 def test_contributions_add_up_to_one(cases: list[Case]) -> None:
-    found = context_contribution.evaluate(cases, probes=None).details
-    assert np.allclose(found["by_distance"].sum(1) + found["own_mean"], 1)
-    assert np.allclose(found["by_offset_total"][:, 10], found["own_mean"])
+    details = context_contribution.evaluate(cases, probes=None).details
+    assert np.allclose(details["by_distance"].sum(1) + details["own_mean"], 1)
+    assert np.allclose(details["by_offset_total"][:, 10], details["own_mean"])
 
 
 def test_order_does_not_matter(cases: list[Case]) -> None:
     first, backwards = (
-        context_contribution.evaluate(some, probes=4, seed=1).details
-        for some in (cases, cases[::-1])
+        context_contribution.evaluate(ordered, probes=4, seed=1).details
+        for ordered in (cases, cases[::-1])
     )
     for key in ("own", "not_largest", "by_distance", "by_offset"):
         assert np.allclose(first[key], backwards[key], equal_nan=True), key
 
 
 def test_a_causal_model_takes_nothing_from_what_follows() -> None:
-    found = context_contribution.evaluate([random_case("llama", 6)], probes=None, reach=5).details
-    assert (found["by_offset"][:, 6:] == 0).all()
-    assert (found["by_offset"][:, :6] > 0).all()
+    details = context_contribution.evaluate([random_case("llama", 6)], probes=None, reach=5).details
+    assert (details["by_offset"][:, 6:] == 0).all()
+    assert (details["by_offset"][:, :6] > 0).all()
 
 
 def test_layers_that_do_nothing_keep_every_token_to_itself() -> None:
@@ -151,10 +151,10 @@ def test_contributions_to_cls_around_cls_and_the_first_separator() -> None:
 
 
 def test_no_cls_leaves_its_contributions_unknown(cases: list[Case]) -> None:
-    found = context_contribution.evaluate(cases[:1], probes=2).details
-    assert np.isnan(found["cls_around_cls"]).all()
-    assert np.isnan(found["cls_around_sep"]).all()
-    assert found["tags"] == {}
+    details = context_contribution.evaluate(cases[:1], probes=2).details
+    assert np.isnan(details["cls_around_cls"]).all()
+    assert np.isnan(details["cls_around_sep"]).all()
+    assert details["tags"] == {}
 
 
 def test_pieces_of_a_word_have_its_tag() -> None:
@@ -175,9 +175,9 @@ def test_pieces_of_a_word_have_its_tag() -> None:
         *["VERB"] * (len(case.row) - 5),
         "PUNCT",
     ]
-    found = context_contribution.conclude([seen, seen]).details["tags"]
-    assert sorted(found) == ["DET", "NOUN", "PUNCT", "VERB"]
-    assert np.array_equal(found["NOUN"], np.concatenate([seen["own"][:, 2:4]] * 2, 1))
+    tags = context_contribution.conclude([seen, seen]).details["tags"]
+    assert sorted(tags) == ["DET", "NOUN", "PUNCT", "VERB"]
+    assert np.array_equal(tags["NOUN"], np.concatenate([seen["own"][:, 2:4]] * 2, 1))
     wrong = Tagged(name="t", text=text, words=((0, 3),), tags=())
     with pytest.raises(InvalidInput, match="1 words have 0 tags"):
         context_contribution.observe(Case(bundled("causal"), wrong), probes=2)

@@ -57,10 +57,10 @@ def test_it_is_the_correlation_of_the_words() -> None:
     assert cross_model_consistency.observe(case, "value_zeroing", other=other) == pytest.approx(
         expected, abs=1e-9
     )
-    found = cross_model_consistency.observe(
+    observation = cross_model_consistency.observe(
         case, "value_zeroing", other=other, special=True, own=True
     )
-    assert found == pytest.approx(spearmanr(*rows).statistic, abs=1e-9)
+    assert observation == pytest.approx(spearmanr(*rows).statistic, abs=1e-9)
 
 
 def test_models_that_disagree_have_no_number() -> None:
@@ -80,8 +80,8 @@ def test_other_tokens_are_compared_by_words() -> None:
     def by_word(one: Case) -> list[float]:
         row = one.target_row("attention")
         return [
-            sum(row[i] for i in one.tokens_of(found.span()))
-            for found in re.finditer(r"\w+|[,.]", TEXT)
+            sum(row[i] for i in one.tokens_of(match.span()))
+            for match in re.finditer(r"\w+|[,.]", TEXT)
         ]
 
     expected = spearmanr(by_word(case), by_word(beside)).statistic

@@ -33,8 +33,8 @@ def test_probes_needed_counts_what_stands_before_the_last_cue() -> None:
 def test_average_precision_is_scikit_learns(row: list[int], data: st.DataObject) -> None:
     cues = data.draw(st.sets(st.integers(0, len(row) - 1), min_size=1))
     right = np.isin(np.arange(len(row)), list(cues))
-    found = alignment(np.array(row, float), list(cues), "average_precision")
-    assert found == pytest.approx(average_precision_score(right, np.abs(row)))
+    precision = alignment(np.array(row, float), list(cues), "average_precision")
+    assert precision == pytest.approx(average_precision_score(right, np.abs(row)))
 
 
 def test_average_precision_by_hand() -> None:

@@ -28,13 +28,13 @@ def changes(case: Case, replacement: int, foil: bool) -> np.ndarray:
         logits = logits[words] if foil else logits
         return float(torch.softmax(logits, -1)[0 if foil else words[0]])
 
-    found = []
+    changed = []
     with torch.no_grad():
         for place in range(ids.shape[1]):
             replaced = ids.clone()
             replaced[0, place] = replacement
-            found.append(probability(ids) - probability(replaced))
-    return np.array(found)
+            changed.append(probability(ids) - probability(replaced))
+    return np.array(changed)
 
 
 def product(case: Case, measure: str, residual: float) -> np.ndarray:
@@ -63,17 +63,19 @@ def test_mohebbis_variant() -> None:
         words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
         against += int((reference[words] < 0).sum())
         row = product(case, "attention", 0.0)
-        found = erasure.observe(case, "attention", variant="mohebbi2023")
-        assert found == pytest.approx(spearmanr(row[words], reference[words]).statistic, abs=1e-6)
-        assert found != pytest.approx(erasure.observe(case, "attention"))
+        observation = erasure.observe(case, "attention", variant="mohebbi2023")
+        assert observation == pytest.approx(
+            spearmanr(row[words], reference[words]).statistic, abs=1e-6
+        )
+        assert observation != pytest.approx(erasure.observe(case, "attention"))
     assert against > 0  # some words speak against the target, so that signs were put to the test
 
 
 def test_ferrandos_variant() -> None:
     case = cases()[2]
     reference = np.abs(changes(case, lens().tokenizer.mask_token_id, foil=False))
-    found = erasure.observe(case, "alti", variant="ferrando2022")
-    assert found == pytest.approx(
+    observation = erasure.observe(case, "alti", variant="ferrando2022")
+    assert observation == pytest.approx(
         spearmanr(product(case, "alti", 0.0), reference).statistic, abs=1e-6
     )
 

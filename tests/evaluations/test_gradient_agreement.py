@@ -29,15 +29,15 @@ TABLE: dict[str, dict[str, tuple[float, float | None]]] = {
 def test_the_released_attributions_give_table_2(shared: Path, model: str, method: str) -> None:
     rows = released(shared, model)
     assert len(rows) == 500
-    found = [
+    correlations = [
         rank_agreement(
             np.array(row[method]), np.array(row["grad"]), np.ones(len(row["grad"]), bool)
         )
         for row in rows
     ]
     theirs = [spearmanr(row[method], row["grad"]).statistic for row in rows]
-    assert found == pytest.approx(theirs, abs=1e-12)
-    result, (mean, spread) = gradient_agreement.conclude(found), TABLE[model][method]
+    assert correlations == pytest.approx(theirs, abs=1e-12)
+    result, (mean, spread) = gradient_agreement.conclude(correlations), TABLE[model][method]
     assert round(result.value, 2) == mean
     assert spread is None or round(result.details["std"], 2) == spread
     assert result.interval[0] < result.value < result.interval[1]
@@ -51,8 +51,8 @@ def test_it_is_the_correlation_of_the_rows() -> None:
         spearmanr(row, reference).statistic, abs=1e-9
     )
     words = [i for i, label in enumerate(case.row.labels) if not label.startswith("[")]
-    found = gradient_agreement.observe(case, "alti", special=False, own=False)
-    assert found == pytest.approx(spearmanr(row[words], reference[words]).statistic, abs=1e-9)
+    observation = gradient_agreement.observe(case, "alti", special=False, own=False)
+    assert observation == pytest.approx(spearmanr(row[words], reference[words]).statistic, abs=1e-9)
 
 
 @pytest.mark.parametrize("model", ["masked", "causal"])

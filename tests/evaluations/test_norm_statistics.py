@@ -19,11 +19,11 @@ ALL = 10**7  # pairs: no sampling
 
 def _norms(case: Case) -> np.ndarray:
     """[layer, head, token] |f(x)| with loops."""
-    found = []
+    norms = []
     for layer in case.recording.layers():
         site = layer.site()
         _, heads, tokens, _ = site.values.shape
-        found.append(
+        norms.append(
             [
                 [
                     float((site.values[0, h, j] @ site.output_weight[h]).norm())
@@ -32,7 +32,7 @@ def _norms(case: Case) -> np.ndarray:
                 for h in range(heads)
             ]
         )
-    return np.array(found)
+    return np.array(norms)
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "gpt2"])
@@ -144,13 +144,13 @@ def test_correlation_of_weight_and_norm_is_scipys_over_all_pairs(name: str) -> N
 def test_a_sample_is_near_the_whole_and_does_not_depend_on_order() -> None:
     cases = bundled_cases("masked")
     whole = norm_statistics.evaluate(cases, sample=ALL, most=ALL).details["correlation"]
-    some = norm_statistics.evaluate(cases, sample=1500).details
+    sampled = norm_statistics.evaluate(cases, sample=1500).details
     again = norm_statistics.evaluate(cases[::-1], sample=1500).details
-    assert len(some["pairs"]["weight"]) <= 4 * 4 * 1500
+    assert len(sampled["pairs"]["weight"]) <= 4 * 4 * 1500
     for category in CATEGORIES:
-        assert abs(whole[category] - some["correlation"][category]) < 0.12
+        assert abs(whole[category] - sampled["correlation"][category]) < 0.12
         assert math.isclose(
-            some["correlation"][category], again["correlation"][category], rel_tol=1e-9
+            sampled["correlation"][category], again["correlation"][category], rel_tol=1e-9
         )
 
 
@@ -175,28 +175,32 @@ def test_each_pair_has_the_same_chance_whatever_its_text() -> None:
 def test_frequency_ranks() -> None:
     cases = bundled_cases("masked")
     result = norm_statistics.evaluate(cases)
-    found = result.details["frequency"]
+    frequency = result.details["frequency"]
     first = cases[0]
     slow = np.mean(
         [layer.site().weights[0].mean((0, 1)).numpy() for layer in first.recording.layers()], 0
     )
     count = len(first.row)
-    assert np.allclose(found["token_weight"][:count], slow, rtol=1e-5)
-    assert np.allclose(found["token_norm"][:count], _norms(first).mean((0, 1)), rtol=1e-5)
-    times = {token: (found["token"] == token).sum() for token in found["token"]}
-    for token, rank in zip(found["token"], found["rank"], strict=True):
+    assert np.allclose(frequency["token_weight"][:count], slow, rtol=1e-5)
+    assert np.allclose(frequency["token_norm"][:count], _norms(first).mean((0, 1)), rtol=1e-5)
+    times = {token: (frequency["token"] == token).sum() for token in frequency["token"]}
+    for token, rank in zip(frequency["token"], frequency["rank"], strict=True):
         assert rank == 1 + sum(other > times[token] for other in times.values())
-    assert math.isclose(found["norm"], spearmanr(found["rank"], found["token_norm"]).statistic)
-    given = norm_statistics.evaluate(cases, ranks={int(found["token"][0]): 7}).details["frequency"]
+    assert math.isclose(
+        frequency["norm"], spearmanr(frequency["rank"], frequency["token_norm"]).statistic
+    )
+    given = norm_statistics.evaluate(cases, ranks={int(frequency["token"][0]): 7}).details[
+        "frequency"
+    ]
     assert set(given["rank"].tolist()) == {7, 8}  # those without a rank come last
-    assert math.isclose(given["norm"], spearmanr(given["rank"], found["token_norm"]).statistic)
+    assert math.isclose(given["norm"], spearmanr(given["rank"], frequency["token_norm"]).statistic)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "gpt_neox"])
 def test_singular_values_are_those_of_the_map_itself(name: str) -> None:
     """f is rebuilt with loops from unit vectors sent through the projection of the class."""
     case = random_case(name, 6)
-    found = norm_statistics.singular_values(case.recording)
+    singular = norm_statistics.singular_values(case.recording)
     for number, layer in enumerate(case.recording.layers()):
         site, module = layer.site(), layer.module
         width, (heads, d_head) = layer.input.shape[-1], site.values.shape[1::2]
@@ -225,7 +229,7 @@ def test_singular_values_are_those_of_the_map_itself(name: str) -> None:
                 @ site.output_weight[head]
             )
             assert np.allclose(
-                found[number, head], np.linalg.svd(matrix.numpy())[1][:d_head], rtol=1e-8
+                singular[number, head], np.linalg.svd(matrix.numpy())[1][:d_head], rtol=1e-8
             )
 
 
@@ -233,9 +237,9 @@ def test_half_precision_has_singular_values_too() -> None:
     import mixlens
 
     lens = mixlens.Lens.bundled("causal", dtype=torch.bfloat16)
-    found = norm_statistics.singular_values(lens.record("The keys are on the table."))
+    values = norm_statistics.singular_values(lens.record("The keys are on the table."))
     wide = norm_statistics.singular_values(bundled_cases("causal")[0].recording)
-    assert np.abs(found / wide - 1).max() < 0.02
+    assert np.abs(values / wide - 1).max() < 0.02
 
 
 def test_misuse_is_named() -> None:

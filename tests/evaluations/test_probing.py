@@ -55,9 +55,9 @@ def test_a_mixture_is_the_mean_of_what_the_codes_say() -> None:
     """Two codes for two labels, 1 and 3 bits the one, 2 and 1 the other: -log2((2^-4 + 2^-3) / 2)
     in all.
     """
-    found = mixed_bits(np.array([[1.0, 3.0], [2.0, 1.0]]))
-    assert math.isclose(found.sum(), -math.log2((2**-4 + 2**-3) / 2))
-    assert math.isclose(found[0], -math.log2((2**-1 + 2**-2) / 2))
+    bits = mixed_bits(np.array([[1.0, 3.0], [2.0, 1.0]]))
+    assert math.isclose(bits.sum(), -math.log2((2**-4 + 2**-3) / 2))
+    assert math.isclose(bits[0], -math.log2((2**-1 + 2**-2) / 2))
     assert math.isclose(
         mixed_bits(np.array([[1.0, 2000.0], [1.0, 1.0]])).sum(), 2 + 1
     )  # a code that fails wholly costs its share
@@ -224,12 +224,12 @@ def lens() -> mixlens.Lens:
 
 def _agreements(count: int) -> list[Agreement]:
     nouns = ("dog", "cat", "boy", "girl", "house", "car", "teacher", "friend")
-    found = []
+    examples = []
     for i in range(count):
         plural, noun, place = i % 2 == 1, nouns[(i // 2) % 8], ("here", "old", "new")[i // 16 % 3]
         start = f"The {noun}{'s' * plural} "
         text = start + ("are" if plural else "is") + f" {place}."
-        found.append(
+        examples.append(
             Agreement(
                 name=str(i),
                 text=text,
@@ -239,7 +239,7 @@ def _agreements(count: int) -> list[Agreement]:
                 label="plural" if plural else "singular",
             )
         )
-    return found
+    return examples
 
 
 def test_states_are_those_of_the_target(lens: mixlens.Lens) -> None:

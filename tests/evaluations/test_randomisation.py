@@ -26,21 +26,19 @@ def state(model: torch.nn.Module) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("model", ["masked", "causal"])
 def test_the_model_is_left_bit_by_bit_as_it_was(model: str) -> None:
-    found, case = lens(model), cases(model)[0]
+    own, case = lens(model), cases(model)[0]
     before, versions = (
-        state(found.model),
-        [(p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()],
+        state(own.model),
+        [(p._version, p.data_ptr(), p.requires_grad) for p in own.model.parameters()],
     )
-    hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()]
+    hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in own.model.modules()]
     randomisation.observe(case, "alti")
     with pytest.raises(InvalidInput):
         randomisation.observe(case, "alti", aggregate="middle")
-    assert state(found.model) == before
+    assert state(own.model) == before
+    assert [(p._version, p.data_ptr(), p.requires_grad) for p in own.model.parameters()] == versions
     assert [
-        (p._version, p.data_ptr(), p.requires_grad) for p in found.model.parameters()
-    ] == versions
-    assert [
-        (len(m._forward_hooks), len(m._forward_pre_hooks)) for m in found.model.modules()
+        (len(m._forward_hooks), len(m._forward_pre_hooks)) for m in own.model.modules()
     ] == hooks
 
 
@@ -134,14 +132,14 @@ def test_it_is_the_correlation_with_the_random_models_row() -> None:
         == pytest.approx(randomisation.observe(case, "value_zeroing")["value"])
     )
     others = np.arange(len(case.row)) != case.target
-    for found, (_, names) in zip(
+    for correlation, (_, names) in zip(
         seen["signed"], steps(case.lens.model, case.recording.structure), strict=True
     ):
         other = Case(Lens(randomised(case.lens.model, names), lens().tokenizer), case.example)
         expected = spearmanr(
             case.target_row("value_zeroing")[others], other.target_row("value_zeroing")[others]
         ).statistic
-        assert found == pytest.approx(expected, abs=1e-6)
+        assert correlation == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_correlation_below_zero_is_no_better_than_one_above(

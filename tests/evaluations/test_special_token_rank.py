@@ -46,7 +46,7 @@ def test_the_released_attributions_give_the_published_ranks(
         places = places_by_token(np.array(row[method]), row["tokens"], FOUR, "ferrando2022")
         seen.append(
             {
-                "value": float(np.mean([p for found in places.values() for p in found])),
+                "value": float(np.mean([p for own in places.values() for p in own])),
                 "places": places,
             }
         )

@@ -27,11 +27,11 @@ _numbers = st.integers(-5, 5).map(float)  # with many ties
 )
 def test_spearman_is_scipys(pair: tuple[np.ndarray, np.ndarray]) -> None:
     a, b = pair
-    found = spearman(a, b)
+    rho = spearman(a, b)
     if len(set(a)) == 1 or len(set(b)) == 1:
-        assert math.isnan(found)
+        assert math.isnan(rho)
     else:
-        assert found == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12)
+        assert rho == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12)
 
 
 def test_many_correlations_at_once_are_the_same_numbers() -> None:
@@ -50,9 +50,9 @@ def test_spearman_of_too_little_or_of_nan_is_nan() -> None:
 
 def test_a_mean_over_known_entries() -> None:
     nan = math.nan
-    found = known_mean([[1.0, nan, nan], [3.0, 2.0, nan]])
-    assert found[:2].tolist() == [2, 2]
-    assert math.isnan(found[2])
+    mean = known_mean([[1.0, nan, nan], [3.0, 2.0, nan]])
+    assert mean[:2].tolist() == [2, 2]
+    assert math.isnan(mean[2])
 
 
 def test_the_interval_covers_the_true_mean_about_as_often_as_it_says(
@@ -96,12 +96,12 @@ def test_one_example_has_no_interval() -> None:
 
 def test_under_the_null_p_values_are_uniform() -> None:
     generator = np.random.default_rng(0)
-    found = [
+    p_values = [
         difference_p(generator.normal(size=25), generator.normal(size=25), seed=number)
         for number in range(150)
     ]
-    assert stats.kstest(found, "uniform").pvalue > 0.01
-    assert np.mean(np.array(found) <= 0.1) == pytest.approx(0.1, abs=0.07)
+    assert stats.kstest(p_values, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p_values) <= 0.1) == pytest.approx(0.1, abs=0.07)
 
 
 def test_p_is_the_exact_permutation_test_for_few_examples() -> None:
@@ -136,7 +136,7 @@ def test_holm_by_hand() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm_keeps_the_order_and_only_raises(values: list[float]) -> None:
-    found = adjusted(values)
-    assert all(value <= new <= 1 for value, new in zip(values, found, strict=True))
+    raised = adjusted(values)
+    assert all(value <= new <= 1 for value, new in zip(values, raised, strict=True))
     order = np.argsort(values, kind="stable")
-    assert all(np.diff(np.array(found)[order]) >= 0)
+    assert all(np.diff(np.array(raised)[order]) >= 0)

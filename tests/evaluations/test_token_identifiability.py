@@ -22,13 +22,13 @@ def _texts(
     """Layers that turn the input a little more each, with noise."""
     random = np.random.default_rng(seed)
     turn = np.linalg.qr(random.normal(size=(width, width)))[0]
-    found = []
+    texts = []
     for _ in range(count):
         states = [random.normal(size=(random.integers(4, 9), width))]
         for layer in range(1, layers):
             states.append(states[-1] @ turn + noise * layer * random.normal(size=states[-1].shape))
-        found.append({"states": np.stack(states), "layer": np.arange(layers)})
-    return found
+        texts.append({"states": np.stack(states), "layer": np.arange(layers)})
+    return texts
 
 
 def _naive_rate(
@@ -107,7 +107,7 @@ def test_one_split_tests_some_sentences_only() -> None:
 def test_order_does_not_matter_and_seeds_do() -> None:
     texts = _texts(noise=0.8)
     first, backwards = (
-        token_identifiability.conclude(some, folds=2) for some in (texts, texts[::-1])
+        token_identifiability.conclude(ordered, folds=2) for ordered in (texts, texts[::-1])
     )
     assert np.array_equal(first.per_example, backwards.per_example[::-1])
     assert np.array_equal(first.details["layers"], backwards.details["layers"])
@@ -149,11 +149,11 @@ def test_splits_part_the_sentences(count: int, folds: int) -> None:
         with pytest.raises(InvalidInput, match="cannot be split"):
             splits(count, folds)
         return
-    found = splits(count, folds)
-    for parts in found:
+    folds_of_it = splits(count, folds)
+    for parts in folds_of_it:
         assert sorted(np.concatenate(parts).tolist()) == list(range(count))
         assert all(len(part) for part in parts)
-    tested = np.concatenate([test for _, _, test in found])
+    tested = np.concatenate([test for _, _, test in folds_of_it])
     assert len(np.unique(tested)) == len(tested)
     assert folds == 1 or len(tested) == count
 

@@ -100,7 +100,7 @@ def slow_links(lens: Lens, pair: Aligned, setting: str, eos: str) -> list[set[tu
     with torch.no_grad():
         inputs = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([consumed])}
         attentions = lens.model(**inputs, output_attentions=True).cross_attentions
-    found = []
+    by_layer = []
     for layer in attentions:
         weights, links = layer[0].mean(0), set()
         row = 1 if setting == "AWI" else 0
@@ -117,8 +117,8 @@ def slow_links(lens: Lens, pair: Aligned, setting: str, eos: str) -> list[set[tu
             if eos == "exclude" or max(scores) > end:
                 links.add((scores.index(max(scores)), number))
             row += len(word)
-        found.append(links)
-    return found
+        by_layer.append(links)
+    return by_layer
 
 
 @pytest.mark.parametrize("setting", ["AWI", "AWO"])
@@ -126,11 +126,11 @@ def slow_links(lens: Lens, pair: Aligned, setting: str, eos: str) -> list[set[tu
 def test_links_are_those_of_the_slow_reading(setting: str, eos: str) -> None:
     lens = tiny(spelling())
     case = Case(lens, PAIR)
-    found = word_alignment.hard_alignments(
+    quick = word_alignment.hard_alignments(
         *word_alignment.soft_alignment(case, "attention", setting=setting), eos=eos
     )
     expected = slow_links(lens, PAIR, setting, eos)
-    assert found == expected
+    assert quick == expected
     counts = word_alignment.observe(case, "attention", setting=setting, eos=eos)["counts"]
     assert counts == [
         (len(links), len(links & PAIR.sure), len(links & (PAIR.sure | PAIR.possible)), 3)
@@ -160,33 +160,33 @@ def test_an_explaining_measure_is_asked_for_every_piece() -> None:
     case = Case(tiny(spelling()), PAIR)
     words, _ = word_alignment.soft_alignment(case, "gradient_norm", setting="AWO")
     assert words.shape == (1, 4, 4)
-    pieces = case.lens.tokenizer("dog")["input_ids"][:-1]
+    ids = case.lens.tokenizer("dog")["input_ids"][:-1]
     rows = [
         measure("gradient_norm", case.recording, site="encoder", position=2 + i, word=piece).scores[
             0, 0, 4:9
         ]
-        for i, piece in enumerate(pieces)
+        for i, piece in enumerate(ids)
     ]
     assert np.allclose(words[0, 1, 1], np.mean([row.sum() for row in rows]))
 
 
 @pytest.mark.parametrize("name", ["attention_norm", "alti", "value_zeroing", "random"])
 def test_measures_of_cross_attention_give_a_rate(name: str) -> None:
-    found = word_alignment.evaluate([Case(tiny(spelling()), PAIR)], name)
-    assert 0 <= found.value <= 1
-    assert found.details["aer"].shape == (2,)
+    result = word_alignment.evaluate([Case(tiny(spelling()), PAIR)], name)
+    assert 0 <= result.value <= 1
+    assert result.details["aer"].shape == (2,)
 
 
 # -------------------------------------------------------------------------------------------- words
 
 
 def test_words_are_tokenised_alone_and_framed_by_the_special_tokens() -> None:
-    found = word_inputs(tiny(spelling()), PAIR)
-    ids = found.tensors["input_ids"][0].tolist()
+    inputs = word_inputs(tiny(spelling()), PAIR)
+    ids = inputs.tensors["input_ids"][0].tolist()
     assert ids == [*(i for word in PAIR.source for i in spelling()(word)["input_ids"][:-1]), 1]
-    assert found.source == ((0, 4), (4, 9), (9, 15), (15, 19))
-    assert found.produced[-1] == 1
-    assert tuple(found.tensors["labels"][0].tolist()) == found.produced
+    assert inputs.source == ((0, 4), (4, 9), (9, 15), (15, 19))
+    assert inputs.produced[-1] == 1
+    assert tuple(inputs.tensors["labels"][0].tolist()) == inputs.produced
     framed = word_inputs(tiny(spelling("<de>")), PAIR)
     assert framed.tensors["input_ids"][0].tolist() == [3, *ids]
     assert framed.source[0] == (1, 5)
@@ -198,9 +198,9 @@ def test_words_are_tokenised_alone_and_framed_by_the_special_tokens() -> None:
 
 def test_the_blank_of_byte_level_pieces_belongs_to_the_word_after_it() -> None:
     tokenizer = spelling(byte_level=True)
-    found = word_inputs(tiny(tokenizer), PAIR)
-    assert found.tensors["input_ids"][0].tolist() == tokenizer("ein hund bellt nie")["input_ids"]
-    assert found.source == ((0, 3), (3, 8), (8, 14), (14, 18))
+    inputs = word_inputs(tiny(tokenizer), PAIR)
+    assert inputs.tensors["input_ids"][0].tolist() == tokenizer("ein hund bellt nie")["input_ids"]
+    assert inputs.source == ((0, 3), (3, 8), (8, 14), (14, 18))
 
 
 def test_what_cannot_be_aligned_is_refused() -> None:
@@ -257,16 +257,16 @@ def test_hard_alignment_by_hand() -> None:
 def test_a_corpus_is_a_ratio_of_sums() -> None:
     short, long = [[1, 0, 0, 1], [1, 1, 1, 1]], [[10, 9, 10, 9], [10, 2, 3, 9]]
     seen: list[dict[str, Any]] = [{"counts": short}, {"counts": long}]
-    found = word_alignment.conclude(seen)
-    assert found.details["aer"] == pytest.approx([1 - 19 / 21, 1 - 7 / 21])
-    assert found.value == pytest.approx(1 - 19 / 21)
-    assert found.per_example == pytest.approx([1, 0])
-    assert (found.details["best_layer"], found.details["layer"]) == (0, 0)
-    assert found.details["mean_aer"] == pytest.approx((2 - 26 / 21) / 2)
-    assert found.details["held_out_aer"] == pytest.approx(
+    result = word_alignment.conclude(seen)
+    assert result.details["aer"] == pytest.approx([1 - 19 / 21, 1 - 7 / 21])
+    assert result.value == pytest.approx(1 - 19 / 21)
+    assert result.per_example == pytest.approx([1, 0])
+    assert (result.details["best_layer"], result.details["layer"]) == (0, 0)
+    assert result.details["mean_aer"] == pytest.approx((2 - 26 / 21) / 2)
+    assert result.details["held_out_aer"] == pytest.approx(
         1 - (0 + 5) / (2 + 19)
     )  # each half in the other's layer
-    assert found.direction == "lower"
+    assert result.direction == "lower"
     second = word_alignment.conclude(seen, layer=1)
     assert (second.value, second.details["layer"]) == (pytest.approx(1 - 7 / 21), 1)
     assert word_alignment.conclude(seen, layer=-1).value == second.value
@@ -281,11 +281,11 @@ def test_the_interval_is_of_the_ratio() -> None:
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 40, 300)
     right = generator.binomial(lengths, 0.8)
-    found = word_alignment.conclude(
+    result = word_alignment.conclude(
         [{"counts": [[n, k, k, n]]} for n, k in zip(lengths, right, strict=True)]
     )
-    low, high = found.interval
-    assert low < found.value < high
+    low, high = result.interval
+    assert low < result.value < high
     width = 2 * 1.96 * math.sqrt(0.8 * 0.2 / lengths.sum())  # links fail independently here
     assert high - low == pytest.approx(width, rel=0.2)
 
@@ -310,18 +310,18 @@ def measured_cases(
         key=lambda i: (inputs[i]["labels"].shape[1], inputs[i]["input_ids"].shape[1]),
     )
     for start in range(0, len(order), batch):
-        some = order[start : start + batch]
+        places = order[start : start + batch]
         given = {
             key: torch.nn.utils.rnn.pad_sequence(
-                [inputs[i][key][0] for i in some], batch_first=True, padding_value=value
+                [inputs[i][key][0] for i in places], batch_first=True, padding_value=value
             )
             for key, value in fill.items()
         }
         recording = lens.record(given)
         for name in names:
-            found = measure(name, recording, site="cross")
-            assert isinstance(found, list)
-            for i, maps in zip(some, found, strict=True):
+            cross = measure(name, recording, site="cross")
+            assert isinstance(cross, list)
+            for i, maps in zip(places, cross, strict=True):
                 made[i]._maps[name, "[]"] = maps
     return made
 

@@ -50,10 +50,10 @@ def _without_mixing() -> mixlens.Lens:
 
 @pytest.mark.smoke
 def test_raw_is_effective_attention_while_texts_are_short() -> None:
-    found = module("brunner2020/fig1a").run(Setting(lens=lens_for("any"), examples=_texts(4)))
-    assert (found.tables["by_text"].tokens <= found.tables["by_text"].d_head).all()
-    assert found.findings[0].holds is True
-    assert found.findings[1].holds is None  # no long text: cannot be told
+    outcome = module("brunner2020/fig1a").run(Setting(lens=lens_for("any"), examples=_texts(4)))
+    assert (outcome.tables["by_text"].tokens <= outcome.tables["by_text"].d_head).all()
+    assert outcome.findings[0].holds is True
+    assert outcome.findings[1].holds is None  # no long text: cannot be told
 
 
 def test_layers_that_mix_nothing_leave_every_token_itself() -> None:
@@ -148,8 +148,8 @@ def test_data_of_the_wrong_kind_is_refused() -> None:
 
 def test_a_text_that_cannot_be_used_is_left_out_and_named() -> None:
     texts = [*_texts(3), Example(name="long:1", text="the dog " * 2000)]
-    found = module("kobayashi2020/table2").run(Setting(lens=lens_for("any"), examples=texts))
-    assert [name for name, _ in found.skipped] == ["long:1"]
+    outcome = module("kobayashi2020/table2").run(Setting(lens=lens_for("any"), examples=texts))
+    assert [name for name, _ in outcome.skipped] == ["long:1"]
 
 
 def test_experiments_of_one_run_ask_only_once() -> None:
@@ -168,7 +168,7 @@ def test_long_texts_are_cut_as_the_paper_does(tmp_path: Path) -> None:
     data = Dataset(
         "long", "text", (Example(name="long:1", text="The dog saw the old man . " * 60), *_texts(2))
     )
-    found = reproduce("brunner2020/fig1a", lens_for("any"), data)
-    assert found.outcome is not None
-    assert found.outcome.tables["by_text"].tokens.max() == 128
-    assert not found.outcome.skipped
+    result = reproduce("brunner2020/fig1a", lens_for("any"), data)
+    assert result.outcome is not None
+    assert result.outcome.tables["by_text"].tokens.max() == 128
+    assert not result.outcome.skipped

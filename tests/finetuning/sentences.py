@@ -13,26 +13,26 @@ _PLACES = ["near the river", "in the house", "of the king"]
 
 
 def agreement() -> list[Agreement]:
-    found = []
+    examples = []
     for subject, group in _SUBJECTS.items():
         for place in _PLACES:
             head = f"The {subject} {place} "
             text, span, cue = f"{head}is old.", (len(head), len(head) + 2), (4, 4 + len(subject))
-            found.append(
+            examples.append(
                 Agreement(name=text, text=text, place=span, foil="are", cues=(cue,), group=group)
             )
-    return found
+    return examples
 
 
 def labelled(pairs: bool = False) -> list[Labelled]:
-    found = []
+    examples = []
     for good, bad in (("good", "bad"), ("happy", "sad"), ("great", "poor"), ("best", "worst")):
         for noun in ("story", "song", "king"):
             for word, label in ((good, "fine"), (bad, "awful")):
                 text = f"This is a {word} {noun} about the house."
-                found.append(
+                examples.append(
                     Labelled(
                         name=text, text=text, pair="It is long." if pairs else None, label=label
                     )
                 )
-    return found
+    return examples

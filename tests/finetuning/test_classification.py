@@ -29,9 +29,9 @@ def lens() -> Lens:
 @pytest.fixture(scope="module")
 def folder(lens: Lens, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier of pairs, saved."""
-    found = tmp_path_factory.mktemp("saved") / "classifier"
+    path = tmp_path_factory.mktemp("saved") / "classifier"
     result = classifier_finetuned(
-        lens, labelled(pairs=True), labelled(pairs=True), settings=FAST, out=found
+        lens, labelled(pairs=True), labelled(pairs=True), settings=FAST, out=path
     )
     history = result.report["history"]
     assert history[-1]["loss"] < history[0]["loss"] / 2
@@ -43,7 +43,7 @@ def folder(lens: Lens, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert result.report["scores"]["after"]["matthews"] > 0.8
     assert result.report["data"]["held_out_texts_also_trained_on"] == 24
     assert result.report["data"]["new_parts"] == ["bert.pooler.dense", "classifier"]
-    return found
+    return path
 
 
 def test_a_saved_classifier_loads_names_its_classes_and_is_measured(folder: Path) -> None:
@@ -94,13 +94,13 @@ def test_the_layers_are_those_of_the_given_model(lens: Lens) -> None:
 def test_a_causal_model_reads_the_class_off_its_last_real_token() -> None:
     given = Lens.bundled("causal")
     given.tokenizer.pad_token = None  # as many causal models come
-    found = classifier_finetuned(
+    trained = classifier_finetuned(
         given, labelled(), labelled(), settings=replace(FAST, epochs=8, rate=3e-4)
     )
     assert given.tokenizer.pad_token is None
-    assert found.report["scores"]["after"]["accuracy"] > 0.9
+    assert trained.report["scores"]["after"]["accuracy"] > 0.9
     long, short = "This is a great story about the old house.", "This is a bad king."
-    model, tokenizer = found.lens.model, found.lens.tokenizer
+    model, tokenizer = trained.lens.model, trained.lens.tokenizer
     with torch.inference_mode():
         both = model(
             **tokenizer([long, short], return_tensors="pt", padding=True, padding_side="right")
@@ -123,10 +123,10 @@ def test_the_order_of_labels_is_stable() -> None:
 
 
 def test_a_tenth_is_held_out_by_default_and_long_texts_are_cut(lens: Lens) -> None:
-    found = classifier_finetuned(lens, labelled(), settings=replace(FAST, epochs=1, longest=6))
-    assert (found.report["data"]["trained_on"], found.report["data"]["held_out"]) == (22, 2)
-    assert found.report["data"]["cut_short"] == 24
-    assert found.report["data"]["held_out_texts_also_trained_on"] == 0
+    trained = classifier_finetuned(lens, labelled(), settings=replace(FAST, epochs=1, longest=6))
+    assert (trained.report["data"]["trained_on"], trained.report["data"]["held_out"]) == (22, 2)
+    assert trained.report["data"]["cut_short"] == 24
+    assert trained.report["data"]["held_out_texts_also_trained_on"] == 0
 
 
 def test_wrong_data_gets_clear_errors(lens: Lens) -> None:

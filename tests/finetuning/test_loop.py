@@ -64,10 +64,10 @@ def test_the_same_seed_gives_the_same_weights(whole: Path, lens: Lens) -> None:
     saved = Lens.from_pretrained(str(whole)).model.state_dict()
     torch.rand(7)  # the caller's chance plays no part
     for seed, same in ((5, True), (6, False)):
-        found = prompt_finetuned(
+        trained = prompt_finetuned(
             lens, agreement(), settings=replace(RUN, seed=seed)
         ).lens.model.state_dict()
-        assert all(torch.equal(found[name], value) for name, value in saved.items()) == same
+        assert all(torch.equal(trained[name], value) for name, value in saved.items()) == same
 
 
 def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
@@ -90,13 +90,13 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
     one, other = (load_file(each / "model.safetensors") for each in (whole, folder))
     assert set(one) == set(other)
     assert all(torch.equal(one[name], other[name]) for name in one)
-    expected, found = (json.loads((each / DESCRIPTION).read_text()) for each in (whole, folder))
-    for report in (expected, found):
+    expected, resumed = (json.loads((each / DESCRIPTION).read_text()) for each in (whole, folder))
+    for report in (expected, resumed):
         for epoch in report["history"]:
             del epoch["seconds"]
-    assert found["history"] == expected["history"]
-    assert found["chosen_epoch"] == 2  # the epoch after the kill
-    assert found["scores"] == expected["scores"]
+    assert resumed["history"] == expected["history"]
+    assert resumed["chosen_epoch"] == 2  # the epoch after the kill
+    assert resumed["scores"] == expected["scores"]
 
 
 def test_the_folder_says_how_it_was_made_and_is_not_overwritten(
@@ -133,11 +133,11 @@ def test_a_damaged_checkpoint_is_refused(lens: Lens, tmp_path: Path) -> None:
 def test_patience_keeps_the_best_epoch(lens: Lens) -> None:
     """A rate that destroys the model: the first epoch is the best, and its weights are kept."""
     wild = replace(RUN, rate=0.02, warmup=0.0, epochs=6, patience=1, clip=None)
-    found = prompt_finetuned(lens, agreement(), settings=wild).report
-    losses = [epoch["held_out_loss"] for epoch in found["history"]]
-    assert len(losses) == found["chosen_epoch"] + 1 < 6
-    assert found["chosen_epoch"] == losses.index(min(losses)) + 1
-    assert found["scores"]["after"]["loss"] == pytest.approx(min(losses), rel=1e-5)
+    report = prompt_finetuned(lens, agreement(), settings=wild).report
+    losses = [epoch["held_out_loss"] for epoch in report["history"]]
+    assert len(losses) == report["chosen_epoch"] + 1 < 6
+    assert report["chosen_epoch"] == losses.index(min(losses)) + 1
+    assert report["scores"]["after"]["loss"] == pytest.approx(min(losses), rel=1e-5)
 
 
 @pytest.mark.smoke
@@ -185,9 +185,9 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], words: str) -> Non
 
 def test_other_precisions(lens: Lens) -> None:
     for dtype, kept in (("bfloat16", torch.float32), ("float64", torch.float64)):
-        found = prompt_finetuned(lens, agreement(), settings=replace(RUN, epochs=2, dtype=dtype))
-        assert {value.dtype for value in found.lens.model.parameters()} == {kept}
-        assert found.report["history"][-1]["loss"] < found.report["history"][0]["loss"]
+        trained = prompt_finetuned(lens, agreement(), settings=replace(RUN, epochs=2, dtype=dtype))
+        assert {value.dtype for value in trained.lens.model.parameters()} == {kept}
+        assert trained.report["history"][-1]["loss"] < trained.report["history"][0]["loss"]
     assert next(lens.model.parameters()).dtype == torch.float32
 
 

@@ -38,25 +38,25 @@ def test_it_learns_and_the_given_model_stays_as_it_was(
     given: Lens = request.getfixturevalue(name)
     before = {key: value.clone() for key, value in given.model.state_dict().items()}
     chance = torch.get_rng_state()
-    found = prompt_finetuned(given, agreement(), settings=FAST)
+    trained = prompt_finetuned(given, agreement(), settings=FAST)
     assert (
-        found.report["scores"]["before"]["accuracy"] < 0.7
+        trained.report["scores"]["before"]["accuracy"] < 0.7
     )  # plural subjects with a singular verb
-    assert found.report["scores"]["after"]["accuracy"] == 1
-    losses = [epoch["loss"] for epoch in found.report["history"]]
+    assert trained.report["scores"]["after"]["accuracy"] == 1
+    losses = [epoch["loss"] for epoch in trained.report["history"]]
     assert losses[-1] < losses[0] / 2
-    assert found.report["history"][-1]["accuracy"] > found.report["history"][0]["accuracy"]
-    assert found.report["scores"]["after"]["by_group"] == {"plural": 1, "singular": 1}
+    assert trained.report["history"][-1]["accuracy"] > trained.report["history"][0]["accuracy"]
+    assert trained.report["scores"]["after"]["by_group"] == {"plural": 1, "singular": 1}
     assert all(torch.equal(before[key], value) for key, value in given.model.state_dict().items())
     assert torch.equal(chance, torch.get_rng_state())
     assert not torch.are_deterministic_algorithms_enabled()
-    assert not found.lens.model.training
+    assert not trained.lens.model.training
 
 
 def test_in_place_trains_the_given_model() -> None:
     own = Lens.bundled()
-    found = prompt_finetuned(own, agreement(), settings=replace(FAST, epochs=1), in_place=True)
-    assert found.lens.model is own.model
+    trained = prompt_finetuned(own, agreement(), settings=replace(FAST, epochs=1), in_place=True)
+    assert trained.lens.model is own.model
     other = Lens.bundled().model.state_dict()
     assert any(not torch.equal(other[key], value) for key, value in own.model.state_dict().items())
 
@@ -80,11 +80,11 @@ def test_the_choice_in_a_batch_is_that_of_each_text_alone(
         place=items[0].place - 1,
     )
     with torch.inference_mode():
-        together = choices(given.model(**padded(items, given.tokenizer.pad_token_id)).logits, items)
+        batched = choices(given.model(**padded(items, given.tokenizer.pad_token_id)).logits, items)
         alone = torch.cat(
             [choices(given.model(**padded([item], 0)).logits, [item]) for item in items]
         )
-    assert torch.allclose(together, alone, atol=1e-4)
+    assert torch.allclose(batched, alone, atol=1e-4)
     text = (
         sentences[1].text[: sentences[1].place[0]].rstrip()
         if name == "causal"
@@ -99,7 +99,7 @@ def test_the_choice_in_a_batch_is_that_of_each_text_alone(
         if name == "causal"
         else given.tokenizer(text)["input_ids"].index(given.tokenizer.mask_token_id)
     )
-    assert torch.allclose(together[1], logits[place, words], atol=1e-4)
+    assert torch.allclose(batched[1], logits[place, words], atol=1e-4)
 
 
 def test_scores_do_not_depend_on_the_order(lens: Lens) -> None:
@@ -167,13 +167,15 @@ def test_real_examples(lens: Lens, shared: Path) -> None:
     from mixlens import corpus
 
     examples = corpus.read(shared / "data" / "blimp_cues", sample=40)
-    found = prompt_finetuned(lens, examples, settings=replace(FAST, epochs=1, rate=3e-5, batch=16))
-    assert found.report["data"]["trained_on"] + found.report["data"]["held_out"] >= 35
-    assert set(found.report["scores"]["before"]["by_group"]) == {
+    trained = prompt_finetuned(
+        lens, examples, settings=replace(FAST, epochs=1, rate=3e-5, batch=16)
+    )
+    assert trained.report["data"]["trained_on"] + trained.report["data"]["held_out"] >= 35
+    assert set(trained.report["scores"]["before"]["by_group"]) == {
         "ana",
         "dna",
         "dnaa",
         "darn",
         "rpsv",
     }
-    assert found.report["scores"]["before"]["accuracy"] > 0.85
+    assert trained.report["scores"]["before"]["accuracy"] > 0.85

@@ -68,12 +68,12 @@ def layer_output(
     another attention output.
     """
     kind = "cross" if site == "cross" else "self"
-    found = recorded.layers(site)[layer].site(kind)
-    attention = found.weights.clone()
+    parts = recorded.layers(site)[layer].site(kind)
+    attention = parts.weights.clone()
     attention[0, head, target, :] = torch.from_numpy(weights).to(attention)
-    projected = (attention @ found.values).transpose(1, 2).flatten(2) @ found.output_weight.flatten(
+    projected = (attention @ parts.values).transpose(1, 2).flatten(2) @ parts.output_weight.flatten(
         0, 1
-    ) + found.output_bias
+    ) + parts.output_bias
     return recorded.layers(site)[layer].rerun(attention_output=projected, kind=kind)[0, target]
 
 
@@ -83,25 +83,25 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(
     name: str, site: str, target: int
 ) -> None:
     recorded = models.recording(name, 14)
-    found = alternative_attention(recorded, 1, 2, target, site)
-    assert found.weights.min() >= 0
-    assert abs(found.weights.sum() - 1) < 1e-7
-    assert found.output_error < 1e-8
+    alternative = alternative_attention(recorded, 1, 2, target, site)
+    assert alternative.weights.min() >= 0
+    assert abs(alternative.weights.sum() - 1) < 1e-7
+    assert alternative.output_error < 1e-8
     row = target % (5 if site in ("decoder", "cross") and name == "bart" else 14)
-    expected = layer_output(recorded, 1, 2, row, found.original, site)
+    expected = layer_output(recorded, 1, 2, row, alternative.original, site)
     torch.testing.assert_close(
-        layer_output(recorded, 1, 2, row, found.weights, site), expected, atol=1e-7, rtol=0
+        layer_output(recorded, 1, 2, row, alternative.weights, site), expected, atol=1e-7, rtol=0
     )
     visible = (
         row + 1
         if recorded.layers(site)[1].site("cross" if site == "cross" else "self").structure.causal
         else 14
     )
-    assert not found.weights[visible:].any()
+    assert not alternative.weights[visible:].any()
     if visible > 5:  # rank of [T, 1]: then there is another one
-        assert found.distance > 0.05
+        assert alternative.distance > 0.05
     else:
-        assert found.distance == 0
+        assert alternative.distance == 0
 
 
 def test_more_starts_never_bring_it_nearer() -> None:
@@ -118,48 +118,48 @@ def test_more_starts_never_bring_it_nearer() -> None:
 )
 def test_bounds_hold_the_weight_and_are_reached(name: str, target: int) -> None:
     recorded, site = models.recording(name, 14), "cross" if name == "bart" else None
-    found = attention_bounds(recorded, 0, 1, target, site)
-    assert (found.lower <= found.original).all()
-    assert (found.original <= found.upper).all()
-    assert (found.upper - found.lower).max() > 0.01
+    limits = attention_bounds(recorded, 0, 1, target, site)
+    assert (limits.lower <= limits.original).all()
+    assert (limits.original <= limits.upper).all()
+    assert (limits.upper - limits.lower).max() > 0.01
     values = recorded.layers(site)[0].site("cross" if site else "self").values[0, 1].numpy()
-    for rows, bounds in ((found.lower_rows, found.lower), (found.upper_rows, found.upper)):
+    for rows, bounds in ((limits.lower_rows, limits.lower), (limits.upper_rows, limits.upper)):
         assert rows.min() >= 0
         np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-7)
         np.testing.assert_allclose(rows.diagonal(), bounds)
         np.testing.assert_allclose(
-            rows @ values, np.tile(found.original @ values, (len(rows), 1)), atol=1e-7
+            rows @ values, np.tile(limits.original @ values, (len(rows), 1)), atol=1e-7
         )
     if name == "llama":
-        assert not found.upper[target + 1 :].any()
+        assert not limits.upper[target + 1 :].any()
     for _ in range(3):  # no alternative leaves the bounds
         other = alternative_attention(recorded, 0, 1, target, site).weights
-        assert (other >= found.lower - 1e-7).all()
-        assert (other <= found.upper + 1e-7).all()
+        assert (other >= limits.lower - 1e-7).all()
+        assert (other <= limits.upper + 1e-7).all()
 
 
 @pytest.mark.parametrize("length", [3, 5])
 def test_bounds_collapse_where_the_output_fixes_the_weights(length: int) -> None:
-    found = attention_bounds(models.recording("bert", length), 1, 1, 0)
-    assert np.array_equal(found.lower, found.original)
-    assert np.array_equal(found.upper, found.original)
+    bounds = attention_bounds(models.recording("bert", length), 1, 1, 0)
+    assert np.array_equal(bounds.lower, bounds.original)
+    assert np.array_equal(bounds.upper, bounds.original)
 
 
 def test_bounds_are_those_of_an_exhaustive_search() -> None:
     """One dimension of freedom: the feasible rows are a line, and its ends are known."""
     recorded = models.recording("bert", 6)  # [T, 1] has rank 5
-    found = attention_bounds(recorded, 0, 0, 2)
+    bounds = attention_bounds(recorded, 0, 0, 2)
     site = recorded.layers()[0].site()
     columns = np.hstack([site.values[0, 0].numpy(), np.ones((6, 1))])
     direction = np.linalg.svd(columns)[0][:, -1]
-    steps = -found.original / direction
+    steps = -bounds.original / direction
     lowest, highest = max(steps[direction > 0]), min(steps[direction < 0])
-    ends = np.stack([found.original + lowest * direction, found.original + highest * direction])
-    np.testing.assert_allclose(found.lower, ends.min(0), atol=1e-8)
-    np.testing.assert_allclose(found.upper, ends.max(0), atol=1e-8)
+    ends = np.stack([bounds.original + lowest * direction, bounds.original + highest * direction])
+    np.testing.assert_allclose(bounds.lower, ends.min(0), atol=1e-8)
+    np.testing.assert_allclose(bounds.upper, ends.max(0), atol=1e-8)
     np.testing.assert_allclose(
         alternative_attention(recorded, 0, 0, 2).distance,
-        np.abs(ends - found.original).sum(1).max(),
+        np.abs(ends - bounds.original).sum(1).max(),
         atol=1e-7,
     )
 
@@ -167,11 +167,11 @@ def test_bounds_are_those_of_an_exhaustive_search() -> None:
 def test_float32_models_keep_the_output_to_1e_5() -> None:
     model = models.randomised(models.BUILDERS["bert"]()).float()
     recorded = Lens(model).record(models.inputs("bert", 20))
-    found = alternative_attention(recorded, 0, 1, 7)
-    assert found.distance > 0.5
+    alternative = alternative_attention(recorded, 0, 1, 7)
+    assert alternative.distance > 0.5
     expected, made = (
         layer_output(recorded, 0, 1, 7, weights, None)
-        for weights in (found.original, found.weights)
+        for weights in (alternative.original, alternative.weights)
     )
     assert (expected - made).abs().max() < 1e-5 * expected.abs().max()
 

@@ -62,8 +62,8 @@ def test_shared_projection(
     weights = weights * (torch.arange(count) < lengths[:, None])[:, None, None]
     columns = value_columns(values, output, lengths)
     columns = with_ones(columns, lengths) if ones else columns
-    found = projector(columns, lengths, torch.float64)
-    effective = found(weights)
+    projection = projector(columns, lengths, torch.float64)
+    effective = projection(weights)
     torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
     for row, length in enumerate(lengths.tolist()):
         for head in range(heads):
@@ -76,7 +76,7 @@ def test_shared_projection(
                 atol=1e-8,
                 rtol=0,
             )
-            assert int(found.rank[row, head]) == int(torch.linalg.matrix_rank(t, rtol=1e-9))
+            assert int(projection.rank[row, head]) == int(torch.linalg.matrix_rank(t, rtol=1e-9))
             assert not effective[row, head, :, length:].any()
 
 
@@ -169,9 +169,9 @@ def test_a_badly_conditioned_basis_is_still_orthonormal() -> None:
     torch.manual_seed(0)
     values = torch.randn(1, 1, 30, 4, dtype=torch.float64)
     values[..., 3] = values[..., 2] + 1e-5 * values[..., 3]
-    found = projector(values / values.norm(), torch.tensor([30]), torch.float64)
+    projection = projector(values / values.norm(), torch.tensor([30]), torch.float64)
     torch.testing.assert_close(
-        found.basis.mT @ found.basis,
+        projection.basis.mT @ projection.basis,
         torch.eye(4, dtype=torch.float64)[None, None],
         atol=1e-14,
         rtol=0,

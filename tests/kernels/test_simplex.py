@@ -22,23 +22,23 @@ def test_is_the_shortest_distribution_with_the_same_product(
     values = np.hstack([random.normal(size=(count, d_head)), np.ones((count, 1))])
     weights = np.exp(peak * random.normal(size=count))
     weights /= weights.sum()
-    found = shortest_distribution(weights, left_null_basis(values, 1e-12))
-    assert found.min() >= 0
-    np.testing.assert_allclose(found @ values, weights @ values, atol=1e-9)
-    assert found @ found <= weights @ weights + 1e-12
+    shortest = shortest_distribution(weights, left_null_basis(values, 1e-12))
+    assert shortest.min() >= 0
+    np.testing.assert_allclose(shortest @ values, weights @ values, atol=1e-9)
+    assert shortest @ shortest <= weights @ weights + 1e-12
     # It is the shortest exactly where no feasible row has a smaller product with it: one linear
     # programme says so.
-    least = linprog(found, A_eq=values.T, b_eq=values.T @ weights, bounds=(0, None))
+    least = linprog(shortest, A_eq=values.T, b_eq=values.T @ weights, bounds=(0, None))
     assert least.status == 0
-    assert least.fun >= found @ found - 1e-8
+    assert least.fun >= shortest @ shortest - 1e-8
 
 
 def test_the_signs_matter() -> None:
     values = np.array([[1.0, 1], [0, 1], [-1, 1], [-2, 1]])
     weights = np.array([0.9, 0.1, 0, 0])
-    found = shortest_distribution(weights, left_null_basis(values, 1e-12))
-    np.testing.assert_allclose(found @ values, weights @ values, atol=1e-12)
-    assert found.min() >= 0
+    shortest = shortest_distribution(weights, left_null_basis(values, 1e-12))
+    np.testing.assert_allclose(shortest @ values, weights @ values, atol=1e-12)
+    assert shortest.min() >= 0
     assert (
         weights - left_null_basis(values, 1e-12) @ left_null_basis(values, 1e-12).T @ weights
     ).min() < 0

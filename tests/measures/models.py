@@ -118,10 +118,10 @@ def inputs(name: str, length: int, *, prefix: int = 5, seed: int = 0) -> dict[st
     """One row of tokens, none of them twice."""
     generator = torch.Generator().manual_seed(seed)
     ids = (torch.randperm(47, generator=generator) + 3)[:length][None]
-    found = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    tensors = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     if name == "bart":
-        found["decoder_input_ids"] = (torch.randperm(47, generator=generator) + 3)[:prefix][None]
-    return found
+        tensors["decoder_input_ids"] = (torch.randperm(47, generator=generator) + 3)[:prefix][None]
+    return tensors
 
 
 def padded_inputs(name: str, lengths: list[int]) -> dict[str, Any]:
@@ -139,10 +139,10 @@ def padded_inputs(name: str, lengths: list[int]) -> dict[str, Any]:
             ]
         )
 
-    found = {"input_ids": stacked("input_ids"), "attention_mask": stacked("attention_mask")}
+    tensors = {"input_ids": stacked("input_ids"), "attention_mask": stacked("attention_mask")}
     if name == "bart":
-        found["decoder_input_ids"] = torch.cat([row["decoder_input_ids"] for row in rows])
-    return found
+        tensors["decoder_input_ids"] = torch.cat([row["decoder_input_ids"] for row in rows])
+    return tensors
 
 
 @functools.cache

@@ -340,10 +340,10 @@ def _gemma2(model: Any, seen: Seen, index: int, attention: Tensor) -> Block:
 def _gpt_neox(model: Any, seen: Seen, index: int, attention: Tensor) -> Block:
     layer, x = model.layers[index], seen.inputs[f"layers.{index}"]
     projection = layer.attention.dense
-    together = layer.attention.query_key_value(layer.input_layernorm(x)).reshape(
+    fused = layer.attention.query_key_value(layer.input_layernorm(x)).reshape(
         len(x), 4, 3, -1
     )  # per head: query, key, value
-    f = _transformed(together[:, :, 2].transpose(0, 1), projection.weight.T)
+    f = _transformed(fused[:, :, 2].transpose(0, 1), projection.weight.T)
     return Block(attention, f, projection.bias, x, None, None, True)
 
 
@@ -409,12 +409,12 @@ def blocks_checked(
     name: str, model: nn.Module, given: dict[str, Any], site: str | None = None
 ) -> list[Block]:
     """The same; fails where the oracle's own output is not the model's."""
-    found = blocks(name, model, given, site)
-    for block in found:
+    recorded = blocks(name, model, given, site)
+    for block in recorded:
         if block.seen_output is None:
             continue
         for i in range(block.shape[0]):
             torch.testing.assert_close(
                 block.output(i), block.seen_output[i], atol=1e-12, rtol=1e-12
             )
-    return found
+    return recorded

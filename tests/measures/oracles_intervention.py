@@ -88,16 +88,16 @@ def first(output: Any) -> Tensor:
 def layer_arguments(
     model: Any, layers: Any, inputs: dict[str, Any]
 ) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
-    found: list[Any] = []
+    calls: list[Any] = []
     handles = [
         layer.register_forward_pre_hook(
-            lambda m, args, kwargs: found.append((args, kwargs)), with_kwargs=True
+            lambda m, args, kwargs: calls.append((args, kwargs)), with_kwargs=True
         )
         for layer in layers
     ]
     with hooked(*handles), torch.no_grad():
         model(**inputs, use_cache=False)
-    return found
+    return calls
 
 
 # ------------------------------------------------------------------------------------ value zeroing
@@ -135,7 +135,7 @@ def value_zeroing(
     """[layer, target, source]: one layer call for each zeroed value vector."""
     anatomy = ANATOMY[name, site]
     layers = anatomy.layers(model)
-    measure, found = DISTANCES[distance], []
+    measure, by_layer = DISTANCES[distance], []
     heads = model.config.num_attention_heads
 
     def shown(e: Tensor) -> Tensor:
@@ -162,8 +162,8 @@ def value_zeroing(
                 after = first(layer(*args, **kwargs))[0]
             for i in range(len(before)):
                 scores[i, j] = measure(shown(before[i]), shown(after[i]))
-        found.append(scores)
-    return torch.stack(found)
+        by_layer.append(scores)
+    return torch.stack(by_layer)
 
 
 def _less(start: int, lost: Tensor) -> Callable[..., tuple[Tensor]]:
@@ -180,7 +180,7 @@ def value_zeroing_per_head(name: str, site: str, model: Any, inputs: dict[str, A
     projection, head by head.
     """
     anatomy = ANATOMY[name, site]
-    layers, found = anatomy.layers(model), []
+    layers, by_layer = anatomy.layers(model), []
     heads = model.config.num_attention_heads
     for layer, (args, kwargs) in zip(layers, layer_arguments(model, layers, inputs), strict=True):
         attention = anatomy.attention(layer)
@@ -212,8 +212,8 @@ def value_zeroing_per_head(name: str, site: str, model: Any, inputs: dict[str, A
                     after = first(layer(*args, **kwargs))[0]
                 for i in range(len(before)):
                     scores[h, i, j] = cosine_distance(before[i], after[i])
-        found.append(scores)
-    return torch.stack(found)
+        by_layer.append(scores)
+    return torch.stack(by_layer)
 
 
 # ---------------------------------------------------------------------------------------- gradients
@@ -253,7 +253,7 @@ def hidden_token_attribution(
         )
     with hooked(*handles):
         model(**inputs, use_cache=False)
-    found = []
+    by_layer = []
     for output in outputs:
         squares = torch.zeros(output.shape[1], leaf[0].shape[1], dtype=torch.float64)
         for i in range(output.shape[1]):
@@ -262,8 +262,8 @@ def hidden_token_attribution(
                 for j in range(len(row)):
                     squares[i, j] += (row[j] ** 2).sum()
         norms = squares**0.5
-        found.append(norms / norms.sum(-1, keepdim=True))
-    return torch.stack(found)
+        by_layer.append(norms / norms.sum(-1, keepdim=True))
+    return torch.stack(by_layer)
 
 
 def as_function_of_layer_input(

@@ -101,21 +101,21 @@ def _expected_through(name: str, length: int) -> np.ndarray:
 
 
 def test_through_encoder_and_decoder_agrees_with_the_loops() -> None:
-    [found] = alti_through(models.recording("bart", 9))
-    np.testing.assert_allclose(found.scores, _expected_through("bart", 9), atol=1e-10)
-    assert found.scores.shape == (2, 5, 9 + 5)
-    np.testing.assert_allclose(found.scores.sum(-1), 1, atol=1e-12)
-    assert len(found.labels) == 14
-    np.testing.assert_allclose(found.source_share, found.scores[..., :9].sum(-1))
-    assert not np.triu(found.from_prefix, 1).any()
+    [through] = alti_through(models.recording("bart", 9))
+    np.testing.assert_allclose(through.scores, _expected_through("bart", 9), atol=1e-10)
+    assert through.scores.shape == (2, 5, 9 + 5)
+    np.testing.assert_allclose(through.scores.sum(-1), 1, atol=1e-12)
+    assert len(through.labels) == 14
+    np.testing.assert_allclose(through.source_share, through.scores[..., :9].sum(-1))
+    assert not np.triu(through.from_prefix, 1).any()
 
 
 def test_through_encoder_and_decoder_does_not_see_padding() -> None:
     model = models.build("bart")
-    together = alti_through(Lens(model).record(models.padded_inputs("bart", [9, 6])))
+    batched = alti_through(Lens(model).record(models.padded_inputs("bart", [9, 6])))
     for row, length in enumerate([9, 6]):
         [alone] = alti_through(models.recording("bart", length, seed=row))
-        np.testing.assert_allclose(together[row].scores, alone.scores, atol=1e-10)
+        np.testing.assert_allclose(batched[row].scores, alone.scores, atol=1e-10)
 
 
 def test_through_needs_an_encoder_and_a_decoder() -> None:

@@ -81,7 +81,7 @@ def test_the_gradient_is_that_of_the_weights(name: str) -> None:
 def test_each_text_of_a_batch_has_its_own_output() -> None:
     model = test_gradients.build("masked")
     given = models.padded_inputs("masked", [5, 8])
-    together = models.scores("attention_gradient", Lens(model).record(given), position=2, word=7)
+    batched = models.scores("attention_gradient", Lens(model).record(given), position=2, word=7)
     for row, length in enumerate([5, 8]):
         alone = models.scores(
             "attention_gradient",
@@ -89,5 +89,5 @@ def test_each_text_of_a_batch_has_its_own_output() -> None:
             position=2,
             word=7,
         )
-        part: Tensor = together.values[:, row, :length, :length]
+        part: Tensor = batched.values[:, row, :length, :length]
         torch.testing.assert_close(part, alone.values[:, 0], atol=1e-12, rtol=0)

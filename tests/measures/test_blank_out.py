@@ -90,7 +90,7 @@ def test_the_two_papers_variants() -> None:
 
 def test_padding_batching_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths = [5, 8]
-    together = models.scores(
+    batched = models.scores(
         "blank_out",
         Lens(build("masked")).record(models.padded_inputs("masked", lengths)),
         replacement=1,
@@ -102,7 +102,7 @@ def test_padding_batching_and_chunks_change_nothing(monkeypatch: pytest.MonkeyPa
         recorded = Lens(build("masked")).record(inputs("masked", length, seed=row))
         alone = models.scores("blank_out", recorded, replacement=1, position=2, word=7)
         torch.testing.assert_close(
-            together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=0
+            batched.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=0
         )
 
 

@@ -79,17 +79,17 @@ def test_vectors_add_up_to_the_hidden_states(name: str, bias: str) -> None:
 
 def test_batches_layers_and_targets_change_nothing() -> None:
     model = models.build("bert")
-    together = models.scores("decompx", Lens(model).record(models.padded_inputs("bert", [5, 8])))
+    batched = models.scores("decompx", Lens(model).record(models.padded_inputs("bert", [5, 8])))
     for row, length in enumerate([5, 8]):
         alone = models.scores(
             "decompx", Lens(model).record(models.inputs("bert", length, seed=row))
         )
-        part = together.values[:, row, :length, :length]
+        part = batched.values[:, row, :length, :length]
         torch.testing.assert_close(part, alone.values[:, 0], atol=1e-12, rtol=0)
     recording = models.recording("bert", 9)
     whole = models.scores("decompx", recording).values
-    some = models.scores("decompx", recording, layers=[1], targets=[3, 0]).values
-    torch.testing.assert_close(some, whole[1:2, :, [3, 0]], atol=1e-12, rtol=0)
+    chosen = models.scores("decompx", recording, layers=[1], targets=[3, 0]).values
+    torch.testing.assert_close(chosen, whole[1:2, :, [3, 0]], atol=1e-12, rtol=0)
 
 
 def test_shares_by_hand() -> None:

@@ -43,14 +43,14 @@ def test_the_output_stays_and_the_future_stays_zero(name: str, site: str, constr
     ).values
     kind = "cross" if site == "cross" else "self"
     for layer, effective in zip(recorded.layers(site), made, strict=True):
-        found = layer.site(kind)
+        parts = layer.site(kind)
         torch.testing.assert_close(
-            effective @ found.values, found.weights @ found.values, atol=1e-10, rtol=0
+            effective @ parts.values, parts.weights @ parts.values, atol=1e-10, rtol=0
         )
-        if found.structure.causal:
+        if parts.structure.causal:
             assert not effective.triu(1).any()
         if constraint != "none":
-            torch.testing.assert_close(effective.sum(-1), found.weights.sum(-1), atol=1e-10, rtol=0)
+            torch.testing.assert_close(effective.sum(-1), parts.weights.sum(-1), atol=1e-10, rtol=0)
 
 
 def test_simplex_rows_are_the_shortest_distributions() -> None:
@@ -92,7 +92,7 @@ def test_equals_attention_where_tokens_are_few() -> None:
 @pytest.mark.parametrize("constraint", ["none", "sum"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_padding_is_no_part_of_the_values(name: str, constraint: str, lengths: list[int]) -> None:
-    together = models.scores(
+    batched = models.scores(
         "effective_attention",
         Lens(models.build(name)).record(models.padded_inputs(name, lengths)),
         per_head=True,
@@ -106,10 +106,10 @@ def test_padding_is_no_part_of_the_values(name: str, constraint: str, lengths: l
             constraint=constraint,
         )
         torch.testing.assert_close(
-            together.values[:, row, :, :length, :length], alone.values[:, 0], atol=1e-10, rtol=0
+            batched.values[:, row, :, :length, :length], alone.values[:, 0], atol=1e-10, rtol=0
         )
         for key in ("rank", "null_dimension"):
-            assert torch.equal(together.extras[key][:, row], alone.extras[key][:, 0])
+            assert torch.equal(batched.extras[key][:, row], alone.extras[key][:, 0])
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])

@@ -96,8 +96,8 @@ def test_reference_numbers(
 def test_some_targets_and_small_blocks_change_nothing() -> None:
     recording = models.recording("bert", 9)
     whole = models.scores(SCOPES[2], recording).values
-    some = models.scores(SCOPES[2], recording, targets=[7, 2]).values
-    torch.testing.assert_close(some, whole[:, :, [7, 2]], atol=1e-12, rtol=0)
+    chosen = models.scores(SCOPES[2], recording, targets=[7, 2]).values
+    torch.testing.assert_close(chosen, whole[:, :, [7, 2]], atol=1e-12, rtol=0)
     small = Lens(models.build("bert"), memory_budget=1).record(models.inputs("bert", 9))
     torch.testing.assert_close(models.scores(SCOPES[2], small).values, whole, atol=1e-12, rtol=0)
 

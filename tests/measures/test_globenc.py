@@ -37,9 +37,9 @@ def test_chosen_targets_are_rows_of_the_whole_map() -> None:
     ],
 )
 def test_is_refused_where_it_is_not_defined(name: str, site: str, reason: str) -> None:
-    found = refusal("globenc", models.recording(name, 9).structure, site)
-    assert found is not None
-    assert reason in found
+    given = refusal("globenc", models.recording(name, 9).structure, site)
+    assert given is not None
+    assert reason in given
 
 
 def test_is_not_refused_for_post_norm() -> None:

@@ -264,8 +264,8 @@ def test_smoothing_is_the_mean_over_noisy_copies() -> None:
 def test_padding_and_batching_change_nothing(name: str, measure: str, extra: Any) -> None:
     lengths = [5, 8]
     given = models.padded_inputs(name, lengths)
-    together = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
-    assert len(together.target_labels or ()) == 2
+    batched = models.scores(measure, Lens(build(name)).record(given), **options(name), **extra)
+    assert len(batched.target_labels or ()) == 2
     for row, length in enumerate(lengths):
         alone = models.scores(
             measure,
@@ -274,7 +274,7 @@ def test_padding_and_batching_change_nothing(name: str, measure: str, extra: Any
             **extra,
         )
         torch.testing.assert_close(
-            together.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=1e-8
+            batched.values[:, row, :, :length], alone.values[:, 0], atol=1e-10, rtol=1e-8
         )
 
 
@@ -341,14 +341,14 @@ def test_words_and_foils() -> None:
 
 def test_each_text_may_have_its_own_word() -> None:
     texts = ["the keys [MASK] here .", "the [MASK] ."]
-    together = models.scores(
+    batched = models.scores(
         "gradient_norm", Lens(build("masked"), tokenizer()).record(texts), word=["are", "keys"]
     )
-    assert together.target_labels == ("are at 2", "keys at 1")
+    assert batched.target_labels == ("are at 2", "keys at 1")
     alone = models.scores(
         "gradient_norm", Lens(build("masked"), tokenizer()).record(texts[1]), word="keys"
     )
-    torch.testing.assert_close(together.values[:, 1, :, :3], alone.values[:, 0], atol=1e-10, rtol=0)
+    torch.testing.assert_close(batched.values[:, 1, :, :3], alone.values[:, 0], atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize(

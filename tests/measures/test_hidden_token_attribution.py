@@ -132,7 +132,7 @@ def test_probes_lie_within_their_standard_errors(name: str, site: str) -> None:
 def test_padding_and_batching_change_nothing(name: str, site: str, probes: int | None) -> None:
     lengths = [4, 7]
     recorded = Lens(models.build(name)).record(models.padded_inputs(name, lengths))
-    together = models.scores("hidden_token_attribution", recorded, site=site, probes=probes).values
+    batched = models.scores("hidden_token_attribution", recorded, site=site, probes=probes).values
     for row, length in enumerate(lengths):
         alone = models.scores(
             "hidden_token_attribution",
@@ -141,7 +141,7 @@ def test_padding_and_batching_change_nothing(name: str, site: str, probes: int |
             probes=probes,
         ).values[:, 0]
         torch.testing.assert_close(
-            together[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-10, rtol=0
+            batched[:, row, : alone.shape[1], : alone.shape[2]], alone, atol=1e-10, rtol=0
         )
 
 

@@ -20,11 +20,11 @@ def test_is_uniform_and_seeded() -> None:
 
 
 def test_a_text_has_its_noise_wherever_it_stands() -> None:
-    together = models.scores(
+    batched = models.scores(
         "random", Lens(models.build("bert")).record(models.padded_inputs("bert", [9, 5]))
     ).values
     alone = models.scores("random", models.recording("bert", 5, seed=1)).values
-    assert torch.equal(together[:, 1, :5, :5], alone[:, 0])
+    assert torch.equal(batched[:, 1, :5, :5], alone[:, 0])
     assert torch.equal(
         models.scores(
             "random", models.recording("bert", 5, seed=1), layers=[1], targets=[3]

@@ -78,9 +78,9 @@ def test_two_routes_agree(name: str, site: str) -> None:
     made = models.scores("value_zeroing", recorded, site=site).values[:, 0]
     kind = "cross" if site == "cross" else "self"
     for index, layer in enumerate(recorded.layers(site)):
-        found = layer.site(kind)
-        groups = found.structure.heads // found.structure.kv_heads
-        values = found.values[:, ::groups].expand(found.weights.shape[-1], -1, -1, -1).clone()
+        parts = layer.site(kind)
+        groups = parts.structure.heads // parts.structure.kv_heads
+        values = parts.values[:, ::groups].expand(parts.weights.shape[-1], -1, -1, -1).clone()
         sources = torch.arange(len(values))
         values[sources, :, sources] = 0
         after, before = layer.rerun(values=values, kind=kind), layer.rerun(copies=1)
@@ -249,7 +249,7 @@ def test_a_sliding_window_leaves_out_what_it_hides() -> None:
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_padding_and_batching_change_nothing(name: str, site: str) -> None:
     lengths = [5, 9, 7]
-    together = models.scores(
+    batched = models.scores(
         "value_zeroing",
         Lens(models.build(name)).record(models.padded_inputs(name, lengths)),
         site=site,
@@ -259,7 +259,7 @@ def test_padding_and_batching_change_nothing(name: str, site: str) -> None:
             "value_zeroing", models.recording(name, length, seed=row), site=site
         ).values[:, 0]
         torch.testing.assert_close(
-            together[:, row, : alone.shape[1], : alone.shape[2]],
+            batched[:, row, : alone.shape[1], : alone.shape[2]],
             alone,
             atol=1e-7 if name == "llama" else 1e-10,
             rtol=0,

@@ -19,19 +19,19 @@ def _rows(seed: int = 0) -> Tensor:
 def test_a_massive_token_does_not_hide_the_others() -> None:
     expected = _rows()
     expected[0, 0, 3] = 1e6
-    found = expected.clone()
-    found[0, 4, 2] += 0.5
-    assert difference(found, expected) > 0.1
+    actual = expected.clone()
+    actual[0, 4, 2] += 0.5
+    assert difference(actual, expected) > 0.1
     assert difference(expected, expected) == 0
 
 
 def test_rounding_of_a_row_that_cancels_is_no_difference() -> None:
     expected = _rows()
     expected[0, 2] = 0
-    found = expected.clone()
-    found[0, 2] = 1e-8
-    assert difference(found, expected) < 1e-4
-    assert difference(found, torch.zeros_like(expected)) > 1
+    actual = expected.clone()
+    actual[0, 2] = 1e-8
+    assert difference(actual, expected) < 1e-4
+    assert difference(actual, torch.zeros_like(expected)) > 1
 
 
 def test_mirrored_errors_and_mirrored_channels_in_products() -> None:

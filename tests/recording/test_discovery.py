@@ -46,8 +46,8 @@ def test_discovery_takes_at_most_nine_row_passes_of_the_probe_and_only_once(
         if path.rpartition(".")[2].isdigit():
             module.register_forward_pre_hook(count, with_kwargs=True)
     given = models.inputs("bert" if name == "bloom" else name, 20)
-    found = model_structure(model, given)
+    structure = model_structure(model, given)
     assert set(rows.values()) == {passes}
-    assert model_structure(model, given) is found
+    assert model_structure(model, given) is structure
     assert set(rows.values()) == {passes}
     assert torch.is_grad_enabled()

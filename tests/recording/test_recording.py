@@ -62,10 +62,10 @@ def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPat
                 parameter.mul_(-2)
     for layer in lens.record(inputs("beit")).layers():
         layer.sites()
-    found = []
-    monkeypatch.setattr(model_discovery, "discovered", lambda *args: found.append(args))
+    structures = []
+    monkeypatch.setattr(model_discovery, "discovered", lambda *args: structures.append(args))
     lens.record(inputs("beit"))
-    assert not found, "unchanged weights need no second discovery"
+    assert not structures, "unchanged weights need no second discovery"
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "bart", "gemma2", "falcon", "gpt2"])
@@ -218,7 +218,7 @@ def test_a_boolean_4d_mask_of_the_user() -> None:
 def test_two_threads_record_two_models() -> None:
     names = ["bert", "llama", "gpt-j", "deberta-v2"]
     alone = {name: Lens(built(name)).record(inputs(name)).layers()[-1].output for name in names}
-    found: dict[str, list[Tensor]] = {name: [] for name in names}
+    outputs: dict[str, list[Tensor]] = {name: [] for name in names}
     problems: list[BaseException] = []
 
     def work(name: str) -> None:
@@ -227,7 +227,7 @@ def test_two_threads_record_two_models() -> None:
             for _ in range(5):
                 recording = lens.record(inputs(name))
                 recording.layers()[0].sites()
-                found[name].append(recording.layers()[-1].output)
+                outputs[name].append(recording.layers()[-1].output)
         except BaseException as error:
             problems.append(error)
 
@@ -237,7 +237,7 @@ def test_two_threads_record_two_models() -> None:
     for thread in threads:
         thread.join()
     assert not problems
-    assert all(torch.equal(output, alone[name]) for name in names for output in found[name])
+    assert all(torch.equal(output, alone[name]) for name in names for output in outputs[name])
 
 
 def test_batches_of_one_and_of_many_rows_agree() -> None:

@@ -116,10 +116,10 @@ def test_a_recording_of_rows_says_what_it_lacks() -> None:
 def test_measures_together_are_the_measures_one_by_one() -> None:
     lens, given = Lens(built("llama")), inputs("llama")
     names = ("attention_norm", "alti", "value_zeroing")
-    together = measure_together(names, lens.record(given, targets=[-1]))
+    in_one_pass = measure_together(names, lens.record(given, targets=[-1]))
     for name in names:
         alone = as_list(mixlens.measure(name, lens.record(given, targets=[-1])))
-        assert as_list(together[name]) == alone
+        assert as_list(in_one_pass[name]) == alone
 
 
 def test_a_massive_value_is_seen_by_a_pass_that_looks_at_no_number() -> None:

@@ -29,8 +29,8 @@ def test_both_kinds_of_sources_add_up_and_their_zeroing_is_native(
     stack = recording.structure.stack_of(site)
     cross = next(
         key
-        for key, found in recording.structure.sites.items()
-        if found.stack is stack and found.kind == "cross"
+        for key, place in recording.structure.sites.items()
+        if place.stack is stack and place.kind == "cross"
     )
     for layer in recording.stack_layers[stack.name]:
         own, read = layer.site("self"), layer.site("cross")

@@ -17,8 +17,8 @@ from tests.measures import models
 pytestmark = pytest.mark.smoke
 
 
-def close(found: Any, expected: np.ndarray) -> None:
-    np.testing.assert_allclose(np.asarray(found), expected, atol=1e-10, rtol=0)
+def close(actual: Any, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(np.asarray(actual), expected, atol=1e-10, rtol=0)
 
 
 def test_every_array_is_read_without_pickle() -> None:

@@ -39,8 +39,8 @@ def made(count: int, layers: int = 3, **changes: Any) -> MixingMaps:
 
 
 def words_of(figure: Any) -> str:
-    found = figure.findobj(mpl.text.Text)
-    return " | ".join(text.get_text() for text in found)
+    texts = figure.findobj(mpl.text.Text)
+    return " | ".join(text.get_text() for text in texts)
 
 
 @pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])
@@ -140,10 +140,10 @@ def test_letters_of_every_script_and_dollars_are_drawn(tmp_path: Path) -> None:
 
 def test_right_to_left_text_is_laid_out_from_the_right() -> None:
     text = "قرأ الطالب BERT model هنا"
-    pieces = ("قرأ", "الطالب", "BERT", "model", "هنا")
-    at = [text.index(piece) for piece in pieces]
+    words = ("قرأ", "الطالب", "BERT", "model", "هنا")
+    at = [text.index(piece) for piece in words]
     row = TokenRow(
-        pieces, text, tuple((a, a + len(p)) for a, p in zip(at, pieces, strict=True)), (False,) * 5
+        words, text, tuple((a, a + len(p)) for a, p in zip(at, words, strict=True)), (False,) * 5
     )
     figure = MixingMaps.of(np.ones((1, 5, 5)) / 5, row, measure="attention").plot("text")
     x = {t.get_text().strip("\u200d"): t.get_position()[0] for t in figure.axes[0].texts}
@@ -168,13 +168,13 @@ def test_gold_links_are_outlined() -> None:
 
 
 def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
-    found = lens.compare(TEXT, only=["attention", "value_zeroing", "random"])
+    comparison = lens.compare(TEXT, only=["attention", "value_zeroing", "random"])
     for kind in ("sources", "agreement"):
-        written = words_of(found.plot(kind))
+        written = words_of(comparison.plot(kind))
         assert "value_zeroing" in written
         assert "mixlens/bundled/masked" in written
     with pytest.raises(InvalidInput, match="no figure 'map'"):
-        found.plot("map")
+        comparison.plot("map")
 
 
 def test_the_same_figure_is_the_same_file(maps: MixingMaps, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_target_of_the_other_side_hides_no_source() -> None:
     """In cross-attention the target's number is not that of a source."""
     shown = {}
     for own in (None, 1):
-        found = Comparison(
+        comparison = Comparison(
             target=1,
             target_token="b",
             sources=("u", "v", "w"),
@@ -199,7 +199,7 @@ def test_a_target_of_the_other_side_hides_no_source() -> None:
             scores={"attention": np.array([0.2, 0.5, 0.3]), "random": np.array([0.1, 0.2, 0.7])},
             left_out={},
         )
-        image: Any = found.plot().axes[0].images[0]
+        image: Any = comparison.plot().axes[0].images[0]
         shown[own] = np.asarray(image.get_array().filled(np.nan))
     assert np.isfinite(shown[None]).all()
     assert np.isnan(shown[1]).sum() == 2

@@ -37,12 +37,12 @@ def test_distances_are_those_of_the_layers_code(name: str, distance: str, folded
     changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
     rows, linked = ByRows(tail, weights, places), (weights[1] != 0).any(0)
     for columns in (torch.arange(3), torch.tensor([1, 5])):
-        some = sources_of(tail.site, weights, linked, 1, columns, slice(0, heads))
-        target = some.linked.nonzero()[:, 1] + some.targets.start
+        few = sources_of(tail.site, weights, linked, 1, columns, slice(0, heads))
+        target = few.linked.nonzero()[:, 1] + few.targets.start
         unedited = rows(nothing_zeroed(tail.site, 1, targets))[target]
         prepare = prepared_for(distance)
-        expected = separation(distance, prepare(rows(some)), prepare(unedited))
-        torch.testing.assert_close(changes(some), expected, atol=1e-6, rtol=1e-5)
+        expected = separation(distance, prepare(rows(few)), prepare(unedited))
+        torch.testing.assert_close(changes(few), expected, atol=1e-6, rtol=1e-5)
 
 
 PROGRAM = """

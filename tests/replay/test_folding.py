@@ -69,8 +69,8 @@ def test_every_way_equals_one_backward_pass_per_scalar(
     ways = []
 
     def folded(step: Any, push: Any, *, size: int) -> Any:
-        ways.append(found := folding.fold(step, push, size=size))
-        return found
+        ways.append(pushed := folding.fold(step, push, size=size))
+        return pushed
 
     monkeypatch.setattr(jacobian, "fold", folded)
     monkeypatch.setattr(jacobian, "is_worth_folding", lambda step, tangents: path != "whole")

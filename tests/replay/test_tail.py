@@ -36,8 +36,8 @@ def require_native_zeroing(
             edited = output_without(model, given, channels, source, module)[0]
             expected = cosine_distance(whole, edited)
             expected = expected if targets is None else expected[targets]
-            found = scores[number, :, source].double()
-            assert float((found - expected).abs().max()) <= 1e-4 * float(expected.max()) + 1e-6
+            own = scores[number, :, source].double()
+            assert float((own - expected).abs().max()) <= 1e-4 * float(expected.max()) + 1e-6
     return modes
 
 

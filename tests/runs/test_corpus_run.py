@@ -48,12 +48,12 @@ def test_maps_are_those_of_the_library(corpus: Path, tmp_path: Path) -> None:
     for name in ("3", "17"):
         text = lines[int(name) - 1]
         for measure in ("attention", "alti"):
-            found = results.maps(name, measure)
+            maps = results.maps(name, measure)
             expected = lens.measure(measure, text, targets=[-1])
-            np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
-            assert found.source_tokens == expected.source_tokens
-            assert found.target_positions == expected.target_positions
-            assert found.facts == expected.facts
+            np.testing.assert_allclose(maps.scores, expected.scores, atol=1e-5)
+            assert maps.source_tokens == expected.source_tokens
+            assert maps.target_positions == expected.target_positions
+            assert maps.facts == expected.facts
     rolled = tmp_path / "rolled"
     run(corpus, rolled, keep="rollout", targets="last", measures=("alti",), shard_rows=100)
     expected = lens.measure("alti", lines[2]).rollout().at(targets=[-1])

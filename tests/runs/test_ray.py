@@ -32,12 +32,12 @@ def test_two_workers_of_which_one_is_killed(tmp_path: Path) -> None:
 
 def _workers() -> list[int]:
     """Processes of Ray below this one that hold a model."""
-    found = []
+    workers = []
     for path in Path("/proc").iterdir():
         try:
             name = (path / "cmdline").read_bytes() if path.name.isdigit() else b""
         except OSError:
             continue
         if name.startswith(b"ray::Worker"):
-            found.append(int(path.name))
-    return sorted(found)
+            workers.append(int(path.name))
+    return sorted(workers)

@@ -26,13 +26,13 @@ def test_a_summary_is_what_its_equations_say(maps: list[MixingMaps]) -> None:
     one = maps[1].at(targets=[2, 5])
     summary = summarise([one], shares_of(one.scores[None]))
     for layer in range(len(one.layers)):
-        found = {key: value[0, layer] for key, value in summary.items() if value is not None}
+        own = {key: value[0, layer] for key, value in summary.items() if value is not None}
         for row, target in enumerate((2, 5)):
             sizes = [abs(float(score)) for score in one.scores[layer, row]]
             p = [size / sum(sizes) for size in sizes]
             order = sorted(range(len(p)), key=lambda j: (-p[j], j))[:10]
-            assert found["top_sources"][row].tolist() == order
-            np.testing.assert_allclose(found["top_shares"][row], [p[j] for j in order], rtol=1e-6)
+            assert own["top_sources"][row].tolist() == order
+            np.testing.assert_allclose(own["top_shares"][row], [p[j] for j in order], rtol=1e-6)
             expected = {
                 "entropy": -sum(x * math.log(x) for x in p if x > 0),
                 "own_share": p[target],
@@ -40,7 +40,7 @@ def test_a_summary_is_what_its_equations_say(maps: list[MixingMaps]) -> None:
                 "mean_distance": sum(x * abs(j - target) for j, x in enumerate(p)),
             }
             for key, value in expected.items():
-                assert found[key][row] == pytest.approx(value, rel=1e-5), key
+                assert own[key][row] == pytest.approx(value, rel=1e-5), key
 
 
 def test_a_row_of_zeros_has_no_shares(maps: list[MixingMaps]) -> None:
@@ -51,10 +51,10 @@ def test_a_row_of_zeros_has_no_shares(maps: list[MixingMaps]) -> None:
 @given(some.lists(some.integers(0, 3), min_size=1, max_size=8), some.integers(0, 10**6))
 def test_aggregates_merge_in_any_order(maps: list[MixingMaps], texts: list[int], seed: int) -> None:
     def of(places: list[int]) -> Aggregates:
-        found = Aggregates()
+        aggregates = Aggregates()
         for place in places:
-            found.add([maps[place]], shares_of(maps[place].scores[None]), [f"text {place}"])
-        return found
+            aggregates.add([maps[place]], shares_of(maps[place].scores[None]), [f"text {place}"])
+        return aggregates
 
     whole, draw = of(texts).to_dict(), random.Random(seed)
     shuffled = draw.sample(texts, len(texts))
@@ -69,9 +69,9 @@ def test_aggregates_merge_in_any_order(maps: list[MixingMaps], texts: list[int],
 
 def test_an_aggregate_of_one_text_by_hand(maps: list[MixingMaps]) -> None:
     one, shares = maps[0], shares_of(maps[0].scores)
-    found = Aggregates()
-    found.add([one], shares[None], ["a"])
-    concluded = found.conclude()["alti"]
+    aggregates = Aggregates()
+    aggregates.add([one], shares[None], ["a"])
+    concluded = aggregates.conclude()["alti"]
     n = len(one.source_row)
     near = [shares[0, i, j] for i in range(n) for j in range(n) if abs(i - j) == 1]
     assert concluded["mean_share_by_distance"][0][1] == pytest.approx(np.mean(near), rel=1e-6)

@@ -67,9 +67,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(corpus: Corpus, tmp_pat
     trainer(corpus, tmp_path / "parts").run(lambda _: None, stop_at=4)  # the state is of step 3
     second = trainer(corpus, tmp_path / "parts")
     assert second.step == 3
-    found = second.run(lambda _: None).state_dict()
+    resumed = second.run(lambda _: None).state_dict()
     assert second.history == whole.history
-    assert all(torch.equal(found[name], value) for name, value in expected.items())
+    assert all(torch.equal(resumed[name], value) for name, value in expected.items())
     again = trainer(corpus, tmp_path / "parts")
     assert (again.step, again.best) == (SMOKE.steps, whole.best)
     assert torch.equal(
@@ -97,14 +97,14 @@ def test_training_learns_and_keeps_the_best_weights(corpus: Corpus, tmp_path: Pa
 
 def test_a_word_has_the_same_pieces_alone_and_in_a_sentence() -> None:
     tokenizer = train_vocabulary(["Ein Mann's T-Shirt, rot.", "Ein Hund!"] * 3, 60)
-    together = tokenizer.encode("Ein Hund-Mann, rot.").tokens
+    in_sentence = tokenizer.encode("Ein Hund-Mann, rot.").tokens
     alone = [
         piece
         for word in ("Ein", "Hund-Mann", ",", "rot", ".")
         for piece in tokenizer.encode(word).tokens[:-1]
     ]
-    assert together == [*alone, "</s>"]
-    assert together[0].startswith("▁")
+    assert in_sentence == [*alone, "</s>"]
+    assert in_sentence[0].startswith("▁")
     assert words("Ein Hund-Mann, rot.") == ["ein", "hund-mann", ",", "rot", "."]
 
 
@@ -117,12 +117,12 @@ def test_bleu_by_hand() -> None:
 
 
 def test_the_real_data_is_read(shared: Path) -> None:
-    found = real_corpus(shared / "data")
-    assert (len(found.train), len(found.valid), len(found.test), len(found.aligned)) == (
+    corpus = real_corpus(shared / "data")
+    assert (len(corpus.train), len(corpus.valid), len(corpus.test), len(corpus.aligned)) == (
         29_000,
         1_014,
         1_000,
         508,
     )
-    assert found.train[0][1] == "Two young, White males are outside near many bushes."
-    assert found.aligned[0].source[:2] == ("Wir", "glauben")
+    assert corpus.train[0][1] == "Two young, White males are outside near many bushes."
+    assert corpus.aligned[0].source[:2] == ("Wir", "glauben")

@@ -18,14 +18,14 @@ SENTENCES = (
 
 
 def agreement(number: int, text: str, cue: str, target: str, foil: str) -> Agreement:
-    place, found = text.index(f" {target} ") + 1, text.index(cue)
+    place, cue_place = text.index(f" {target} ") + 1, text.index(cue)
     label = "plural" if foil in ("is", "was", "has") else "singular"
     return Agreement(
         name=f"sentences:{number}",
         text=text,
         place=(place, place + len(target)),
         foil=foil,
-        cues=((found, found + len(cue)),),
+        cues=((cue_place, cue_place + len(cue)),),
         label=label,
     )
 

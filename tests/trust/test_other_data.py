@@ -10,28 +10,28 @@ from tests.experiments.settings import dataset_for, lens_for
 
 def test_a_classifier_is_judged_by_what_fits_classes() -> None:
     measures = ["attention", "alti", "gradient_norm", "blank_out"]
-    found = trust.benchmark(
+    ranking = trust.benchmark(
         lens_for("classifier"), dataset_for("classification", 6), measures=measures
     )
-    assert set(found.order) == {*measures, "random"}
+    assert set(ranking.order) == {*measures, "random"}
     assert {"erasure", "aopc", "gradient_agreement", "randomisation", "planted_truth"} <= set(
-        found.columns
+        ranking.columns
     )
-    assert "cue_alignment" not in found.columns
-    assert "cue_alignment" in str(found.left_out)
-    assert not found.errors
+    assert "cue_alignment" not in ranking.columns
+    assert "cue_alignment" in str(ranking.left_out)
+    assert not ranking.errors
 
 
 def test_a_translation_model_is_judged_by_word_alignments() -> None:
     measures = ["attention", "attention_norm", "value_zeroing"]
-    found = trust.benchmark(
+    ranking = trust.benchmark(
         lens_for("translation"),
         dataset_for("alignment", 3),
         measures=measures,
         evaluations=["word_alignment"],
     )
-    column = found.columns["word_alignment"]
-    assert set(found.order) == {*measures, "random"}
+    column = ranking.columns["word_alignment"]
+    assert set(ranking.order) == {*measures, "random"}
     for measure in measures:
         assert 0 <= column.results[measure].value <= 1
-    assert not found.errors
+    assert not ranking.errors

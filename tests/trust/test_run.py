@@ -33,10 +33,10 @@ EVALUATIONS = ["cue_alignment", "erasure"]
 
 def results(folder: Path) -> dict[str, Any]:
     """Everything but the seconds, which no two runs share."""
-    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
-    for entry in found["measures"]:
+    saved: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    for entry in saved["measures"]:
         del entry["seconds_per_text"]
-    return found
+    return saved
 
 
 @pytest.mark.smoke
@@ -45,9 +45,9 @@ def test_values_are_those_of_the_evaluation(lens: Lens, examples: list[Agreement
     assert set(ranking.order) == {*MEASURES, "random"}
     for measure in MEASURES:
         expected = cue_alignment.evaluate(cases(lens, examples), measure)
-        found = ranking.columns["cue_alignment"].results[measure]
-        np.testing.assert_allclose(found.value, expected.value, rtol=1e-6)
-        np.testing.assert_allclose(found.per_example, expected.per_example, rtol=1e-5)
+        result = ranking.columns["cue_alignment"].results[measure]
+        np.testing.assert_allclose(result.value, expected.value, rtol=1e-6)
+        np.testing.assert_allclose(result.per_example, expected.per_example, rtol=1e-5)
     frame = ranking.to_dataframe()
     assert list(frame["measure"]) == list(ranking.order)
     assert frame["value"].is_monotonic_decreasing
@@ -198,10 +198,10 @@ class _Page(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
         if tag not in self.void:
             self.open.append(tag)
-        self.ids += [found["id"] or ""] if "id" in found else []
+        self.ids += [attributes["id"] or ""] if "id" in attributes else []
         self.links += [value or "" for key, value in attrs if key in ("src", "href", "xlink:href")]
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -266,10 +266,10 @@ def test_evaluations_with_cases_of_their_own_need_no_text(
     from mixlens.evaluations import planted_truth
 
     ranking = benchmark(lens, examples[:1], ["attention"], ["planted_truth"])
-    found, expected = ranking.columns["planted_truth"], planted_truth.evaluate("attention")
-    assert found.results["attention"].value == expected.value
-    np.testing.assert_array_equal(found.values["attention"], expected.per_example)
-    assert not found.by_text
+    column, expected = ranking.columns["planted_truth"], planted_truth.evaluate("attention")
+    assert column.results["attention"].value == expected.value
+    np.testing.assert_array_equal(column.values["attention"], expected.per_example)
+    assert not column.by_text
     assert "attention" not in ranking.seconds  # no text was measured
 
 
@@ -301,7 +301,7 @@ def test_probing_becomes_a_column_about_measures() -> None:
     from mixlens.trust.plan import Plan
 
     draw = np.random.default_rng(0)
-    pieces = []
+    entries = []
     for number in range(60):
         label = number % 2
         states = (
@@ -326,7 +326,7 @@ def test_probing_becomes_a_column_about_measures() -> None:
                     "seen": {"value": 0.2, "layers": layers},
                 }
             )
-        pieces.append(
+        entries.append(
             {
                 "piece": str(number),
                 "example": f"x:{number}",
@@ -340,10 +340,10 @@ def test_probing_becomes_a_column_about_measures() -> None:
         of_measures=("cue_alignment",),
         of_model=("probing",),
     )
-    found = conclude_run(pieces, plan, 60)
-    column = next(column for column in found.columns if column.evaluation == "probing")
+    findings = conclude_run(entries, plan, 60)
+    column = next(column for column in findings.columns if column.evaluation == "probing")
     assert {m: r.value for m, r in column.results.items()} == {
         "attention": pytest.approx(1.0),
         "alti": pytest.approx(-1.0),
     }
-    assert found.of_model["probing"].details["layers"][-1] > 1.5
+    assert findings.of_model["probing"].details["layers"][-1] > 1.5

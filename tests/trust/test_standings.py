@@ -103,8 +103,8 @@ def test_marks_tell_the_better_the_same_and_the_useless() -> None:
 def test_rounding_is_no_difference() -> None:
     values = made_up()
     twins = {"good": values["good"], "twin": values["good"] + 1e-9, "random": values["random"]}
-    found = standings([column("e", twins)], list(twins), baseline="random")
-    assert found["good"].mean_rank == found["twin"].mean_rank == 1.5
+    by_measure = standings([column("e", twins)], list(twins), baseline="random")
+    assert by_measure["good"].mean_rank == by_measure["twin"].mean_rank == 1.5
     assert marks_of(column("e", twins), list(twins), baseline="random")["good"].p_best == 1.0
 
 
@@ -177,11 +177,11 @@ def test_a_model_at_chance_gives_no_recommendation() -> None:
         accuracy = accuracy_of(
             [{"value": float(x < right), "label": None} for x in draw.random(60)]
         )
-        found = rank(
+        ranking = rank(
             findings(column("e", values), of_model={"accuracy": accuracy}),
             Plan(measures=tuple(values)),
             TEXTS,
             {"model": "m", "data": "d"},
         )
-        assert found.verdict.startswith("Trust") == recommended
-        assert ("near chance" in found.verdict) != recommended
+        assert ranking.verdict.startswith("Trust") == recommended
+        assert ("near chance" in ranking.verdict) != recommended

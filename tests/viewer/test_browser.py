@@ -25,8 +25,8 @@ VIEWS = ("text", "map", "heads", "flow", "compare")
 @pytest.fixture(scope="module")
 def maps() -> dict[str, MixingMaps]:
     lens = Lens.bundled()
-    found = {name: lens.measure(name, TEXT) for name in ("value_zeroing", "attention", "globenc")}
-    return {**found, "heads": lens.measure("attention", TEXT, per_head=True)}
+    by_name = {name: lens.measure(name, TEXT) for name in ("value_zeroing", "attention", "globenc")}
+    return {**by_name, "heads": lens.measure("attention", TEXT, per_head=True)}
 
 
 @pytest.fixture(scope="module")
@@ -154,10 +154,10 @@ def test_axe_finds_nothing_serious(file: Path, scheme: str) -> None:
             for box in page.locator("details.behind > summary:visible").all():
                 box.click()
             page.evaluate(AXE.read_text(encoding="utf-8"))
-            found = page.evaluate("axe.run().then((all) => all.violations)")
+            violations = page.evaluate("axe.run().then((all) => all.violations)")
             serious = [
                 (each["id"], node["html"][:200], node["failureSummary"][:300])
-                for each in found
+                for each in violations
                 if each["impact"] in ("serious", "critical")
                 for node in each["nodes"][:3]
             ]

@@ -52,14 +52,14 @@ def lens() -> Lens:
 @pytest.fixture(scope="session")
 def address(lens: Lens) -> Iterator[str]:
     limits = Limits(tokens=64, characters=2000, jobs_per_minute=10_000, body_bytes=16 * 1024)
-    with serving({"bundled": lens}, limits) as found:
-        yield found
+    with serving({"bundled": lens}, limits) as url:
+        yield url
 
 
 @pytest.fixture
 def client(address: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=address, timeout=60) as found:
-        yield found
+    with httpx.Client(base_url=address, timeout=60) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -26,12 +26,12 @@ def test_answers_fit_the_description(address: str, finished: Callable[..., objec
     for operation in schemathesis.openapi.from_url(
         f"{address}/api/openapi.json"
     ).get_all_operations():
-        found: Any = operation.ok()
+        answer: Any = operation.ok()
 
         @settings(
             max_examples=12, deadline=None, database=None, suppress_health_check=list(HealthCheck)
         )
-        @given(case=found.as_strategy())
+        @given(case=answer.as_strategy())
         def check(case: Any) -> None:
             name = f"{case.operation.method.upper()} {case.operation.path}"
             asked[name] = asked.get(name, 0) + 1

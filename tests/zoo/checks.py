@@ -80,10 +80,10 @@ class Examination:
         if wrong:
             self.violations.append(f"{check}: {'; '.join(wrong[:3])}"[:300])
 
-    def compare(self, check: str, found: np.ndarray, expected: np.ndarray, bar: float) -> None:
+    def compare(self, check: str, actual: np.ndarray, expected: np.ndarray, bar: float) -> None:
         """Row by row: a difference above `bar` of the row's largest number is a violation."""
         size = np.abs(expected).max(-1, keepdims=True, initial=0.0)
-        error = float((np.abs(found - expected) / np.maximum(size, 1e-9)).max(initial=0.0))
+        error = float((np.abs(actual - expected) / np.maximum(size, 1e-9)).max(initial=0.0))
         self.note(check, [] if error <= bar else [f"off by {error:.1e}"], error)
 
     @contextlib.contextmanager
@@ -175,9 +175,9 @@ class Examination:
         expected = torch.stack(
             [native.cosine_distance(e.reshape(-1, *rows.shape)[0], rows) for e in edited], -1
         ).numpy()
-        found = scores[:, places]
+        own = scores[:, places]
         size = np.maximum(np.abs(expected).max(), 1e-9)
-        error = float(np.abs(found - expected).max() / size)
+        error = float(np.abs(own - expected).max() / size)
         self.note(check, [] if error <= 2e-3 else [f"{where}: off by {error:.1e}"], error)
 
     def targets(self) -> None:
@@ -189,8 +189,8 @@ class Examination:
                 continue
             first = first_row(full)
             chosen = sorted({0, first.scores.shape[-2] - 1})
-            some = mixlens.measure(name, self.recording, site=site, targets=chosen)
-            part = first_row(some)
+            rows = mixlens.measure(name, self.recording, site=site, targets=chosen)
+            part = first_row(rows)
             self.compare("targets", part.scores, first.scores[..., chosen, :], 1e-3)
 
     def one_row(self) -> None:

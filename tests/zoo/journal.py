@@ -28,20 +28,20 @@ def append(path: Path, finding: Finding) -> None:
         file.write(json.dumps(finding) + "\n")
 
 
-def summary(found: Iterable[Finding]) -> str:
+def summary(findings: Iterable[Finding]) -> str:
     """Counts, and every violation and exception by name."""
-    found = list(found)
+    findings = list(findings)
     verdicts = ("verified", "part", "refused", "exception")
-    counts = {verdict: sum(line["verdict"] == verdict for line in found) for verdict in verdicts}
-    checked = [line for line in found if line.get("checks")]
+    counts = {verdict: sum(line["verdict"] == verdict for line in findings) for verdict in verdicts}
+    checked = [line for line in findings if line.get("checks")]
     lines = [
-        f"{len(found)} classes: {counts['verified']} verified whole, {counts['part']} in part,"
+        f"{len(findings)} classes: {counts['verified']} verified whole, {counts['part']} in part,"
         f" {counts['refused']} refused, {counts['exception']} exceptions",
         f"{sum(len(line['checks']) for line in checked)} independent checks on {len(checked)}"
-        f" classes, {sum(len(line.get('violations', [])) for line in found)} violations,"
-        f" {sum(len(line.get('foreign', [])) for line in found)} errors that are not ours",
+        f" classes, {sum(len(line.get('violations', [])) for line in findings)} violations,"
+        f" {sum(len(line.get('foreign', [])) for line in findings)} errors that are not ours",
     ]
-    for line in found:
+    for line in findings:
         shown = [*line.get("violations", []), *line.get("foreign", [])]
         lines += [f"  {line['class']}: {said}" for said in shown]
         if line["verdict"] == "exception":
@@ -49,10 +49,10 @@ def summary(found: Iterable[Finding]) -> str:
     return "\n".join(lines)
 
 
-def by_reason(found: Iterable[Finding], width: int = 90) -> str:
+def by_reason(findings: Iterable[Finding], width: int = 90) -> str:
     """Refusals with the same wording together, the most frequent first."""
     groups: dict[str, list[str]] = {}
-    for line in found:
+    for line in findings:
         if line["verdict"] in ("refused", "exception"):
             said = re.sub(r"`[^`]*`", "`…`", line["reason"])
             said = re.sub(r"\d[\d.,e+-]*", "#", said.replace(line["class"], "…"))

@@ -53,13 +53,13 @@ def entries() -> list[Entry]:
     with lzma.open(FILE, "rt") as lines:
         rows = [json.loads(line) for line in lines]
     seen: dict[str, int] = {}
-    found = []
+    listed = []
     for row in rows:
         name = row["class"]
         seen[name] = seen.get(name, 0) + 1
         parts = (row["config_class"], row["config"], row["inputs"])
-        found.append(Entry(row["type"], name, seen[name], *parts))
-    return found
+        listed.append(Entry(row["type"], name, seen[name], *parts))
+    return listed
 
 
 def _value(line: dict[str, Any], generator: torch.Generator) -> Any:

@@ -76,7 +76,7 @@ def value_channels(
     """The module inside a layer whose output holds `values` [head, source, d_head] of row 0."""
     wanted = values.transpose(0, 1).flatten(1)  # [source, channel]
     wanted = wanted[:, _first_of_each(wanted)]
-    found: list[ValueChannels] = []
+    channels: list[ValueChannels] = []
     runs: dict[nn.Module, int] = {}
 
     def look(path: str, module: nn.Module, output: Any) -> None:
@@ -84,11 +84,11 @@ def value_channels(
         if not isinstance(output, Tensor) or not output.is_floating_point():
             return
         flat = output.reshape(-1, output.shape[-1]).to(wanted)
-        if found or flat.numel() > 2_000_000 or len(flat) < len(wanted):
+        if channels or flat.numel() > 2_000_000 or len(flat) < len(wanted):
             return
         place = _placed(wanted, flat)
         if place is not None:
-            found.append(ValueChannels(module, call, *place))
+            channels.append(ValueChannels(module, call, *place))
 
     leaves = (
         (path, part)
@@ -97,7 +97,7 @@ def value_channels(
     )
     with hooked(leaves, look):
         model(**given)
-    return found[0] if found else None
+    return channels[0] if channels else None
 
 
 def _first_of_each(wanted: Tensor) -> Tensor:

@@ -29,9 +29,9 @@ Measures that a structure does not allow are refused with a reason: `mixlens doc
 """
 
 
-def written(found: Iterable[Finding], path: Path) -> None:
+def written(findings: Iterable[Finding], path: Path) -> None:
     """Writes the page."""
-    lines = sorted(found, key=lambda line: (line["type"], line["class"]))
+    lines = sorted(findings, key=lambda line: (line["type"], line["class"]))
     counts = {
         verdict: sum(line["verdict"] == verdict for line in lines)
         for verdict in ("verified", "part")

@@ -46,14 +46,14 @@ def changes(before: State, after: State) -> list[str]:
     """Names of what is different. What differs between two runs of an untouched model, because it
     draws at random, must be taken out by the caller.
     """
-    found = [name for name in before if name not in after]
+    changed = [name for name in before if name not in after]
     for name, value in after.items():
         if name not in before:
-            found.append(name)
+            changed.append(name)
         elif isinstance(value, Tensor):
             if value.shape != before[name].shape or not torch.equal(value, before[name]):
                 if not (value.isnan() & before[name].isnan()).any():
-                    found.append(name)
+                    changed.append(name)
         elif value != before[name]:
-            found.append(name)
-    return found
+            changed.append(name)
+    return changed

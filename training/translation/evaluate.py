@@ -34,10 +34,10 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+(?:[-'’]\w+)*|[^\w\s]", text.lower())
 
 
-def bleu(found: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
+def bleu(translated: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
     """Corpus BLEU (Papineni et al. 2002), 0 to 100, on `words`, without smoothing."""
     right, tried, lengths = Counter[int](), Counter[int](), [0, 0]
-    for one, other in zip(map(words, found), map(words, wanted), strict=True):
+    for one, other in zip(map(words, translated), map(words, wanted), strict=True):
         lengths = [lengths[0] + len(one), lengths[1] + len(other)]
         for n in range(1, order + 1):
             mine, theirs = (
@@ -56,7 +56,7 @@ def bleu(found: Sequence[str], wanted: Sequence[str], order: int = 4) -> float:
 def translations(
     model: MarianMTModel, tokenizer: Any, texts: Sequence[str], *, beams: int = 4, rows: int = 50
 ) -> list[str]:
-    found: dict[int, str] = {}
+    by_number: dict[int, str] = {}
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for start in range(0, len(order), rows):
         places = order[start : start + rows]
@@ -64,10 +64,10 @@ def translations(
             model.device
         )
         made = model.generate(**given, num_beams=beams, max_length=100)
-        found |= dict(
+        by_number |= dict(
             zip(places, tokenizer.batch_decode(made, skip_special_tokens=True), strict=True)
         )
-    return [found[i] for i in range(len(texts))]
+    return [by_number[i] for i in range(len(texts))]
 
 
 @torch.inference_mode()
@@ -97,8 +97,8 @@ def alignment_errors(
         for measure in measures:
             for setting in word_alignment.SETTINGS:
                 for eos in word_alignment.EOS:
-                    found = word_alignment.observe(case, measure, setting=setting, eos=eos)
-                    seen.setdefault((measure, setting, eos), []).append(found)
+                    observation = word_alignment.observe(case, measure, setting=setting, eos=eos)
+                    seen.setdefault((measure, setting, eos), []).append(observation)
     errors: dict[str, Any] = {}
     for (measure, setting, eos), observations in seen.items():
         result = word_alignment.conclude(observations)

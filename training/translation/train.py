@@ -236,14 +236,14 @@ class Trainer:
             tokens = int((batch[2] != IGNORED).sum())
             mean, correct = self._loss(batch, 0.0)
             loss, right, count = loss + float(mean) * tokens, right + float(correct), count + tokens
-        found = {
+        summary = {
             "training_loss": training_loss,
             "validation_loss": loss / count,
             "token_accuracy": right / count,
         }
-        self.history.append({"step": self.step, **found})
-        if found["validation_loss"] < self.best:
-            self.best, self.best_weights = found["validation_loss"], self._weights()
+        self.history.append({"step": self.step, **summary})
+        if summary["validation_loss"] < self.best:
+            self.best, self.best_weights = summary["validation_loss"], self._weights()
 
     # ---------------------------------------------------------------------------------------- state
 
