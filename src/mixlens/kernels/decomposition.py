@@ -44,7 +44,7 @@ class Decomposition:
         groups = self.vectors.values.shape[1]
         own = itself.expand(batch, groups, targets, self.vectors.values.shape[-1])
         here = replace(self.vectors, values=self.vectors.values.gather(2, own))
-        written = here.written(weights, slice(None))
+        written = here.written_to_each(weights)
         return written.mul_(self.scale[..., None]).add_(self.own)
 
     def with_diagonal(

@@ -34,7 +34,7 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     norms = weights.new_empty(batch, targets, sources)
     for part in slices(sources, 12 * batch * vectors.width, limit):
         for target in range(targets):
-            made = vectors.written(weights[:, :, target, part], part)
+            made = vectors.written(weights[:, :, target, part], part, target)
             norms[:, target, part] = torch.linalg.vector_norm(made, dim=-1)
     return norms
 

@@ -9,7 +9,7 @@ give has the precision of the weights.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -27,6 +27,17 @@ class Vectors:
 
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]
+    gate: Float[Tensor, "batch target head d_head"] | None = None  # of each target, on the values
+
+    def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
+        """The same for some targets: `take(tensor, axis)` takes them."""
+        return self if self.gate is None else replace(self, gate=take(self.gate, 1))
+
+    def head(self, number: int) -> Vectors:
+        """Those of one head."""
+        one = slice(number, number + 1)
+        gate = None if self.gate is None else self.gate[:, :, one]
+        return Vectors(self.heads()[:, one], self.matrix[one], gate)
 
     @property
     def width(self) -> int:
@@ -39,7 +50,9 @@ class Vectors:
         return values.repeat_interleave(len(self.matrix) // values.shape[1], 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
-        """The vectors of some sources."""
+        """The vectors of some sources: the same for every target."""
+        if self.gate is not None:
+            raise ValueError("gated vectors differ from target to target")
         return self.heads(part) @ self.matrix
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
@@ -53,13 +66,27 @@ class Vectors:
 
     def few(self, targets: int) -> bool:
         """Is it cheaper to sum the heads of each pair than to form the vectors of each source?"""
-        return targets <= _DIRECT.get(self.values.dtype, 1)
+        return self.gate is not None or targets <= _DIRECT.get(self.values.dtype, 1)
 
     def written(
-        self, weights: Float[Tensor, "batch head part"], part: slice
+        self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
         """sum_h weights_hj vectors_hj: what some sources write into one target."""
         values = self.heads(part)
+        if self.gate is not None:
+            values = values * self.gate[:, target, :, None]
+        return self._summed(weights, values)
+
+    def written_to_each(
+        self, weights: Float[Tensor, "batch head target"]
+    ) -> Float[Tensor, "batch target d_model"]:
+        """The same if there is one source for each target."""
+        values = self.heads()
+        return self._summed(
+            weights, values if self.gate is None else values * self.gate.transpose(1, 2)
+        )
+
+    def _summed(self, weights: Tensor, values: Tensor) -> Tensor:
         weighted = weights.to(values.dtype)[..., None] * values
         made = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
         return made.to(weights.dtype)

@@ -48,8 +48,12 @@ def scores(recording: Recording, request: Request) -> Scores:
     limit = block_bytes(recording.memory_budget)
     layers = []
     for _, site in request.sites(recording):
-        weights, vectors = request.take(site.weights, 2), site.vectors
-        if request.per_head:
+        weights, vectors = request.take(site.weights, 2), site.vectors.for_targets(request.take)
+        if request.per_head and vectors.gate is not None:
+            heads = range(weights.shape[1])
+            norms = [summed_norms(weights[:, [h]], vectors.head(h), limit) for h in heads]
+            layers.append(torch.stack(norms, 1))
+        elif request.per_head:
             layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
             layers.append(summed_norms(weights, vectors, limit))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
+    from mixlens.recording.structure import LayerStructure, SiteStructure
 
 SPEC = Spec(
     summary="the attention weights without the part that cannot reach the layer's output",
@@ -57,6 +58,13 @@ SPEC = Spec(
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """The null space of a head is that of one output map."""
+    if site.gated:
+        return "its attention is gated: each target has an output map of its own"
+    return None
 
 
 def scores(recording: Recording, request: Request, *, constraint: str = "none") -> Scores:

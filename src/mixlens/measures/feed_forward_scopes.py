@@ -48,6 +48,8 @@ def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
         return f"its feed-forward part runs next to the attention, not behind it{use}"
     if len(layer.sites) > 1:
         return f"a cross-attention block is between the self-attention and the feed-forward{use}"
+    if site.gated:
+        return f"its attention is gated: each target has an output map of its own{use}"
     if site.branch:
         return f"a norm or scale is on the attention branch ({layer.style}){use}"
     return None

@@ -1,8 +1,8 @@
 """One attention block, read from the numbers of one run: from A V to the residual sum.
 
-The output projection is the affine module that takes A V. Norms and scales that follow it are the
-branch. The residual sum is the first tensor that is a linear combination of the stream and the
-branch.
+The output projection is the affine module that takes A V, as it is or gated. Norms and scales that
+follow it are the branch. The residual sum is the first tensor that is a linear combination of the
+stream and the branch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.differences import attention_error, rounding
 from mixlens.recording.events import Core, Event
 from mixlens.recording.evidence import Evidence
+from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.projection import affine_map
 
 
@@ -30,30 +32,48 @@ class ObservedSum:
     position: int = 0
 
 
-def projection_of(evidence: Evidence, core: Core) -> Event:
-    """The affine module that takes A V."""
-    batch, targets, heads, d_head = core.call.output.shape
-    product = core.call.output.reshape(batch, targets, heads * d_head)
-    for event in evidence.trace.events:
-        if (
-            event.start < core.tick
-            or not event.inputs
-            or event.inputs[0].numel() != product.numel()
-        ):
-            continue
-        if event.output is None or event.output.shape != evidence.hidden.shape:
-            continue
-        if evidence.same(event.inputs[0].reshape(product.shape), product):
-            affine = affine_map(event.module, heads * d_head, evidence.hidden)
-            # dropout hands on what it takes, and so does every map of nothing
-            if affine is not None and not _is_identity(affine[0]):
-                return event
+def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
+    """The affine module that takes A V, and whether it takes it gated."""
+    core = evidence.trace.cores[index]
+    weights, values = core.call.weights, core.call.values
+    values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
+    product = (weights @ values).transpose(1, 2)
+    takers = [event for event in evidence.trace.events if _may_take(evidence, event, core, product)]
+    for event in takers:
+        if evidence.same(event.inputs[0].reshape(product.shape).flatten(2), product.flatten(2)):
+            return event, False
+    if takers:
+        ones = evidence.trace.again(edit_values=all_ones(index))
+        for event in takers:
+            other = ones.at(event.path)
+            if other is not None:
+                gated = gate_of(other.inputs[0], weights) * product
+                if evidence.same(event.inputs[0].reshape(gated.shape).flatten(2), gated.flatten(2)):
+                    return event, True
+    error = attention_error(weights, values, core.call.output)
+    if not error <= rounding(evidence.hidden):
+        raise UnsupportedModel(
+            f"layer `{evidence.path}`: its output is not the product of one attention matrix and"
+            f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
+            " approximations of attention. Nothing is reported rather than a wrong number."
+        )
     raise UnsupportedModel(
         f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
-        " values as it is (a gate, a norm or another mixing step stands between them and the"
-        " output projection), so the output cannot be split by source token. Nothing is"
-        " reported rather than a wrong number."
+        " values, as it is or times a gate (a norm or another mixing step is between them and the"
+        " output projection), so the output cannot be split by source token. Nothing is reported"
+        " rather than a wrong number."
     )
+
+
+def _may_take(evidence: Evidence, event: Event, core: Core, product: Tensor) -> bool:
+    """Is this an affine module that could take something of the size of A V to the stream?"""
+    if event.start < core.tick or not event.inputs or event.output is None:
+        return False
+    if event.inputs[0].numel() != product.numel() or event.output.shape != evidence.hidden.shape:
+        return False
+    affine = affine_map(event.module, int(product.shape[2] * product.shape[3]), evidence.hidden)
+    # dropout hands on what it takes, and so does every map of nothing
+    return affine is not None and not _is_identity(affine[0])
 
 
 def branch_of(evidence: Evidence, projection: Event) -> tuple[Tensor, tuple[str, ...], bool, int]:

@@ -69,7 +69,7 @@ class _Explainer:
         part where it is parallel.
         """
         core = self.trace.cores[index]
-        projection = projection_of(self.evidence, core)
+        projection, gated = projection_of(self.evidence, index)
         branch, branch_paths, branch_norm, end = branch_of(self.evidence, projection)
         weights, values = core.call.weights, core.call.values
         kind, own_sources = sources_of(self.evidence, index)
@@ -82,6 +82,7 @@ class _Explainer:
             d_head=int(values.shape[-1]),
             causal=is_causal(self.evidence, index),
             output_projection=projection.path,
+            gated=gated,
             branch=branch_paths,
             branch_norm=branch_norm,
             input_norm=input_norm_of(self.evidence, core, stream),

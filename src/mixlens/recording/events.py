@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.differences import row_sizes, same_bar
-from mixlens.recording.listener import AttentionCall
+from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.rerun import cast, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns
@@ -52,6 +52,10 @@ class Run:
     events: tuple[Event, ...]
     cores: tuple[Core, ...]
 
+    def at(self, path: str) -> Event | None:
+        """The first call of a submodule."""
+        return next((event for event in self.events if event.path == path), None)
+
 
 @dataclass(frozen=True)
 class LayerTrace(Run):
@@ -60,14 +64,13 @@ class LayerTrace(Run):
     module: nn.Module
     hidden: Tensor
     own_sources: tuple[tuple[bool, ...], ...]  # of each core: which values follow the input?
-    rerun: Callable[..., Tensor]  # `rerun(replaced={path: tensor})`: with other outputs of modules
+    rerun: Callable[..., Tensor]
 
-    def output_if(self, path: str, replaced: Mapping[str, Tensor]) -> Tensor | None:
-        """What a submodule returns while others return what is given."""
-        seen = observed_run(
-            self.module, self.hidden, lambda on_call: self.rerun(on_call, replaced=replaced)
-        )
-        return next((event.output for event in seen.events if event.path == path), None)
+    def again(self, **edits: Any) -> Run:
+        """Another run: `replaced={path: tensor}` with other outputs of modules, `edit_values` with
+        other values of attention.
+        """
+        return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
 
 def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
@@ -160,6 +163,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
     def run(
         on_call: Callable[[AttentionCall], None] | None = None,
         replaced: Mapping[str, Tensor] | None = None,
+        edit_values: ValueEdit | None = None,
     ) -> Tensor:
         return run_layer(
             module,
@@ -170,6 +174,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
             hidden=hidden,
             on_call=on_call,
             replace_output=replaced,
+            edit_values=edit_values,
         )
 
     seen = observed_run(module, hidden, run)

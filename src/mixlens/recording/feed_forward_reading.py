@@ -113,7 +113,9 @@ def parallel(
 
 def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
     """Does a module return the same if the attention output is another?"""
-    returned = next(e.output for e in evidence.trace.events if e.path == projection)
+    returned = evidence.trace.at(projection)
     assert returned is not None
-    after = evidence.trace.output_if(event.path, {projection: returned.flip(-1)})
-    return evidence.same(event.output, after)
+    assert returned.output is not None
+    moved = evidence.trace.again(replaced={projection: returned.output.flip(-1)})
+    after = moved.at(event.path)
+    return after is not None and evidence.same(event.output, after.output)

@@ -16,6 +16,7 @@ from mixlens.recording.calls import LayerCall
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.events import Run, observed_run
+from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
@@ -138,9 +139,12 @@ class Layer:
         internals = self._internals or self._recomputed()
         rebuilt: list[Site] = []
         stream = self.input
-        for structure, parts in zip(self.structure.sites, internals, strict=True):
-            module = self._call.module
-            rebuilt.append(rebuilt_site(structure, self.structure, module, stream, parts, where))
+        for number, parts in enumerate(internals):
+            structure, module = self.structure.sites[number], self._call.module
+            gate = self._gate(number, parts) if structure.gated and self._whole is None else None
+            rebuilt.append(
+                rebuilt_site(structure, self.structure, module, stream, parts, where, gate)
+            )
             stream = rebuilt[-1].block_output
         same = self._call.hidden_in.dtype == stream.dtype
         if self.keeps_internals and (same or self._whole is not None):
@@ -176,11 +180,27 @@ class Layer:
             output = self._run_natively(calls.append)
         return Internals.of_layer(calls, seen, output)
 
-    def _run_natively(self, on_call: Callable[[AttentionCall], None] | None = None) -> Tensor:
+    def _gate(self, number: int, parts: Internals) -> Tensor:
+        """What multiplies A V of one site: one more run of the layer."""
+        entered = Witness(self.structure.sites[number].output_projection, "in")
+        with watching(self._call.module, frozenset({entered})) as seen:
+            self._run_natively(edit_values=all_ones(number))
+        return gate_of(wide(seen[entered]), wide(parts.attention.weights))
+
+    def _run_natively(
+        self,
+        on_call: Callable[[AttentionCall], None] | None = None,
+        edit_values: ValueEdit | None = None,
+    ) -> Tensor:
         call = self._call
-        batch = int(call.hidden_in.shape[0])
         return run_layer(
-            call.module, self.backend, call.args, call.kwargs, batch=batch, on_call=on_call
+            call.module,
+            self.backend,
+            call.args,
+            call.kwargs,
+            batch=int(call.hidden_in.shape[0]),
+            on_call=on_call,
+            edit_values=edit_values,
         )
 
     def run(

@@ -20,7 +20,7 @@ from mixlens.recording.differences import (
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import affine_map
+from mixlens.recording.projection import Affine, affine_map
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
 
@@ -32,37 +32,31 @@ def rebuilt_site(
     stream: Float[Tensor, "batch target d_model"],
     internals: Internals,
     where: str,
+    gate: Tensor | None = None,
 ) -> Site:
-    """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up."""
-    attention, dtype = internals.attention, internals.attention.output.dtype
-    weights, rows = attention.weights.to(stream), attention.product is not None
+    """The site from what was overheard; raises `UnsupportedModel` if its parts do not add up.
+
+    `gate`: the factors of a gated site.
+    """
+    attention, rows = internals.attention, internals.attention.product is not None
+    weights = attention.weights.to(stream)
     values = attention.values if rows else attention.values.to(stream)
     _require_plain_shapes(weights, values, attention, stream, where)
+    if rows and structure.gated:
+        raise RowsUnavailable(f"{where}: gates are found by a run on the whole sequence")
     if not rows:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     path = structure.output_projection
     affine = affine_map(module.get_submodule(path), structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
-    matrix, bias = affine
-    seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
-    product_error = projection_error = 0.0
+    errors: dict[str, float] = {}
     waiting: dict[str, tuple[Tensor, ...]] = {}
-    if attention.product is not None:
-        product = attention.product.to(stream)
-        remade = product.flatten(2) @ matrix + bias
-        projected = seen if dtype == stream.dtype else remade
-        tokens = output.flatten(2)[:, :, None]  # all heads of one token
-        waiting["attention product"] = (product, output, tokens)
-        waiting["output projection"] = (remade, seen)
-    elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
-        projected = seen
-        product_error = product_difference(output.transpose(1, 2), weights, values)
-        projection_error = product_difference(seen, output.flatten(2), matrix, bias)
+    if rows:
+        projected, waiting = _projected_rows(path, affine, internals, stream)
     else:
-        projected = (weights @ values).transpose(1, 2).flatten(2) @ matrix + bias
-        product_error = attention_error(weights, values, output.to(stream), dtype)
-        projection_error = difference(projected, seen.to(stream), dtype=dtype)
+        gate = None if gate is None else gate.to(stream)
+        projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
 
     def norm(path: str) -> LinearisedNorm:
         form = norm_of(module.get_submodule(path), stream)
@@ -74,8 +68,7 @@ def rebuilt_site(
     branch = tuple(norm(path) for path in structure.branch)
     output_norm = None if structure.output_norm is None else norm(structure.output_norm)
     block = Block.of(structure, residual, projected, branch, output_norm)
-    bar = rounding(stream, dtype)
-    errors: dict[str, float] = {}
+    bar = rounding(stream, attention.output.dtype)
 
     def failure(part: str, error: float) -> UnsupportedModel:
         return (RowsUnavailable if rows else UnsupportedModel)(
@@ -90,11 +83,7 @@ def rebuilt_site(
             failed = functools.partial(failure, part)
             internals.doubts.rows_agree(made, expected, bar, failed, summands)
     else:
-        errors = {
-            "attention product": product_error,
-            "output projection": projection_error,
-            "block output": _block_error(block, structure, layer, internals),
-        }
+        errors["block output"] = _block_error(block, structure, layer, internals)
     for part, error in errors.items():
         if not error <= bar:
             raise failure(part, error)
@@ -102,8 +91,9 @@ def rebuilt_site(
         structure=structure,
         weights=weights,
         values=values,
-        output_weight=matrix.reshape(structure.heads, structure.d_head, -1),
-        output_bias=bias,
+        head_maps=affine[0].reshape(structure.heads, structure.d_head, -1),
+        output_bias=affine[1],
+        gate=gate,
         residual=residual,
         projected=projected,
         branch=branch,
@@ -111,6 +101,60 @@ def rebuilt_site(
         block=block,
         errors=errors,
     )
+
+
+def _projected_rows(
+    path: str, affine: Affine, internals: Internals, stream: Tensor
+) -> tuple[Tensor, dict[str, tuple[Tensor, ...]]]:
+    """What the output projection returned for rows of attention that were formed again, and what
+    must agree.
+    """
+    (matrix, bias), attention = affine, internals.attention
+    assert attention.product is not None
+    seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
+    product = attention.product.to(stream)
+    remade = product.flatten(2) @ matrix + bias
+    tokens = output.flatten(2)[:, :, None]  # all heads of one token
+    waiting = {
+        "attention product": (product, output, tokens),
+        "output projection": (remade, seen),
+    }
+    return (seen if output.dtype == stream.dtype else remade), waiting
+
+
+def _projected(
+    path: str,
+    weights: Tensor,
+    values: Tensor,
+    affine: Affine,
+    gate: Tensor | None,
+    internals: Internals,
+    stream: Tensor,
+) -> tuple[Tensor, dict[str, float]]:
+    """What the output projection returned, and how far A V and the projection of it are from what
+    was seen.
+    """
+    (matrix, bias), output = affine, internals.attention.output.to(stream)
+    dtype = internals.attention.output.dtype
+    seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
+    product: Tensor | None = None
+    if gate is not None:
+        output = internals.seen[Witness(path, "in")].to(stream).reshape(output.shape)
+        product = gate * (weights @ values).transpose(1, 2)
+        product_error = difference(product.flatten(2), output.flatten(2), dtype=dtype)
+    elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
+        product_error = product_difference(output.transpose(1, 2), weights, values)
+    else:
+        product = (weights @ values).transpose(1, 2)
+        product_error = attention_error(weights, values, output, dtype)
+    if dtype == stream.dtype:
+        projected = seen
+        projection_error = product_difference(seen, output.flatten(2), matrix, bias)
+    else:
+        assert product is not None
+        projected = product.flatten(2) @ matrix + bias
+        projection_error = difference(projected, seen, dtype=dtype)
+    return projected, {"attention product": product_error, "output projection": projection_error}
 
 
 def _block_error(

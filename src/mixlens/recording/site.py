@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
 from mixlens.recording.block import Block, Parts
@@ -38,8 +39,9 @@ class Site:
     structure: SiteStructure
     weights: Float[Tensor, "batch head target source"]
     values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
-    output_weight: Float[Tensor, "head d_head d_model"]
+    head_maps: Float[Tensor, "head d_head d_model"]  # the output projection, behind any gate
     output_bias: Float[Tensor, " d_model"]
+    gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
     residual: Float[Tensor, "batch target d_model"]
     projected: Float[Tensor, "batch target d_model"]  # the attention module's output, A V W_O + b
     branch: tuple[LinearisedNorm, ...]
@@ -57,9 +59,23 @@ class Site:
         causal = self.structure.causal and kind is AttentionKind.SELF
         structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
         weights, values = self.weights[..., columns], self.values[:, :, columns]
-        written = torch.einsum("bhte,hed->btd", weights @ values, self.output_weight)
+        mixed = weights @ values
+        if self.gate is not None:
+            mixed = mixed * self.gate.transpose(1, 2)
+        written = torch.einsum("bhte,hed->btd", mixed, self.head_maps)
         beside = self.projected - self.output_bias - written
         return replace(self, structure=structure, weights=weights, values=values, beside=beside)
+
+    @property
+    def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
+        """The output projection, split by head: the same for every target."""
+        if self.gate is not None:
+            raise UnsupportedModel(
+                "the attention is gated: its output map differs from target to target, and what was"
+                " asked for needs one for all. attention_norm, alti and value_zeroing take gates"
+                " into account."
+            )
+        return self.head_maps
 
     @property
     def block_output(self) -> Float[Tensor, "batch target d_model"]:
@@ -75,7 +91,7 @@ class Site:
     def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
         """The value vectors that one query head reads, in float32 or better."""
         shared = self.structure.heads // self.values.shape[1]
-        return self.values[:, head // shared].to(self.output_weight)
+        return self.values[:, head // shared].to(self.head_maps)
 
     def source_values(
         self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
@@ -84,7 +100,7 @@ class Site:
         shared = self.structure.heads // self.values.shape[1]
         read = range(self.structure.heads)[heads]
         groups = slice(read[0] // shared, read[-1] // shared + 1)
-        values = self.values[text, groups][:, columns].to(self.output_weight)
+        values = self.values[text, groups][:, columns].to(self.head_maps)
         first = read[0] - groups.start * shared
         repeated = values.repeat_interleave(shared, 0)[first : first + len(read)]
         return repeated.transpose(0, 1)
@@ -92,10 +108,11 @@ class Site:
     @property
     def vectors(self) -> Vectors:
         """f: the value vectors after the output projection of their head, without its bias."""
-        return self._through(self.output_weight)
+        return self._through(self.head_maps)
 
     def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
-        return Vectors(self.values, weight.to(self.values))
+        gate = None if self.gate is None else self.gate.to(self.values)
+        return Vectors(self.values, weight.to(self.values), gate)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
         """`vectors`, multiplied out."""
@@ -111,7 +128,7 @@ class Site:
         block = self.block
         if not normed and self.output_norm is not None:
             block = Block.of(self.structure, self.residual, self.projected, self.branch, None)
-        weight = self.output_weight
+        weight = self.head_maps
         for linear in block.maps:  # d_head rows for each head, not one for each source
             weight = linear(weight)
         if through is not None:
@@ -133,7 +150,7 @@ class Site:
         batch, _, count, _ = self.weights.shape
         return Decomposition(
             weights=take(self.weights, 2),
-            vectors=parts.vectors,
+            vectors=parts.vectors.for_targets(take),
             scale=take(parts.scale, 1),
             own=take(parts.own, 1),
             own_is_source=self.structure.kind is AttentionKind.SELF,

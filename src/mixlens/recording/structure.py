@@ -53,7 +53,7 @@ class ResidualSum:
 @dataclass(frozen=True, kw_only=True)
 class SiteStructure(ResidualSum):
     """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
-    + b)).
+    + b)), with gates (g * A V) W_O + b.
     """
 
     kind: AttentionKind  # of its sources, or of its own ones if it reads both at once
@@ -63,6 +63,7 @@ class SiteStructure(ResidualSum):
     causal: bool
     own_values: bool = True  # made from the layer's input; False: from an earlier layer or stack
     output_projection: str
+    gated: bool = False  # A V is multiplied by factors of each target before the projection
     branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
     branch_norm: bool  # is one of them a norm?
     residual_from: str | None = None  # whose output is the residual, if it is not the stream
@@ -151,6 +152,7 @@ class LayerStructure:
     def watched(self) -> frozenset[Witness]:
         """What a recording keeps of the layer to prove itself right."""
         seen = {Witness(site.output_projection, "out") for site in self.sites}
+        seen |= {Witness(site.output_projection, "in") for site in self.sites if site.gated}
         seen |= {site.witness for site in self.sites if site.witness is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:
             # GlobEnc needs the second norm's true input

@@ -40,23 +40,21 @@ class ByRows:
             self.whole = site.projected[texts, positions]
         else:  # head by head: wide weights of all heads would be the largest tensor of all
             self.whole = wide(site.output_bias).repeat(*positions.shape, 1)
-            for head, matrix in enumerate(site.output_weight):
-                self.whole += wide(weights[:, head]) @ wide(site.head_values(head)) @ wide(matrix)
+            for head, matrix in enumerate(site.head_maps):
+                mixed = wide(weights[:, head]) @ wide(site.head_values(head))
+                if site.gate is not None:
+                    mixed = mixed * wide(site.gate[texts, positions, head])
+                self.whole += mixed @ wide(matrix)
             if site.beside is not None:
                 self.whole += site.beside[texts, positions]
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""
-        site, cast = self.tail.site, self.cast
-        vectors = torch.einsum(
-            "khe,hed->khd", cast(sources.values), cast(site.output_weight[sources.heads])
-        )
+        site, every = self.tail.site, self.positions[sources.text, sources.targets]
         k, target = sources.linked.nonzero().unbind(1)
-        left = (
-            self.whole[sources.text, sources.targets][target]
-            - torch.bmm(cast(sources.weights), vectors)[k, target]
-        )
-        places = self.positions[sources.text, sources.targets][target]
+        written = self.written(sources, sources.weights, every)
+        left = self.whole[sources.text, sources.targets][target] - written[k, target]
+        places = every[target]
         texts = torch.full_like(places, sources.text)
         outputs = [
             self.tail(text, place, part.to(site.projected.dtype))
@@ -65,6 +63,18 @@ class ByRows:
             )
         ]
         return torch.cat(outputs)
+
+    def written(
+        self, sources: Sources, weights: Float[Tensor, "source target head"], places: Tensor
+    ) -> Float[Tensor, "source target d_model"]:
+        """c_ij: what the sources write into targets at these places."""
+        site, cast = self.tail.site, self.cast
+        matrix, values = cast(site.head_maps[sources.heads]), cast(sources.values)
+        if site.gate is None:
+            return torch.bmm(cast(weights), torch.einsum("khe,hed->khd", values, matrix))
+        gate = cast(site.gate[sources.text, places][:, sources.heads])
+        mixed = cast(weights)[..., None] * gate * values[:, None]
+        return mixed.flatten(2) @ matrix.flatten(0, 1)
 
 
 class BySequences:
@@ -87,13 +97,12 @@ class BySequences:
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""
-        tail, site, text, cast = self.tail, self.tail.site, sources.text, self.every.cast
+        tail, site, text = self.tail, self.tail.site, sources.text
         edited = self.every.whole[text].expand(len(sources.linked), -1, -1)
         if sources.columns is not None:
-            matrix = cast(site.output_weight[sources.heads])
-            vectors = torch.einsum("khe,hed->khd", cast(sources.values), matrix)
             weights = site.weights[text, sources.heads][:, :, sources.columns].permute(2, 1, 0)
-            edited = torch.baddbmm(edited, cast(weights), vectors, alpha=-1)
+            every = torch.arange(edited.shape[1], device=edited.device)
+            edited = edited - self.every.written(sources, weights, every)
         outputs = [
             tail.layer.rerun(text, attention_output=part.to(site.projected), kind=tail.kind)
             for part in chunked(edited, max(1, tail.rows // edited.shape[1]))

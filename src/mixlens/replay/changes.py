@@ -49,6 +49,8 @@ def distances_by_changes(
     folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
+    if tail.site.gate is not None:  # what a source writes differs from target to target
+        return None
     patient = layer.doubts is not None and layer.doubts.patient  # a look at a number stops a GPU
     if not patient and is_massive(tail.site):
         return None

@@ -64,7 +64,9 @@ def feed_forward_matrices(tail: Tail) -> Perceptron | None:
     """What follows attention as matrices, if the layer has that form and its values allow it."""
     if tail.mode != "shortcut":
         return None
-    if is_massive(tail.site):
+    if tail.site.gate is not None:
+        reason = "a gate makes what a source writes differ from target to target"
+    elif is_massive(tail.site):
         reason = "a value is a thousand times as large as the others"
     elif (mlp := perceptron(tail.layer)) is not None:
         return mlp
