@@ -70,6 +70,7 @@ def test_parts_add_up_to_the_block(name: str) -> None:
         assert max(site.errors.values()) < 1e-9
         written = _written(site, site.gate)
         parts = site.parts()
+        assert parts.constant is not None
         for linear in site.block.maps:
             written = linear(written)
         total = (written.sum(2) * parts.scale[..., None]) + parts.own + parts.constant

@@ -27,7 +27,7 @@ class Heard:
     backend: str
     calls: tuple[LayerCall, ...]  # of the layers with attention
     layers: tuple[str, ...]  # their paths, in the order of their first calls
-    order: tuple[str, ...]  # paths of all items of lists, in the order of all calls
+    order: tuple[str, ...]  # paths of all items of lists, as their calls end
     silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
 
     def numbers(self) -> Iterator[tuple[str, int]]:
@@ -47,6 +47,7 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
     chains: list[tuple[str, _Chain]] = []
     around: list[tuple[str, int]] = []
     calls: list[LayerCall] = []
+    done: list[LayerCall] = []
     items = _list_items(model)
 
     def entered(path: str) -> Callable[..., None]:
@@ -57,7 +58,8 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
         return hook
 
     def left(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        calls[around.pop()[1]].output = output
+        done.append(calls[around.pop()[1]])
+        done[-1].output = output
 
     handles: list[Any] = []
     listener = Listener(on_call=lambda call: chains.append((call.backend, tuple(around))))
@@ -68,8 +70,8 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
         forward(model, inputs)
     called = [(name, chain) for name, chain in chains if chain]
     through = "+".join(sorted({name for name, _ in called}))
-    every = _heard(through, [chain for _, chain in called], calls, items)
-    plain = _heard("interface", [c for name, c in called if name == "interface"], calls, items)
+    every = _heard(through, [chain for _, chain in called], done, items)
+    plain = _heard("interface", [c for name, c in called if name == "interface"], done, items)
     if not plain.layers:
         return [every] if every.layers else []
     return [plain] if set(plain.layers) == set(every.layers) else [plain, every]
