@@ -47,6 +47,7 @@ LENS = {
     "bundled",
     "compare",
     "from_pretrained",
+    "generate",
     "identifiability",
     "measure",
     "memory_budget",
@@ -81,6 +82,7 @@ MAPS = {
 ORDER = [
     {"errors", "suggestions"},
     {"tokens", "precision"},
+    {"segments"},
     {"views"},
     {"row"},
     {"contracts"},

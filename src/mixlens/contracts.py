@@ -229,14 +229,17 @@ class Request:
     ) -> Request:
         """The request in positions of this recording, with names and negative numbers resolved."""
         chosen_site = recording.structure.site(site)
-        stack = chosen_site.stack
         numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
         chosen = _positions(recording, chosen_site.name, numbers)
         rows = None
         if named is not None:
+            tokens = [
+                recording.named_targets(chosen_site.name, row)
+                for row in range(recording.rows(chosen_site.name))
+            ]
             rows = tuple(
                 tuple(position_of(target, row, range(len(row))) for target in named)
-                for row in recording.tokens[stack.name]
+                for row in tokens
             )
         return cls(
             site=chosen_site.name,

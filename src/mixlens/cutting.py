@@ -20,7 +20,7 @@ def target_tokens(
 ) -> tuple[TokenRow, tuple[int, ...]]:
     """All targets of a row, and the positions of those that were measured.
 
-    Explained outputs are no tokens of the text. They count as special, so that they never merge
+    Explained outputs are not tokens of the text. They count as special, so that they never merge
     into a word.
     """
     if scores.target_labels is not None:
@@ -29,7 +29,7 @@ def target_tokens(
         if count == 1:  # one explained output for each row of the batch
             labels = [labels[row if len(labels) > 1 else 0]]
         return TokenRow(tuple(labels), special=(True,) * count), tuple(range(count))
-    targets = recording.target_tokens(request.site, row)
+    targets = recording.named_targets(request.site, row)
     return targets, (
         tuple(range(len(targets))) if request.targets is None else tuple(request.targets[row])
     )

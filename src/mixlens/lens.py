@@ -14,7 +14,7 @@ from mixlens.errors import InvalidInput
 from mixlens.explained import no_logits
 from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recorder import default_input, record
+from mixlens.recorder import default_input, generate, record
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
 from mixlens.recording.verification import Report, report
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
-    from mixlens.replay.slow_paths import slow_paths
-from mixlens.several import MeasuredTexts
+    from mixlens.recording.prompts import Given
+    from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
 
@@ -117,6 +117,27 @@ class Lens:
         when something is measured.
         """
         return record(self, given, targets=targets, site=site, memory_budget=memory_budget)
+
+    def generate(
+        self,
+        prompt: Given,
+        *,
+        answer: str | Sequence[int] | None = None,
+        site: str | None = None,
+        memory_budget: int | None = None,
+        **options: Any,
+    ) -> Recording:
+        """A recording of the positions that produced the tokens behind a prompt.
+
+        The prompt is a text, or the messages of a chat ([{"role": "user", "content": …}]), which
+        the tokenizer's chat template writes out. What follows it is `answer`, or what the model
+        generates: its likeliest token at every step (do_sample=False), 20 of them, unless `options`
+        (as `model.generate` takes them, such as max_new_tokens) say otherwise. Encoder-decoder
+        models: the prompt is the encoder's, and `site` is "cross" by default.
+        """
+        return generate(
+            self, prompt, answer=answer, site=site, memory_budget=memory_budget, options=options
+        )
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
         """Takes the model apart on this input and compares every part with what the model computes;

@@ -4,6 +4,7 @@ whole batch, and each text gets its own part of them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from mixlens.row import Extra
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+
+_log = logging.getLogger(__name__)
 
 
 def measure(
@@ -45,32 +48,35 @@ def measure(
     request = _checked_request(name, recording, site, layers, targets, per_head)
     if isinstance(recording, RowRecording):
         return measure_rows({name: options}, recording, request, precision=precision)[name]
-    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
-        scores = scores_of(name, recording, request, options)
-    return _maps(name, recording, request, scores, options)
+    return _measured_whole(name, recording, request, options, precision)
 
 
 def measure_together(
     measures: Sequence[str] | Mapping[str, Mapping[str, Any]],
     recording: Recording,
     *,
+    site: str | None = None,
     layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | None = None,
     per_head: bool = False,
     precision: str | None = None,
 ) -> dict[str, MixingMaps | list[MixingMaps]]:
     """Several measures of one recording, by name (or by name with their options).
 
-    A recording of a few targets (`lens.record(text, targets=...)`) runs the model once for all of
-    them.
+    A recording of a few targets (`lens.record(text, targets=...)`, `lens.generate(...)`) runs the
+    model once for all of them.
     """
     named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    requests = {
+        name: _checked_request(name, recording, site, layers, targets, per_head) for name in named
+    }
     if isinstance(recording, RowRecording):
-        requests = [
-            _checked_request(name, recording, None, layers, None, per_head) for name in named
-        ]
-        return measure_rows(named, recording, requests[0], precision=precision)
-    chosen: dict[str, Any] = {"layers": layers, "per_head": per_head, "precision": precision}
-    return {name: measure(name, recording, **chosen, **own) for name, own in named.items()}
+        request = next(iter(requests.values()))
+        return measure_rows(named, recording, request, precision=precision)
+    return {
+        name: _measured_whole(name, recording, requests[name], own, precision)
+        for name, own in named.items()
+    }
 
 
 def measure_rows(
@@ -82,35 +88,102 @@ def measure_rows(
 ) -> dict[str, MixingMaps | list[MixingMaps]]:
     """Several measures (with their options) of the targets of a `RowRecording`, from one forward
     pass: each layer is measured as it goes by, and only scores are kept.
+
+    A measure that cannot be taken so is taken from whole maps. The log and the provenance of its
+    maps (`recorded`) say why.
     """
-    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
-        try:
-            parts = _visited(measures, recording, request)
-        except LookAgain:
-            recording.patient = False
-            parts = _visited(measures, recording, request)
+    refused = {name: f"{name} needs all targets of a text" for name in _needing_all(measures)}
+    wanted = {name: options for name, options in measures.items() if name not in refused}
+    parts: dict[str, list[Scores]] = {}
+    try:
+        rows = recording.of(request.site, request.targets or recording.targets)
+        with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
+            try:
+                parts = _visited(wanted, rows, request, refused)
+            except LookAgain:
+                rows.patient = False
+                parts = _visited(wanted, rows, request, refused)
+    except RowsUnavailable as error:  # the proof of the rows is one for all measures
+        refused = {**{name: str(error) for name in wanted}, **refused}
     return {
-        name: _maps(name, recording, request, Scores.joined(parts[name]), options)
+        name: _from_maps(name, recording, request, options, refused[name], precision)
+        if name in refused
+        else _maps(name, recording, request, Scores.joined(parts[name]), options)
         for name, options in measures.items()
     }
 
 
+def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [name for name in measures if not spec_of(name).row_by_row]
+
+
 def _visited(
-    measures: Mapping[str, Mapping[str, Any]], recording: RowRecording, request: Request
+    measures: Mapping[str, Mapping[str, Any]],
+    rows: RowRecording,
+    request: Request,
+    refused: dict[str, str],
 ) -> dict[str, list[Scores]]:
-    """The scores of each measure, layer by layer."""
-    parts: dict[str, list[Scores]] = {name: [] for name in measures}
+    """The scores of each measure, layer by layer; `refused` takes up those that cannot be had."""
+    parts: dict[str, list[Scores]] = {name: [] for name in measures if name not in refused}
+    if not parts:
+        return parts
 
     def visit(layer: Layer) -> None:
         if layer.index not in request.layers:
             return
-        recording.at_hand = {layer.index: layer}
-        own = replace(request, layers=(layer.index,))
-        for name, options in measures.items():
-            parts[name].append(scores_of(name, recording, own, options))
+        rows.at_hand = {layer.index: layer}
+        own = replace(request, layers=(layer.index,), alone_at=rows.places)
+        for name in list(parts):
+            try:
+                parts[name].append(scores_of(name, rows, own, measures[name]))
+            except RowsUnavailable as error:
+                refused[name] = str(error)
+                del parts[name]
+        if not parts:
+            raise RowsUnavailable(refused[next(reversed(refused))])
 
-    recording.visit(visit)
+    rows.visit(visit)
     return parts
+
+
+def _from_maps(
+    name: str,
+    recording: RowRecording,
+    request: Request,
+    options: Mapping[str, Any],
+    reason: str,
+    precision: str | None,
+) -> MixingMaps | list[MixingMaps]:
+    """The named targets of whole maps, which are always right."""
+    if recording.in_full is None:
+        raise RowsUnavailable(reason)
+    _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
+    spec, said, options = spec_of(name), recording.produced, dict(options)
+    if spec.explains_output and said is not None and request.targets is not None:
+        if len(request.targets[0]) == 1:
+            options.setdefault("position", [place for (place,) in request.targets])
+            words = [row.ids[place] for row, (place,) in zip(said, request.targets, strict=True)]
+            options.setdefault("word", words)
+        elif spec.gives != "maps":
+            raise InvalidInput(
+                f"{name} explains one output of the model: name one of the"
+                f" {len(request.targets[0])} targets by targets="
+            )
+        request = request if spec.gives == "maps" else replace(request, targets=None)
+    whole = replace(recording.in_full(spec), rows_refused=reason)
+    return _measured_whole(name, whole, request, options, precision)
+
+
+def _measured_whole(
+    name: str,
+    recording: Recording,
+    request: Request,
+    options: Mapping[str, Any],
+    precision: str | None,
+) -> MixingMaps | list[MixingMaps]:
+    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
+        scores = scores_of(name, recording, request, options)
+    return _maps(name, recording, request, scores, options)
 
 
 def _checked_request(
@@ -133,17 +206,13 @@ def _checked_request(
     request = Request.resolved(
         recording, site=site, layers=layers, targets=targets, per_head=per_head
     )
+    stack = recording.structure.stack_of(request.site).name
+    chosen_before = stack == recording.target_stack and (rows is not None or spec.gives == "maps")
+    if targets is None and chosen_before:
+        request = replace(request, targets=recording.targets)
     if rows is None:
         return request
-    if not spec.row_by_row:
-        raise RowsUnavailable(f"{name} needs all targets of a text: record it without targets")
-    if request.site != rows.site.name or request.targets not in (None, rows.targets):
-        raise InvalidInput(
-            f"this recording holds {len(rows.targets[0])} targets of {rows.site.name}; record again"
-            " for others"
-        )
-    layers = tuple(sorted(request.layers))
-    return replace(request, layers=layers, targets=rows.targets, alone_at=rows.places)
+    return replace(request, layers=tuple(sorted(request.layers)))
 
 
 def _maps(

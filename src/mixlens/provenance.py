@@ -16,6 +16,7 @@ import transformers
 
 import mixlens
 from mixlens.contracts import Request, Spec
+from mixlens.recording.rows import RowRecording
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -26,7 +27,10 @@ _SAMPLED = 256  # entries of each weight that are looked at
 def provenance_of(
     name: str, spec: Spec, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Options that were not given are told with their defaults."""
+    """Options that were not given are listed with their defaults.
+
+    `recorded` says whether the named targets were taken apart by themselves ("rows"), or why not.
+    """
     model = recording.model
     config = getattr(model, "config", None)
     return {
@@ -40,8 +44,15 @@ def provenance_of(
         "revision": getattr(config, "_commit_hash", None),
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "versions": versions(),
+        "recorded": _recorded(recording),
         "steps": [],
     }
+
+
+def _recorded(recording: Recording) -> str:
+    if isinstance(recording, RowRecording):
+        return "rows"
+    return "maps" if recording.rows_refused is None else f"maps: {recording.rows_refused}"
 
 
 def versions() -> dict[str, str]:

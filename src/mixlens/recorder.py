@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
 from mixlens.loading import damaged_weights
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
+from mixlens.recording.continuation import continued
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.labels import token_rows
 from mixlens.recording.model_discovery import model_structure
@@ -19,8 +23,9 @@ from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
+from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
-from mixlens.recording.rows import row_recording
+from mixlens.recording.rows import row_recording, target_positions
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from mixlens.contracts import Spec
     from mixlens.lens import Lens
 
+_log = logging.getLogger(__name__)
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = (
     "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
@@ -55,18 +61,11 @@ def record(
     budget = _bytes_to_keep(lens, memory_budget)
     with outside_inference_mode(), uncompiled(model):
         given = processed(lens.processor, given) if is_raw(given) else given
-        ready = prepared(model, lens.tokenizer, given)
+        ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         try:
             if targets is not None:
-                recording: Recording = row_recording(
-                    model,
-                    model_structure(model, ready.tensors),
-                    ready,
-                    site=site,
-                    targets=listed(targets, "targets") or [],
-                    memory_budget=budget,
-                    output=spec is None or spec.explains_output,
-                )
+                named = listed(targets, "targets") or []
+                recording = _recorded_targets(lens, ready, site, named, budget)
             else:
                 recording = _recorded_as_probed(lens, ready, budget, spec)
         except UnsupportedModel as error:
@@ -76,6 +75,66 @@ def record(
         _require_sound_weights(model)
     recording.tokenizer = lens.tokenizer
     return recording
+
+
+def generate(
+    lens: Lens,
+    prompt: Given,
+    *,
+    answer: str | Sequence[int] | None,
+    site: str | None,
+    memory_budget: int | None,
+    options: Mapping[str, Any],
+) -> Recording:
+    """`Lens.generate`."""
+    model = lens.model
+    _require_eval(model)
+    with outside_inference_mode(), uncompiled(model):
+        made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
+        structure = model_structure(model, made.ready.tensors)
+    stack = structure.calls[-1][0]
+    if not stack.layers[0].sites[0].causal:
+        raise UnsupportedModel(
+            f"{type(model).__name__} reads a text in both directions, so that no position produces"
+            " the next token: a causal or encoder-decoder language model is needed"
+        )
+    if site is None:  # cross-attention, if there is any: what a word took from the prompt
+        site = [name for name, known in structure.sites.items() if known.stack is stack][-1]
+    elif structure.stack_of(site) is not stack:
+        raise InvalidInput(f"what is generated are tokens of {stack.name}, not of the site {site}")
+    return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+
+
+def _recorded_targets(
+    lens: Lens, ready: Prepared, site: str | None, targets: Sequence[int | str], budget: int
+) -> Recording:
+    """A recording of these targets alone, or of everything if the model does not allow that."""
+
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": budget}
+    with_attention = functools.cache(lambda: record(lens, ready, **how))
+
+    def in_full(spec: Spec) -> Recording:
+        reads_attention = spec.reads == "attention"
+        return with_attention() if reads_attention else record(lens, ready, **how, spec=spec)
+
+    model = lens.model
+    structure = model_structure(model, ready.tensors)
+    try:
+        rows = row_recording(
+            model, structure, ready, site=site, targets=targets, memory_budget=budget
+        )
+    except RowsUnavailable as error:
+        _log.info("whole maps are recorded for these targets: %s", error)
+        whole = with_attention()
+        named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
+        return replace(
+            whole,
+            targets=target_positions(targets, named),
+            target_stack=whole.structure.stack_of(site).name,
+            rows_refused=str(error),
+        )
+    rows.in_full = in_full
+    return rows
 
 
 def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int, spec: Spec | None) -> Recording:
@@ -109,6 +168,7 @@ def _recorded(
             model, structure, tensors, memory_budget=budget, graph=spec.reads == "gradient"
         )
     recording.tokens = token_rows(recording, ready, lens.processor)
+    recording.produced = ready.produced
     recording.lengths = {
         stack: [len(row) for row in rows] for stack, rows in recording.tokens.items()
     }

@@ -5,7 +5,6 @@ A text that cannot be measured is named.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from mixlens.errors import (
     MissingExtra,
     MissingTokenizer,
     MixlensError,
-    RowsUnavailable,
     UnsupportedModel,
     about,
 )
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 ON_ERROR = ("raise", "skip")
-_log = logging.getLogger(__name__)
 
 
 class MeasuredTexts(list["MixingMaps"]):
@@ -112,15 +109,11 @@ def _measure_at_once(
 ) -> MixingMaps | list[MixingMaps]:
     """From one recording: of the wanted targets alone if the measure and the model allow it."""
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
-    how: dict[str, Any] = {"memory_budget": None, "spec": spec}
-    if targets is not None and spec.row_by_row:
-        rest = {key: value for key, value in chosen.items() if key != "targets"}
-        try:
-            rows = record(lens, given, targets=targets, site=site, **how)
-            return measure(name, rows, **rest)
-        except RowsUnavailable as error:  # whole maps are always right
-            _log.debug("%s: whole maps are recorded for these targets: %s", name, error)
-    return measure(name, record(lens, given, targets=None, site=None, **how), **chosen)
+    if targets is None or not spec.row_by_row:
+        whole = record(lens, given, targets=None, site=None, memory_budget=None, spec=spec)
+        return measure(name, whole, **chosen)
+    rows = record(lens, given, targets=targets, site=site, memory_budget=None)
+    return measure(name, rows, **{**chosen, "targets": None})
 
 
 def _measure_groups(

@@ -27,7 +27,7 @@ from mixlens.contracts import Facts
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.provenance import plain
 from mixlens.row import Extra
-from mixlens.tokens import Picture, TokenRow
+from mixlens.tokens import Picture, Segment, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -132,12 +132,17 @@ def _token_row(saved: Mapping[str, Any]) -> TokenRow:
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
     special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
-    shown = saved.get("picture")  # not in files of version 0.1
+    # None of these is in files of version 0.1.
+    named, shown = saved.get("segments"), saved.get("picture")
+    segments = (
+        None if named is None else tuple(Segment(str(n), int(a), int(b)) for n, a, b in named)
+    )
     return TokenRow(
         tuple(saved["labels"]),
         saved["text"],
         offsets,
         special,
+        segments,
         picture=None if shown is None else Picture(**shown),
         seconds=saved.get("seconds"),
     )

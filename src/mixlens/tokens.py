@@ -1,10 +1,10 @@
-"""The tokens of one row of a recording: their labels, and where each stands in the text."""
+"""The tokens of one row of a recording: their labels, and where each is in the text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from mixlens.errors import InvalidInput
 
@@ -19,16 +19,24 @@ class Picture:
     first: int
 
 
+class Segment(NamedTuple):
+    """Tokens that belong together, such as a turn of a chat or a document of a prompt."""
+
+    name: str
+    start: int  # its first token
+    stop: int  # after its last
+
+
 @dataclass(frozen=True)
 class TokenRow:
     """Real tokens only: padding is never in it."""
 
     labels: tuple[str, ...]
     text: str | None = None
-    offsets: tuple[tuple[int, int], ...] | None = (
-        None  # characters of `text`; (0, 0) for special tokens
-    )
+    # Characters of `text`. A special token that is not in the text covers none: (0, 0).
+    offsets: tuple[tuple[int, int], ...] | None = None
     special: tuple[bool, ...] | None = None
+    segments: tuple[Segment, ...] | None = None  # in order; names may repeat
     picture: Picture | None = field(default=None, kw_only=True, repr=False)
     seconds: float | None = field(default=None, kw_only=True)  # how long one token of a sound is
 
@@ -39,6 +47,13 @@ class TokenRow:
     def numbered(cls, count: int) -> TokenRow:
         """For frames, patches and inputs without a tokenizer."""
         return cls(tuple(str(i) for i in range(count)))
+
+
+class Produced(NamedTuple):
+    """The token that each position of a continued prompt produced: the one behind it."""
+
+    tokens: TokenRow
+    ids: tuple[int, ...]
 
 
 def resolved(indices: Sequence[int], length: int) -> list[int]:

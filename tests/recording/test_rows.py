@@ -10,7 +10,7 @@ import torch
 
 import mixlens
 from mixlens import Lens, MixingMaps
-from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.errors import InvalidInput
 from mixlens.measures import list_measures, refusal
 from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
@@ -40,12 +40,11 @@ def test_rows_are_rows_of_the_maps(name: str) -> None:
             if refusal(measure, whole.structure, site) is not None:
                 continue
             expected = as_list(mixlens.measure(measure, whole, site=site, targets=[-1, 0]))
-            try:
-                maps = as_list(mixlens.measure(measure, rows))
-            except RowsUnavailable:  # a second attention follows: whole sequences are needed
+            maps = as_list(mixlens.measure(measure, rows))
+            if maps[0].provenance["recorded"] != "rows":
+                # a second attention follows: whole sequences are needed
                 assert measure == "value_zeroing"
                 assert len(whole.layers(site)[0].structure.sites) > 1
-                continue
             for one, other in zip(maps, expected, strict=True):
                 np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
                 assert one.tokens == other.tokens
@@ -53,13 +52,17 @@ def test_rows_are_rows_of_the_maps(name: str) -> None:
 
 
 def test_a_named_target_takes_rows_and_any_other_model_its_maps() -> None:
-    """Bloom's attention does not go through the interface: the same call gives the same numbers."""
-    for name in ("llama", "bloom"):
+    """Bloom's attention does not go through the interface: the same call gives the same numbers,
+    and says so.
+    """
+    for name, recorded in (("llama", "rows"), ("bloom", "maps: its attention does not go")):
         lens, given = Lens(built(name)), inputs(name)
         expected = as_list(mixlens.measure("alti", lens.record(given), targets=[3]))
         for one, other in zip(
             as_list(lens.measure("alti", given, targets=[3])), expected, strict=True
         ):
+            assert one.provenance["recorded"].startswith(recorded)
+            assert one.target_positions == (3,)
             np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
 
 
@@ -96,21 +99,31 @@ def test_rows_that_do_not_multiply_out_are_not_used(monkeypatch: pytest.MonkeyPa
     expected = as_list(lens.measure("attention_norm", given, targets=[-1]))
     right = row_attention._softmax
     monkeypatch.setattr(row_attention, "_softmax", lambda s, sinks: right(s * 1.3, sinks))
-    with pytest.raises(RowsUnavailable, match="attention product"):
-        mixlens.measure("attention_norm", lens.record(given, targets=[-1]))
     for one, other in zip(
         as_list(lens.measure("attention_norm", given, targets=[-1])), expected, strict=True
     ):
+        assert "attention product" in one.provenance["recorded"]
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
 
 
-def test_a_recording_of_rows_says_what_it_lacks() -> None:
-    lens, given = Lens(built("bert")), inputs("bert")
-    rows = lens.record(given, targets=[2])
-    with pytest.raises(InvalidInput, match="holds 1 targets"):
-        mixlens.measure("alti", rows, targets=[1])
-    with pytest.raises(RowsUnavailable, match="needs all targets"):
-        mixlens.measure("hidden_token_attribution", rows)
+def test_a_recording_of_rows_gives_other_targets_and_what_it_lacks_from_maps() -> None:
+    lens, given = Lens(built("bart")), inputs("bart")
+    rows, whole = lens.record(given, targets=[2], site="cross"), lens.record(given)
+    for measure, site, targets in (
+        ("alti", "cross", [1, 3]),
+        ("alti", "decoder", [2]),
+        ("hidden_token_attribution", "decoder", [2]),
+    ):
+        expected = as_list(mixlens.measure(measure, whole, site=site, targets=targets))
+        named = None if targets == [2] else targets
+        maps = as_list(mixlens.measure(measure, rows, site=site, targets=named))
+        by_rows = maps[0].provenance["recorded"] == "rows"
+        assert by_rows == (measure == "alti")
+        for one, other in zip(maps, expected, strict=True):
+            assert one.tokens == other.tokens
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
+    with pytest.raises(InvalidInput, match="tokens of decoder"):
+        mixlens.measure("alti", rows, site="encoder")
 
 
 def test_measures_together_are_the_measures_one_by_one() -> None:

@@ -62,6 +62,8 @@ def token_row(
     if tokenizer is None:
         return TokenRow(tuple(str(i) for i in ids))
     special = set(getattr(tokenizer, "all_special_ids", ()))
+    added = getattr(tokenizer, "added_tokens_decoder", {})  # a chat template has some of its own
+    special |= {number for number, token in added.items() if token.special}
     marks = tuple(i in special for i in ids)
     names = tokenizer.convert_ids_to_tokens(ids)
     labels = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))

@@ -30,7 +30,7 @@ from mixlens.recording.checks import (
 )
 from mixlens.recording.encoding import encoded, padded, token_row
 from mixlens.recording.padding import real_tokens_first, row_lengths
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Produced, TokenRow
 
 Text = str | tuple[str, str]
 """One text, or a pair: two segments, or source and target for an encoder-decoder model."""
@@ -40,12 +40,14 @@ Text = str | tuple[str, str]
 class Prepared:
     """Inputs ready for the model.
 
-    Token rows are known for text: of the main input, and of the decoder's.
+    Token rows are known for text: of the main input, and of the decoder's. `produced` has, for a
+    continued prompt, the token that each position produced.
     """
 
     tensors: dict[str, Any]
     rows: Sequence[TokenRow] | None
     decoder_rows: Sequence[TokenRow] | None
+    produced: Sequence[Produced] | None = None
 
 
 def prepared(model: nn.Module, tokenizer: Any, given: Any) -> Prepared:
@@ -55,7 +57,7 @@ def prepared(model: nn.Module, tokenizer: Any, given: Any) -> Prepared:
     texts = texts_of(given)
     for number, text in enumerate(texts):
         try:
-            _check_text(text)
+            check_text(text)
         except MixlensError as error:
             raise about(f"text {number}", error) if len(texts) > 1 else error from None
     if tokenizer is None:
@@ -89,7 +91,7 @@ def texts_of(given: Any) -> list[Any]:
     return texts
 
 
-def _check_text(text: Any) -> None:
+def check_text(text: Any) -> None:
     """A string, or a pair of them, with something in it that UTF-8 can write."""
     if not isinstance(text, str) and not is_pair(text):
         hint = ": pass token ids as {'input_ids': ids}" if isinstance(text, int) else ""
@@ -127,7 +129,7 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
     tensors = padded(rows, tokenizer, set(accepted))
     decoder_rows = None
     if translated:
-        starts = _start_token(model)
+        starts = start_token(model)
         targets = (
             encoded(tokenizer, seconds, None, as_target=True)
             if seconds
@@ -147,7 +149,7 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
             token_row(tokenizer, row["input_ids"], text, row["offset_mapping"])
             for row, text in zip(shifted, seconds or [""] * len(shifted), strict=True)
         ]
-    tensors = _ready(model, tensors)
+    tensors = made_ready(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
         for text, pair in zip(firsts, pairs, strict=True)
@@ -159,7 +161,8 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
     return Prepared(tensors, labelled, decoder_rows)
 
 
-def _start_token(model: nn.Module) -> int:
+def start_token(model: nn.Module) -> int:
+    """The token that a decoder begins with."""
     for config in (
         getattr(model, "generation_config", None),
         model.config,
@@ -187,11 +190,11 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
             if tensors
             else 1
         )
-        start = torch.full((rows, 1), _start_token(model))
+        start = torch.full((rows, 1), start_token(model))
         tensors["decoder_input_ids"] = (
             start if labels is None else torch.cat([start, labels[:, :-1].clamp_min(0)], 1)
         )
-    tensors = _ready(model, tensors)
+    tensors = made_ready(model, tensors)
     return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
 
 
@@ -224,7 +227,7 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     ]
 
 
-def _ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     """Checked, real tokens first, on the model's device and in its precision."""
     check_names(model, tensors)
     check_numbers(tensors)

@@ -32,7 +32,7 @@ from mixlens.recording.structure import Witness
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Produced, TokenRow
 
 
 class StructureDiffers(UnsupportedModel):
@@ -56,6 +56,11 @@ class Recording:
     stack_layers: Mapping[str, Sequence[Layer]]  # stack name -> its layers
     source_counts: Mapping[tuple[str, AttentionKind], int]  # tokens that a stack's attention reads
     tokenizer: Any = None  # for words that name an output to explain
+    # The targets that are meant if none are named, for each row of the batch, and their stack.
+    targets: tuple[tuple[int, ...], ...] | None = None
+    target_stack: str | None = None
+    produced: Sequence[Produced] | None = None  # of a continued prompt, for each row of the batch
+    rows_refused: str | None = None  # why its targets could not be taken apart by themselves
 
     def __repr__(self) -> str:
         sizes = [
@@ -80,6 +85,17 @@ class Recording:
     def target_tokens(self, site: str | None, row: int) -> TokenRow:
         """The tokens that are the targets of a site, for one text."""
         return self.tokens[self.structure.stack_of(site).name][row]
+
+    def named_targets(self, site: str | None, row: int) -> TokenRow:
+        """The targets as results name them: by the token that each produced, if that is known."""
+        if self.produced is not None and self.structure.stack_of(site) is self.last_stack:
+            return self.produced[row].tokens
+        return self.target_tokens(site, row)
+
+    @property
+    def last_stack(self) -> StackStructure:
+        """The stack whose output the model's head reads."""
+        return self.structure.calls[-1][0]
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """For cross-attention the tokens of the stack that is read, else the stack's own."""

@@ -22,8 +22,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.contracts import AttentionKind
-from mixlens.errors import NonFiniteActivations, RowsUnavailable
+from mixlens.contracts import AttentionKind, Spec
+from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
@@ -47,15 +47,33 @@ Visit = Callable[[Layer], None]
 
 @dataclass(kw_only=True, repr=False)
 class RowRecording(Recording):
-    """A forward pass of which only some targets of one stack are taken apart."""
+    """A forward pass of which only some targets of one stack are taken apart.
+
+    It runs when something is measured, so that other targets or a different site of the same stack
+    cost nothing more.
+    """
 
     site: AttentionSite
     targets: tuple[tuple[int, ...], ...]  # positions, for each row of the batch
     width: int  # tokens of the stack, padding included
-    keeps_output: bool = True  # else the model is left after the last layer of the stack
     _real: Tensor | None = field(default=None, init=False)
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
     patient: bool = False  # is no number looked at before the end? A look stops a GPU
+    # The same inputs with all targets, for a measure that needs them.
+    in_full: Callable[[Spec], Recording] | None = None
+
+    def of(self, site: str, targets: tuple[tuple[int, ...], ...]) -> RowRecording:
+        """The same inputs, with other targets or a different site of the same stack."""
+        chosen = self.structure.site(site)
+        if chosen.stack is not self.site.stack:
+            raise InvalidInput(
+                f"the targets of this recording are tokens of {self.site.stack.name}: record again"
+                f" for the site {site}"
+            )
+        if chosen.name == self.site.name and targets == self.targets:
+            return self
+        _require_rows(self.structure, chosen)
+        return replace(self, site=chosen, targets=targets)
 
     def __repr__(self) -> str:
         counted = f"{len(self.targets[0])} targets of {self.site.name}"
@@ -97,15 +115,17 @@ class RowRecording(Recording):
         )
 
     def visit(self, visitor: Visit) -> None:
-        """Runs the model; every layer of the stack is handed to `visitor` as it goes by."""
-        self.output, self._real = None, None
+        """Runs the model up to the end of the stack; every layer of it is handed to `visitor` as
+        it goes by.
+        """
+        self._real = None
         try:
-            self.output = _run(self, visitor)
+            _run(self, visitor)
         finally:
             self.at_hand = {}
 
 
-def _run(recording: RowRecording, visitor: Visit) -> Any:
+def _run(recording: RowRecording, visitor: Visit) -> None:
     structure, stack, targets = recording.structure, recording.site.stack, recording.places
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
@@ -164,7 +184,7 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
         return [watch(module, witness, into, rows) for witness in by_path[path].watched]
 
     with torch.no_grad(), native_attention(on_call), runnable_experts(recording.model):
-        _, output = layer_calls(
+        layer_calls(
             recording.model,
             recording.inputs,
             set(by_path),
@@ -172,12 +192,11 @@ def _run(recording: RowRecording, visitor: Visit) -> Any:
             on_layer=on_layer,
             on_enter=on_enter,
             watch=watches,
-            stop_after=None if recording.keeps_output else len(stack.layers),
+            stop_after=len(stack.layers),
         )
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
     doubts.settle()
-    return output
 
 
 def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
@@ -228,25 +247,17 @@ def row_recording(
     site: str | None,
     targets: Sequence[int | str],
     memory_budget: int,
-    output: bool = True,
 ) -> RowRecording:
     """A recording of these targets (labels or positions); nothing runs before it is visited."""
     chosen = structure.site(site)
     if not len(targets):
         raise RowsUnavailable("no target is named")
-    if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
-        raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
-    if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
-        raise RowsUnavailable("which stack the cross-attention reads is known only after a run")
-    if any(part.own_sources for layer in chosen.stack.layers for part in layer.sites):
-        raise RowsUnavailable("its attention reads two stacks at once")
-    if structure.backend != "interface":
-        raise RowsUnavailable("its attention does not go through transformers' attention interface")
+    _require_rows(structure, chosen)
     tokens = _text_tokens(structure, ready)
     rows = tokens[chosen.stack.name]
-    positions = tuple(
-        tuple(position_of(target, row, range(len(row))) for target in targets) for row in rows
-    )
+    last = chosen.stack is structure.calls[-1][0]
+    produced = ready.produced if last else None
+    named = rows if produced is None else [row.tokens for row in produced]
     decoder = rows == ready.decoder_rows
     return RowRecording(
         model=model,
@@ -259,10 +270,32 @@ def row_recording(
         stack_layers={},
         source_counts={},
         site=chosen,
-        keeps_output=output,
-        targets=positions,
+        targets=target_positions(targets, named),
+        target_stack=chosen.stack.name,
+        produced=ready.produced,
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
     )
+
+
+def target_positions(
+    targets: Sequence[int | str], rows: Sequence[TokenRow]
+) -> tuple[tuple[int, ...], ...]:
+    """Where these targets (labels or positions) are, in each row of the batch."""
+    return tuple(
+        tuple(position_of(target, row, range(len(row))) for target in targets) for row in rows
+    )
+
+
+def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
+    """Raises `RowsUnavailable` if a site of this structure is never cut to rows."""
+    if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
+        raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
+    if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
+        raise RowsUnavailable("which stack the cross-attention reads is known only after a run")
+    if any(part.own_sources for layer in chosen.stack.layers for part in layer.sites):
+        raise RowsUnavailable("its attention reads two stacks at once")
+    if structure.backend != "interface":
+        raise RowsUnavailable("its attention does not go through transformers' attention interface")
 
 
 def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:

@@ -1,0 +1,128 @@
+"""Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
+
+A segment is a range of characters of the text. A token belongs to the segment in which its first
+character that is not a blank lies. Tokens outside all segments are called "(other)", those behind
+the prompt "answer". A prompt file marks its segments by lines of their own,
+
+    === document 1 ===
+
+which are not part of the prompt: the text from such a line to the next one is that segment.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from mixlens.errors import InvalidInput
+from mixlens.suggestions import no_such
+from mixlens.tokens import Segment, TokenRow
+
+PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
+KINDS = ("sentences", "paragraphs", "turns")
+
+Spans = list[tuple[str, int, int]]
+"""Names, with the first character and the one after the last."""
+
+By = str | Mapping[str, tuple[int, int] | str] | None
+"""sentences, paragraphs, turns; or names with characters or with the text itself; None: the
+segments that a row has already."""
+
+_MARK = re.compile(r"^===[ \t]+(\S.*?)[ \t]+===[ \t]*$\n?", re.MULTILINE)
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=\n)|$)", re.DOTALL)
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\s*\Z)", re.DOTALL)
+
+
+def read_marks(text: str) -> tuple[str, Spans]:
+    """A prompt without its marks, and the segments that they named."""
+    plain, spans, end, name = "", list[tuple[str, int, int]](), 0, ""
+    for mark in [*_MARK.finditer(text), None]:
+        piece = text[end : len(text) if mark is None else mark.start()]
+        if name and piece:
+            spans.append((name, len(plain), len(plain) + len(piece)))
+        plain += piece
+        if mark is not None:
+            end, name = mark.end(), mark[1]
+    return plain, spans
+
+
+def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
+    """The segments of a row: every token is in one of them, and they are in order."""
+    if by is None or by == "turns":
+        if row.segments is None or (by == "turns" and row.segments[0].name == PROMPT):
+            raise InvalidInput(
+                "this text has no turns: they are known if the messages of a chat were given"
+                if by == "turns"
+                else "this text has no segments of its own: name sentences, paragraphs, or spans"
+            )
+        return row.segments
+    if row.text is None or row.offsets is None:
+        raise InvalidInput(
+            "segments need to know where each token is in the text: measure a text with a fast"
+            " tokenizer, or merge token ranges with `spans`"
+        )
+    return token_segments(row, _spans(row, by))
+
+
+def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:
+    """The tokens of named spans, and those between them; None if no spans are known."""
+    if spans is None or row.text is None or row.offsets is None:
+        return None
+    spans = sorted(spans, key=lambda span: span[1:])
+    _require_apart(spans, len(row.text))
+    firsts = [first for _, first, _ in spans]
+    answer = next((part.start for part in row.segments or () if part.name == ANSWER), len(row))
+    names = []
+    for number, (start, stop) in enumerate(row.offsets):
+        blank = len(row.text[start:stop]) - len(row.text[start:stop].lstrip())
+        at = start + blank if blank < stop - start else start
+        name, _, last = spans[max(0, bisect_right(firsts, at) - 1)] if spans else (OTHER, 0, 0)
+        inside = start < stop and at < last and at >= firsts[0]
+        names.append(name if inside else ANSWER if number >= answer else OTHER)
+    found = []
+    for name, places in groupby(range(len(names)), lambda place: names[place]):
+        held = list(places)
+        found.append(Segment(name, held[0], held[-1] + 1))
+    return tuple(found)
+
+
+def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str]) -> Spans:
+    assert row.text is not None
+    assert row.offsets is not None
+    if not isinstance(by, str):
+        return [(name, *_span(name, given, row.text)) for name, given in by.items()]
+    if by not in KINDS:
+        raise InvalidInput(no_such("kind of segments", by, KINDS))
+    answer = next((part.start for part in row.segments or () if part.name == ANSWER), None)
+    end = len(row.text) if answer is None else row.offsets[answer][0]
+    pattern = _SENTENCE if by == "sentences" else _PARAGRAPH
+    pieces = list(pattern.finditer(row.text[:end]))
+    return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(pieces, 1)]
+
+
+def _span(name: str, given: tuple[int, int] | str, text: str) -> tuple[int, int]:
+    if not isinstance(given, str):
+        start, stop = (int(place) for place in given)
+        return start, stop
+    count = text.count(given) if given else 0
+    if count != 1:
+        raise InvalidInput(
+            f"segment {name!r}: its text is {'not in' if not count else f'{count} times in'} the"
+            " prompt; give its first character and the one after its last"
+        )
+    return text.index(given), text.index(given) + len(given)
+
+
+def _require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
+    end, before = 0, ""
+    for name, start, stop in spans:
+        if not 0 <= start < stop <= length:
+            raise InvalidInput(
+                f"segment {name!r}: characters {start} to {stop} are none, or outside a text of"
+                f" {length}"
+            )
+        if start < end:
+            raise InvalidInput(f"the segments {before!r} and {name!r} overlap")
+        end, before = stop, name

@@ -1,0 +1,245 @@
+"""A prompt and what follows it: the positions that produced each token, by rows, are those of the
+whole maps of prompt and continuation.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from tokenizers import AddedToken
+
+import mixlens
+from mixlens import Lens, MixingMaps
+from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
+from mixlens.measuring import measure_together
+from mixlens.recording.rows import RowRecording
+from tests.conformance.zoo import built, randomised
+
+PROMPT = "The keys to the cabinet"
+TEMPLATE = (
+    "{% for m in messages %}<|turn|>{{ m['role'] }}\n{{ m['content'] | trim }}<|end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
+)
+CHAT = [
+    {"role": "system", "content": "You answer in one word."},
+    {"role": "user", "content": "The keys to the cabinet near the doors. "},
+    {"role": "assistant", "content": "table"},
+    {"role": "user", "content": "Are they old?"},
+]
+
+
+@functools.cache
+def bundled() -> Lens:
+    return Lens.bundled("causal")
+
+
+@functools.cache
+def chatty() -> Lens:
+    """A random Llama with grouped heads, and a tokenizer that has a chat template."""
+    tokenizer = copy.deepcopy(bundled().tokenizer)
+    marks = [AddedToken("<|turn|>", special=True), AddedToken("<|end|>", special=True)]
+    tokenizer.add_tokens(marks, special_tokens=True)
+    tokenizer.chat_template = TEMPLATE
+    config = hf.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=96,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=None,
+    )
+    return Lens(randomised(hf.LlamaForCausalLM(config)).eval().double(), tokenizer)
+
+
+def one(maps: Any) -> MixingMaps:
+    assert isinstance(maps, MixingMaps)
+    return maps
+
+
+def require_same_as_maps(lens: Lens, rows: Any, measure: str = "value_zeroing") -> MixingMaps:
+    """The rows against whole maps of the same tokens, recorded by hand."""
+    assert isinstance(rows, RowRecording)
+    made = one(mixlens.measure(measure, rows))
+    ids = rows.inputs["input_ids"]
+    whole = one(lens.measure(measure, {"input_ids": ids}))
+    expected = whole.scores[:, list(made.target_positions)]
+    np.testing.assert_allclose(made.scores, expected, atol=1e-6, rtol=1e-5)
+    assert made.source_tokens == whole.source_tokens
+    assert made.provenance["recorded"] == "rows"
+    return made
+
+
+def test_generated_tokens_are_the_models_own_choice_and_their_rows_those_of_the_maps() -> None:
+    lens = bundled()
+    before = lens.model.generation_config.to_dict()
+    rows = lens.generate(PROMPT, max_new_tokens=5)
+    maps = require_same_as_maps(lens, rows)
+    assert lens.model.generation_config.to_dict() == before
+    ids = lens.tokenizer(PROMPT)["input_ids"]
+    for place in range(5):  # greedy, one step at a time
+        with torch.no_grad():
+            logits = lens.model(input_ids=torch.tensor([ids])).logits[0, -1]
+        ids.append(int(logits.argmax()))
+        assert maps.target_positions[place] == len(ids) - 2
+        assert maps.tokens[place] == lens.tokenizer.convert_ids_to_tokens(ids[-1])
+    text = maps.target_row.text
+    assert text == lens.tokenizer.decode(ids, skip_special_tokens=True)
+    assert maps.row(maps.tokens[2]).target == maps.target_positions[2]
+    again = one(mixlens.measure("value_zeroing", lens.generate(PROMPT, max_new_tokens=5)))
+    assert again == maps
+
+
+def test_a_given_answer_works_as_if_it_were_generated() -> None:
+    lens = bundled()
+    made = require_same_as_maps(lens, lens.generate(PROMPT, answer=" are on the table."), "alti")
+    assert made.tokens == ("Ġare", "Ġon", "Ġthe", "Ġtable", ".")
+    assert made.words().tokens == ("are", "on", "the", "table", ".")
+    assert [segment.name for segment in made.source_row.segments or ()] == ["prompt", "answer"]
+    generated = lens.generate(PROMPT, max_new_tokens=3)
+    assert generated.produced is not None
+    new = generated.produced[0].ids[-3:]
+    given = lens.generate(PROMPT, answer=lens.tokenizer.decode(new))
+    by_ids = lens.generate(PROMPT, answer=new)
+    expected = one(mixlens.measure("alti", generated))
+    assert one(mixlens.measure("alti", by_ids)) == expected
+    np.testing.assert_array_equal(one(mixlens.measure("alti", given)).scores, expected.scores)
+
+
+def test_an_answer_that_joins_the_last_word_takes_the_models_own_tokens() -> None:
+    lens = bundled()
+    with pytest.warns(UserWarning, match="Begin it with a blank"):
+        rows = lens.generate("The keys to the cab", answer="inet are")
+    assert one(mixlens.measure("attention", rows)).tokens == ("Ġcabin", "et", "Ġare")
+
+
+def test_chats_are_written_out_by_the_template_and_known_by_their_turns() -> None:
+    lens = chatty()
+    made = require_same_as_maps(lens, lens.generate(CHAT, max_new_tokens=4))
+    text = lens.tokenizer.apply_chat_template(CHAT, tokenize=False, add_generation_prompt=True)
+    row = made.source_row
+    assert row.text is not None
+    assert row.offsets is not None
+    assert row.special is not None
+    assert row.text.startswith(text)
+    turns = [label for label, mark in zip(row.labels, row.special, strict=True) if mark]
+    assert turns[:2] == ["<|turn|>", "<|end|>"]
+    for segment, content in (
+        ("system", CHAT[0]["content"]),
+        ("user 1", CHAT[1]["content"].strip()),
+        ("assistant", "table"),
+        ("user 2", CHAT[3]["content"]),
+    ):
+        (part,) = [known for known in row.segments or () if known.name == segment]
+        first, last = row.offsets[part.start][0], row.offsets[part.stop - 1][1]
+        assert row.text[first:last].strip() == content
+    assert (row.segments or ())[-1].name == "answer"
+
+
+def test_words_of_bytes_and_special_tokens_keep_their_places() -> None:
+    lens = bundled()
+    new = [*lens.tokenizer(" 日本 é", add_special_tokens=False)["input_ids"], 1]
+    row = one(mixlens.measure("attention", lens.generate(PROMPT, answer=new))).target_row
+    assert row.text == PROMPT + " 日本 é"
+    assert row.offsets is not None
+    assert row.labels[-1] == "<s>"
+    assert row.offsets[-1] == (len(row.text), len(row.text))
+    covered = "".join(row.text[a:b] for a, b in dict.fromkeys(row.offsets))
+    assert covered.replace(" ", "") == row.text.replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_encoder_and_decoder(name: str) -> None:
+    """Targets are the decoder's; by default what they took from the prompt is measured."""
+    config = built(name).config
+    kind = {"t5": hf.T5ForConditionalGeneration, "bart": hf.BartForConditionalGeneration}[name]
+    lens = Lens(randomised(kind(config)).eval().double())
+    prompt = {"input_ids": torch.tensor([[5, 9, 13, 7, 30, 2]])}
+    rows = lens.generate(prompt, max_new_tokens=4, min_new_tokens=4)
+    answer = rows.produced[0].ids if rows.produced is not None else ()
+    given = lens.generate(prompt, answer=answer)
+    assert torch.equal(rows.inputs["decoder_input_ids"], given.inputs["decoder_input_ids"])
+    assert rows.inputs["decoder_input_ids"][0, 1:].tolist() == list(answer[:-1])
+    whole = lens.record(dict(rows.inputs))
+    for site in ("cross", "decoder"):
+        made = one(mixlens.measure("attention_norm", rows, site=site))
+        expected = one(mixlens.measure("attention_norm", whole, site=site))
+        assert made.tokens == tuple(map(str, answer))
+        np.testing.assert_allclose(made.scores, expected.scores, atol=1e-6, rtol=1e-5)
+    assert one(mixlens.measure("alti", rows)).provenance["site"] == "cross"
+
+
+def test_a_model_whose_attention_is_not_cut_gives_the_same_targets_from_maps() -> None:
+    lens = Lens(randomised(hf.BloomForCausalLM(built("bloom").config)).eval())
+    recording = lens.generate({"input_ids": [[5, 9, 13]]}, answer=[7, 8])
+    maps = one(mixlens.measure("alti", recording))
+    assert maps.tokens == ("7", "8")
+    assert maps.target_positions == (2, 3)
+    assert maps.provenance["recorded"].startswith("maps: ")
+
+
+def test_what_explains_an_output_explains_the_token_that_was_produced() -> None:
+    rows = bundled().generate(PROMPT, answer=" are on the table")
+    made = one(mixlens.measure("gradient_norm", rows, targets=["table"]))
+    assert made.tokens == ("table at 10",)
+    with pytest.raises(InvalidInput, match="name one of the 4 targets"):
+        mixlens.measure("gradient_norm", rows)
+
+
+def test_several_measures_share_one_pass() -> None:
+    lens = bundled()
+    rows = lens.generate(PROMPT, answer=" are on the table")
+    passes = 0
+
+    def count(*_: Any) -> None:
+        nonlocal passes
+        passes += 1
+
+    hook = lens.model.register_forward_pre_hook(count)
+    try:
+        made = measure_together(["attention", "attention_norm", "alti"], rows)
+    finally:
+        hook.remove()
+    assert passes == 1
+    assert all(one(maps).tokens[0] == "Ġare" for maps in made.values())
+
+
+@pytest.mark.parametrize(
+    ("prompt", "options", "error", "words"),
+    [
+        (PROMPT, {"answer": ""}, EmptyInput, "the answer is empty"),
+        ("", {"answer": " x"}, EmptyInput, "empty"),
+        (PROMPT, {"answer": " are" * 300}, InputTooLong, "may have up to 249"),
+        (PROMPT, {"max_new_tokens": 300}, InputTooLong, "may have up to 249"),
+        (PROMPT, {"max_new_tokens": 0}, InvalidInput, "at least one token"),
+        (PROMPT, {"answer": " are", "max_new_tokens": 3}, InvalidInput, "nothing is generated"),
+        (PROMPT, {"num_beams": 2, "num_return_sequences": 2}, InvalidInput, "one at a time"),
+        ([{"role": "user", "content": "Hi"}], {}, InvalidInput, "no chat template"),
+        ([PROMPT, PROMPT], {}, InvalidInput, "one at a time"),
+        ([], {}, EmptyInput, "no message"),
+        ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
+    ],
+)
+def test_wrong_use_is_refused_in_words(
+    prompt: Any, options: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        bundled().generate(prompt, **options)
+
+
+def test_models_that_generate_nothing_are_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="does not generate text"):
+        Lens.bundled().generate(PROMPT)
+    with pytest.raises(UnsupportedModel, match="both directions"):
+        Lens.bundled().generate(PROMPT, answer=" are")
+    bare = Lens(built("llama"))  # no head: an answer can be given, nothing can be generated
+    assert one(mixlens.measure("alti", bare.generate({"input_ids": [[5, 6]]}, answer=[7]))).tokens
