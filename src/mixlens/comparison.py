@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.aggregation.segments import grouped, summed
+from mixlens.aggregation.target_row import shares
 from mixlens.row import position_of
+from mixlens.segments import By, divided
 from mixlens.tokens import TokenRow
 from mixlens.views import view
 
@@ -81,6 +84,31 @@ class Comparison:
             others = np.abs(values[self.others])
             ranks[name] = int((others > abs(values[place]) * (1 + 1e-9)).sum()) + 1
         return ranks
+
+    def segments(self, by: By = None, *, sink: bool = True) -> Comparison:
+        """The same measures with their sources summed by segment, as `MixingMaps.segments` does.
+
+        With `sink=False` the first token is left out, and rows are divided by what is left.
+        """
+        row = self.row or TokenRow(self.sources)
+        groups = grouped(divided(row, by), sink=sink)
+
+        def merged(values: np.ndarray) -> np.ndarray:
+            kept = values.astype(np.float64)
+            if not sink:
+                kept[..., 0] = 0
+                kept = shares(kept)
+            return summed(kept, groups)
+
+        return replace(
+            self,
+            sources=tuple(groups),
+            own_source=None,
+            cue=None,
+            row=TokenRow(tuple(groups)),
+            scores={name: merged(values) for name, values in self.scores.items()},
+            by_layer={name: merged(values) for name, values in self.by_layer.items()},
+        )
 
     def plot(self, kind: str | None = None, *, most: int = 40) -> Figure:
         """A matplotlib figure: "sources" (what each measure says about the sources, of a long text

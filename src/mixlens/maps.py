@@ -20,11 +20,13 @@ from mixlens import storage
 from mixlens.aggregation.flow import flow_through
 from mixlens.aggregation.merging import merge_spans, merge_words
 from mixlens.aggregation.rollout import normalise, roll_out
+from mixlens.aggregation.segments import leave_out_sink, merge_segments, tokens_inside
 from mixlens.aggregation.selection import merge_heads, one_head, select
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.labelling import labelled_scores
 from mixlens.row import Extra, Row, frozen, position_of
+from mixlens.segments import By
 from mixlens.tokens import TokenRow
 from mixlens.views import view
 
@@ -265,6 +267,25 @@ class MixingMaps:
         as they are.
         """
         return merge_spans(self, sources, targets, merge_sources, merge_targets)
+
+    def segments(self, by: By = None, *, sink: bool = True) -> MixingMaps:
+        """Sources summed by segment: "sentences", "paragraphs", "turns", or {name: (first
+        character, after the last) or text}. By default the turns of a chat, or prompt and answer.
+
+        The first token, on which much attention is parked, is a column of its own;
+        `extras["sink_share"]` has its share. `sink=False` leaves it out, as `without_sink` does.
+        """
+        return merge_segments(self, by, sink)
+
+    def inside(self, segment: str, by: By = None) -> MixingMaps:
+        """The tokens of one segment alone, as sources; `by` as in `segments`."""
+        return tokens_inside(self, segment, by)
+
+    def without_sink(self) -> MixingMaps:
+        """The first token as a source counts as zero. Rows that summed to one are divided by what
+        is left.
+        """
+        return leave_out_sink(self)
 
     def plot(
         self,

@@ -79,7 +79,8 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
         blank = len(row.text[start:stop]) - len(row.text[start:stop].lstrip())
         at = start + blank if blank < stop - start else start
         name, _, last = spans[max(0, bisect_right(firsts, at) - 1)] if spans else (OTHER, 0, 0)
-        inside = start < stop and at < last and at >= firsts[0]
+        covers = start < stop or start > 0  # a special token outside the text is at (0, 0)
+        inside = covers and at < last and at >= firsts[0]
         names.append(name if inside else ANSWER if number >= answer else OTHER)
     found = []
     for name, places in groupby(range(len(names)), lambda place: names[place]):

@@ -19,7 +19,7 @@ def labelled(
     maps: MixingMaps, name: str, dims: tuple[str, ...], values: np.ndarray
 ) -> xr.DataArray:
     """Numbers on axes of the maps: `target` and `source` are positions, `target_token` and
-    `source_token` what stands there.
+    `source_token` what is there, and `source_segment` the segment that it is in, if there are any.
     """
     coords: dict[str, Any] = {"layer": list(maps.layers)}
     if "head" in dims:
@@ -34,6 +34,8 @@ def labelled(
             "source": np.arange(len(maps.source_row)),
             "source_token": ("source", list(maps.source_tokens)),
         }
+        names = maps.source_row.segment_names
+        coords |= {} if names is None else {"source_segment": ("source", list(names))}
     return xr.DataArray(values, dims=dims, coords=coords, name=name)
 
 
@@ -47,4 +49,7 @@ def long_table(maps: MixingMaps) -> pd.DataFrame:
     columns["target_token"] = np.array(maps.tokens, dtype=object)[index[-2]]
     columns["source"] = index[-1]
     columns["source_token"] = np.array(maps.source_tokens, dtype=object)[index[-1]]
+    names = maps.source_row.segment_names
+    if names is not None:
+        columns["source_segment"] = np.array(names, dtype=object)[index[-1]]
     return pd.DataFrame({**columns, "score": maps.scores.reshape(-1)})

@@ -43,6 +43,13 @@ class TokenRow:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def segment_names(self) -> tuple[str, ...] | None:
+        """The segment of each token; None if there are no segments."""
+        if self.segments is None:
+            return None
+        return tuple(part.name for part in self.segments for _ in range(part.start, part.stop))
+
     @classmethod
     def numbered(cls, count: int) -> TokenRow:
         """For frames, patches and inputs without a tokenizer."""

@@ -20,12 +20,13 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Segment, TokenRow
 
 Span = tuple[int, int]
 """Positions from the first to before the second."""
@@ -173,9 +174,22 @@ def _merged_row(
         keep = any(alone[a:b]) or not shown or (b - a == 1 and (not relabel or shown == _UNKNOWN))
         labels.append(" ".join(row.labels[a:b]) if keep else shown)
     special = tuple(all(alone[a:b]) for a, b in ranges)
+    segments = _merged_segments(row, ranges)
     if row.text is None or row.offsets is None:
-        return TokenRow(tuple(labels), special=special)
-    return TokenRow(tuple(labels), row.text, tuple(offsets), special)
+        return TokenRow(tuple(labels), special=special, segments=segments)
+    return TokenRow(tuple(labels), row.text, tuple(offsets), special, segments)
+
+
+def _merged_segments(row: TokenRow, ranges: Sequence[Span]) -> tuple[Segment, ...] | None:
+    """The same segments; a range belongs where its first token does."""
+    if row.segments is None:
+        return None
+    starts = [start for start, _ in ranges]
+    moved = [
+        Segment(name, bisect_left(starts, start), bisect_left(starts, stop))
+        for name, start, stop in row.segments
+    ]
+    return tuple(part for part in moved if part.start < part.stop)
 
 
 def _printable(text: str) -> str:

@@ -1,0 +1,101 @@
+"""Sources summed by segment, the share of the first token, and the tokens of one segment.
+
+Much of a row often falls on the first token, whatever it says: attention that is not needed is
+parked there (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks). It is
+therefore a column of its own, and can be left out. A row is divided by what is left only if the
+rows of the measure sum to one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Float
+
+from mixlens.aggregation.rollout import row_normalized
+from mixlens.errors import InvalidInput
+from mixlens.row import Extra
+from mixlens.segments import By, divided
+from mixlens.suggestions import no_such
+from mixlens.tokens import Segment, TokenRow
+
+if TYPE_CHECKING:
+    from mixlens.maps import MixingMaps
+
+FIRST = "(first token)"
+
+
+def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
+    """`MixingMaps.segments`."""
+    groups = grouped(divided(maps.source_row, by), sink=sink)
+    share = sink_share(maps.scores)
+    kept = maps if sink else leave_out_sink(maps)
+    dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
+    named = by if isinstance(by, str) else "own" if by is None else ", ".join(by)
+    return kept.derived(
+        summed(kept.scores, groups),
+        f"segments({named})",
+        replace(kept.facts, same_tokens=False),
+        source_row=TokenRow(tuple(groups)),
+        measured={"sink_share": Extra(("layer", *dims), share)},
+    )
+
+
+def leave_out_sink(maps: MixingMaps) -> MixingMaps:
+    """`MixingMaps.without_sink`."""
+    scores = maps.scores.astype(np.float64)
+    scores[..., 0] = 0
+    if not maps.facts.rows_sum_to_one:
+        return maps.derived(scores, "first token left out")
+    scores = row_normalized(scores)
+    facts = replace(maps.facts, rows_sum_to_one=bool((scores.sum(-1) > 0.5).all()))
+    return maps.derived(scores, "first token left out, rows divided by what is left", facts)
+
+
+def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
+    """`MixingMaps.inside`."""
+    row = maps.source_row
+    groups = grouped(divided(row, by), sink=False, apart=False)
+    if name not in groups:
+        raise InvalidInput(no_such("segment", name, list(groups), "the text has"))
+    places = groups[name]
+    part = TokenRow(
+        tuple(row.labels[i] for i in places),
+        row.text,
+        None if row.offsets is None else tuple(row.offsets[i] for i in places),
+        None if row.special is None else tuple(row.special[i] for i in places),
+    )
+    facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False)
+    return maps.derived(maps.scores.take(places, -1), f"inside({name})", facts, source_row=part)
+
+
+def grouped(
+    segments: tuple[Segment, ...], *, sink: bool, apart: bool = True
+) -> dict[str, list[int]]:
+    """The tokens of each segment by its name. With `apart` the first token is in none of them: with
+    `sink` it is a segment of its own, else it is left out.
+    """
+    groups: dict[str, list[int]] = {FIRST: [0]} if sink else {}
+    for name, start, stop in segments:
+        places = [place for place in range(start, stop) if place or not apart]
+        if places:
+            groups.setdefault(name, []).extend(places)
+    return groups
+
+
+def summed(
+    scores: Float[np.ndarray, "*rows source"], groups: dict[str, list[int]]
+) -> Float[np.ndarray, "*rows segment"]:
+    """The scores of each group added up."""
+    wide = scores.astype(np.float64)
+    return np.stack([wide[..., places].sum(-1) for places in groups.values()], -1)
+
+
+def sink_share(scores: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows"]:
+    """The share of the first token in each row, by size; 0 in an empty row."""
+    sizes = np.abs(scores.astype(np.float64))
+    sums = sizes.sum(-1)
+    share: np.ndarray = np.divide(sizes[..., 0], sums, out=np.zeros_like(sums), where=sums > 0)
+    return share
