@@ -58,7 +58,7 @@ def chatty() -> Lens:
         bos_token_id=1,
         eos_token_id=None,
     )
-    return Lens(randomised(hf.LlamaForCausalLM(config)).eval().double(), tokenizer)
+    return Lens(randomised(hf.LlamaForCausalLM(config)).eval(), tokenizer)
 
 
 def one(maps: Any) -> MixingMaps:
