@@ -35,7 +35,8 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
     return SimpleNamespace(
         model=model,
         batch=2,
-        target_tokens=lambda site, row: ROWS[row],
+        named_targets=lambda site, row: ROWS[row],
+        rows_refused=None,
         source_tokens=lambda site, row: sources[row],
         structure=SimpleNamespace(site=lambda name: SimpleNamespace(numbers=tuple(range(8)))),
     )
