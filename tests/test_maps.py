@@ -42,9 +42,10 @@ def recording(sources: list[TokenRow] = ROWS) -> Any:
     )
 
 
-def request(layers: tuple[int, ...] = (0, 1), targets: Any = None, kind: str = "self") -> Request:
-    chosen = AttentionKind(kind)
-    return Request(site="encoder", kind=chosen, layers=layers, targets=targets, per_head=False)
+def request(
+    layers: tuple[int, ...] = (0, 1), targets: Any = None, kind: AttentionKind = AttentionKind.SELF
+) -> Request:
+    return Request(site="encoder", kind=kind, layers=layers, targets=targets, per_head=False)
 
 
 def of_row(
@@ -92,10 +93,10 @@ def test_chosen_targets_keep_their_positions_and_labels() -> None:
 
 def test_cross_attention_has_the_encoders_tokens_as_sources() -> None:
     sources = [TokenRow(tuple("abcde")), TokenRow(tuple("ab"))]
-    maps = of_row(1, Scores(torch.rand(2, 2, 4, 5)), request(kind="cross"), sources)
+    maps = of_row(1, Scores(torch.rand(2, 2, 4, 5)), request(kind=AttentionKind.CROSS), sources)
     assert maps.scores.shape == (2, 3, 2)
     assert maps.source_tokens == ("a", "b")
-    assert maps.provenance["kind"] == "cross"
+    assert maps.provenance["kind"] == AttentionKind.CROSS
 
 
 def test_explained_outputs_are_targets_of_their_own() -> None:

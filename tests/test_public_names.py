@@ -159,6 +159,21 @@ def _imported_by(path: Path) -> Iterator[str]:
             )
 
 
+def test_kinds_of_attention_are_named_in_one_place() -> None:
+    """`AttentionKind`, not a word in quotes. "cross" alone is also the name of a site."""
+    wrong = []
+    for path in sorted([*SOURCE.rglob("*.py"), *Path(__file__).parent.rglob("*.py")]):
+        if path.name in ("contracts.py", Path(__file__).name):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and node.value == "self":
+                wrong.append(f"{path.name}:{node.lineno}")
+            elif isinstance(node, ast.Compare) and "kind" in ast.unparse(node.left):
+                words = [n.value for n in node.comparators if isinstance(n, ast.Constant)]
+                wrong += [f"{path.name}:{node.lineno}"] * ("cross" in words)
+    assert not wrong
+
+
 def test_imports_run_one_way() -> None:
     rank = {name: place for place, names in enumerate(ORDER) for name in names}
     wrong = []

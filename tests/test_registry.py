@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import mixlens
 from mixlens import InvalidInput, Lens, evaluations
 from mixlens.cli import app
-from mixlens.contracts import Facts, Measure, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Measure, Request, Scores, Spec
 from mixlens.evaluations.contracts import EvaluationSpec
 from mixlens.measures import MEASURES, alti, list_measures, register
 from mixlens.recording.recording import Recording
@@ -29,7 +29,7 @@ SPEC = Spec(
     use_when="never",
     cost="1 forward pass",
     facts=Facts(),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
 )
 
 

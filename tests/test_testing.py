@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures import MEASURES, register
 from mixlens.recording.recording import Recording
 from mixlens.testing import check_measure
@@ -32,7 +32,7 @@ def attention(recording: Recording, request: Request) -> list[torch.Tensor]:
 
 
 def test_a_right_measure_passes_and_refusals_are_listed() -> None:
-    @register("toy", Spec(**ABOUT, facts=Facts(rows_sum_to_one=True), sites=("self",)))
+    @register("toy", Spec(**ABOUT, facts=Facts(rows_sum_to_one=True), sites=(AttentionKind.SELF,)))
     def toy(recording: Recording, request: Request, *, power: int = 1) -> Scores:
         return Scores(torch.stack(attention(recording, request)) ** power)
 

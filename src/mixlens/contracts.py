@@ -62,7 +62,7 @@ class Spec:
     use_when: str  # when to use it, in plain words
     cost: str  # in forward passes, or as a formula of n
     facts: Facts
-    sites: tuple[str, ...] = tuple(AttentionKind)
+    sites: tuple[AttentionKind, ...] = tuple(AttentionKind)
     per_head: bool = False
     # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
     # and the options that name the output (label, word, foil, position, of) come by themselves.

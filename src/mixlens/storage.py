@@ -23,7 +23,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as packed
 
-from mixlens.contracts import Facts
+from mixlens.contracts import AttentionKind, Facts
 from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.provenance import plain
 from mixlens.row import Extra
@@ -121,7 +121,7 @@ def _facts(about: Mapping[str, Any]) -> dict[str, Any]:
     """What is true of saved scores. In format 1, provenance and steps said a part of it."""
     saved, origin = dict(about["facts"]), about["provenance"]
     joined = [s for s in origin.get("steps", []) if s.startswith(("rollout", "flow", "mean"))]
-    saved.setdefault("same_tokens", origin.get("kind", "self") == "self")
+    saved.setdefault("same_tokens", origin.get("kind", AttentionKind.SELF) == AttentionKind.SELF)
     saved.setdefault("reaches_input", origin.get("reaches_input", False))
     saved.setdefault("joined_by", joined[0] if joined else None)
     return saved

@@ -19,6 +19,7 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.contracts import AttentionKind
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import norm_of
 from mixlens.recording.recording import Recording
@@ -51,7 +52,7 @@ def added(site: Site) -> tuple[Tensor, Tensor]:
 
 def on_diagonal(parts: Tensor, own: Tensor, site: Site) -> Tensor:
     parts = parts.clone()
-    if site.structure.kind == "self":
+    if site.structure.kind is AttentionKind.SELF:
         for i in range(len(own)):
             parts[i, i] += own[i]
     return parts
@@ -105,7 +106,7 @@ def alti(layer: Layer, site: Site) -> Tensor:
         return (y.abs().sum(-1) - (y - part).abs().sum(-1)).clamp_min(0)
 
     gains = torch.stack([gain(part) for part in on_diagonal(parts, own, site).unbind(1)], 1)
-    rest = gain(own) if site.structure.kind == "cross" else torch.zeros_like(y[:, 0])
+    rest = gain(own) if site.structure.kind is AttentionKind.CROSS else torch.zeros_like(y[:, 0])
     return (gains / (gains.sum(-1) + rest)[:, None]).nan_to_num(0)
 
 
@@ -207,7 +208,7 @@ def test_fast_forms_are_the_equations(name: str) -> None:
         truths = {
             measure: partial(expected, exact, site, oracle) for measure, oracle in ORACLES.items()
         }
-        if exact.structure.site(site).kind == "self":
+        if exact.structure.site(site).kind is AttentionKind.SELF:
             truths["hidden_token_attribution"] = partial(jacobian_shares, exact.layers(site))
         for measure, truth in truths.items():
             scores = [scores_of(measure, recording, site) for recording in recordings]

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mixlens import InvalidInput, Lens
+from mixlens.contracts import AttentionKind
 from mixlens.identifiability.alternatives import alternative_attention, attention_bounds
 from mixlens.identifiability.attention import identifiability
 from mixlens.recording.recording import Recording
@@ -67,7 +68,7 @@ def layer_output(
     """What the whole layer returns for the target with another row of attention, by running it with
     another attention output.
     """
-    kind = "cross" if site == "cross" else "self"
+    kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     parts = recorded.layers(site)[layer].site(kind)
     attention = parts.weights.clone()
     attention[0, head, target, :] = torch.from_numpy(weights).to(attention)
@@ -94,7 +95,9 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(
     )
     visible = (
         row + 1
-        if recorded.layers(site)[1].site("cross" if site == "cross" else "self").structure.causal
+        if recorded.layers(site)[1]
+        .site(AttentionKind.CROSS if site == "cross" else AttentionKind.SELF)
+        .structure.causal
         else 14
     )
     assert not alternative.weights[visible:].any()
@@ -122,7 +125,12 @@ def test_bounds_hold_the_weight_and_are_reached(name: str, target: int) -> None:
     assert (limits.lower <= limits.original).all()
     assert (limits.original <= limits.upper).all()
     assert (limits.upper - limits.lower).max() > 0.01
-    values = recorded.layers(site)[0].site("cross" if site else "self").values[0, 1].numpy()
+    values = (
+        recorded.layers(site)[0]
+        .site(AttentionKind.CROSS if site else AttentionKind.SELF)
+        .values[0, 1]
+        .numpy()
+    )
     for rows, bounds in ((limits.lower_rows, limits.lower), (limits.upper_rows, limits.upper)):
         assert rows.min() >= 0
         np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-7)

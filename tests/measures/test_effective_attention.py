@@ -7,6 +7,7 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
+from mixlens.contracts import AttentionKind
 from tests.measures import models, oracles
 
 
@@ -41,7 +42,7 @@ def test_the_output_stays_and_the_future_stays_zero(name: str, site: str, constr
     made = models.scores(
         "effective_attention", recorded, site=site, per_head=True, constraint=constraint
     ).values
-    kind = "cross" if site == "cross" else "self"
+    kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     for layer, effective in zip(recorded.layers(site), made, strict=True):
         parts = layer.site(kind)
         torch.testing.assert_close(

@@ -10,6 +10,7 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
+from mixlens.contracts import AttentionKind
 from mixlens.replay.by_products import ByProducts
 from mixlens.replay.by_rows import ByRows, BySequences
 from mixlens.replay.tail import Tail
@@ -76,7 +77,7 @@ def test_two_routes_agree(name: str, site: str) -> None:
     """Values edited inside the attention function, and c_ij subtracted from its output."""
     recorded = models.recording(name, 8)
     made = models.scores("value_zeroing", recorded, site=site).values[:, 0]
-    kind = "cross" if site == "cross" else "self"
+    kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     for index, layer in enumerate(recorded.layers(site)):
         parts = layer.site(kind)
         groups = parts.structure.heads // parts.structure.kv_heads
@@ -91,7 +92,7 @@ def test_two_routes_agree(name: str, site: str) -> None:
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_fast_rows_equal_whole_sequences(name: str, site: str) -> None:
     recorded = models.recording(name, 8)
-    kind = "cross" if site == "cross" else "self"
+    kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     for layer in recorded.layers(site):
         tail = Tail(layer, kind)
         targets = torch.tensor([0, 2, 2, 3, 4, 2])
@@ -110,7 +111,7 @@ def test_fast_rows_equal_whole_sequences(name: str, site: str) -> None:
 
 
 def test_which_layers_take_the_fast_way() -> None:
-    def modes(name: str, site: str, kind: str = "self") -> set[str]:
+    def modes(name: str, site: str, kind: AttentionKind = AttentionKind.SELF) -> set[str]:
         return {Tail(layer, kind).mode for layer in models.recording(name, 8).layers(site)}
 
     assert (
@@ -129,7 +130,7 @@ def rest_of(name: str, site: str, index: int = 1) -> Any:
     recorded = models.recording(name, 9)
     if name == "llama":  # its norms compute in float32, so the two ways agree to that only
         recorded = Lens(copy.deepcopy(models.build(name)).float()).record(models.inputs(name, 9))
-    kind = "cross" if site == "cross" else "self"
+    kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     tail = Tail(recorded.layers(site)[index], kind)
     weights = tail.site.weights
     positions = torch.arange(weights.shape[2])[None]
@@ -187,7 +188,7 @@ def test_products_that_miss_what_the_layer_returned_are_not_used(
 
 def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], "self")
+    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
     tail.layer.native_output.add_(0.1)
     weights, positions = tail.site.weights, torch.arange(6)[None]
     rest = fastest_rest(
@@ -198,7 +199,7 @@ def test_where_no_fast_way_gives_what_the_layer_returned_whole_sequences_are_run
 
 def test_a_wrong_shortcut_is_not_used() -> None:
     recorded = Lens(models.build("bert")).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], "self")
+    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
     tail.layer.native_output.add_(0.1)  # as if the shortcut missed what the layer returned
     tail.require_recorded_output(torch.tensor([0]), torch.tensor([2]))
     assert tail.mode == "sequences"
@@ -207,7 +208,7 @@ def test_a_wrong_shortcut_is_not_used() -> None:
 def test_shortcuts_are_undone_after_an_exception() -> None:
     model = models.build("bert")
     recorded = Lens(model).record(models.inputs("bert", 6))
-    tail = Tail(recorded.layers()[0], "self")
+    tail = Tail(recorded.layers()[0], AttentionKind.SELF)
 
     def fail(*given: object) -> None:
         raise ArithmeticError
@@ -305,7 +306,7 @@ def test_mixtures_of_experts_and_attention_inside_the_residual_module() -> None:
         recorded = Lens(models.randomised(model)).record(models.inputs("llama", 6))
         made = models.scores("value_zeroing", recorded).values[:, 0]
         for index, layer in enumerate(recorded.layers()):
-            assert Tail(layer, "self").mode == "shortcut"
+            assert Tail(layer, AttentionKind.SELF).mode == "shortcut"
             site = layer.site()
             values = (
                 site.values[:, :: site.structure.heads // site.structure.kv_heads]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from mixlens import Lens
+from mixlens.contracts import AttentionKind
 from tests.zoo.models import entries
 from tests.zoo.native import cosine_distance, output_without, value_channels
 
@@ -30,15 +31,15 @@ def test_both_kinds_of_sources_add_up_and_their_zeroing_is_native(
     cross = next(
         key
         for key, place in recording.structure.sites.items()
-        if place.stack is stack and place.kind == "cross"
+        if place.stack is stack and place.kind is AttentionKind.CROSS
     )
     for layer in recording.stack_layers[stack.name]:
-        own, read = layer.site("self"), layer.site("cross")
+        own, read = layer.site(AttentionKind.SELF), layer.site(AttentionKind.CROSS)
         assert own.weights.shape[2:] == (targets, targets)
         assert read.weights.shape[2:] == (targets, others)
         rows = own.weights.sum(-1) + read.weights.sum(-1)
         torch.testing.assert_close(rows, torch.ones_like(rows))
-    for key, kind in ((site, "self"), (cross, "cross")):
+    for key, kind in ((site, AttentionKind.SELF), (cross, AttentionKind.CROSS)):
         scores = torch.tensor(_first(lens.measure("value_zeroing", given, site=key)).scores)
         layer = recording.stack_layers[stack.name][0]
         module = model.get_submodule(layer.structure.path)

@@ -7,6 +7,7 @@ import torch
 import transformers as hf
 
 from mixlens import Lens, UnsupportedModel
+from mixlens.contracts import AttentionKind
 from tests.measures import models
 from tests.zoo.untouched import changes, state_of
 
@@ -38,5 +39,5 @@ def test_idle_layers_of_a_model_with_few_positions(dtype: torch.dtype, idle: str
     report = Lens(model).verify(given)
     assert max(report.stacks[0].errors) < (1e-6 if dtype == torch.float32 else 1e-13)
     structure = Lens(model).record(given).layers()[0].structure
-    assert structure.sites[0].kind == "self"
+    assert structure.sites[0].kind is AttentionKind.SELF
     assert structure.feed_forward is not None

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from mixlens import Lens
+from mixlens.contracts import AttentionKind
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.replay.by_changes import ByChanges
 from mixlens.replay.by_rows import ByRows
@@ -28,7 +29,7 @@ from tests.conformance.zoo import built, inputs
 def test_distances_are_those_of_the_layers_code(name: str, distance: str, folded: bool) -> None:
     recording = Lens(built(name).double()).record(inputs(name))
     layer = recording.layers()[1]
-    tail = Tail(layer, "self")
+    tail = Tail(layer, AttentionKind.SELF)
     mlp = perceptron(layer, torch.float64)
     assert mlp is not None
     weights = tail.site.weights

@@ -10,6 +10,7 @@ import transformers as hf
 from torch import Tensor, nn
 
 from mixlens import Lens
+from mixlens.contracts import AttentionKind
 from mixlens.replay.tail import Tail
 from tests.measures import models
 from tests.zoo.native import cosine_distance, output_without, value_channels
@@ -27,7 +28,7 @@ def require_native_zeroing(
     modes = set()
     for number, layer in enumerate(recording.layers()):
         site = layer.site()
-        modes.add(Tail(layer, "self").mode)
+        modes.add(Tail(layer, AttentionKind.SELF).mode)
         module = model.get_submodule(layer.structure.path)
         channels = value_channels(model, given, site.values[0], module)
         assert channels is not None

@@ -110,12 +110,12 @@ def test_rounding_is_no_difference() -> None:
 
 def test_who_judges_itself_takes_no_part() -> None:
     values = made_up()
-    judged = column("e", {**values, "self": values["good"] + 10}, itself=frozenset({"self"}))
-    ranking = ranked(judged, column("other", {**values, "self": values["poor"] - 9}))
-    assert ranking.standings["self"].ranks == {"other": 7.0}
+    judged = column("e", {**values, "own": values["good"] + 10}, itself=frozenset({"own"}))
+    ranking = ranked(judged, column("other", {**values, "own": values["poor"] - 9}))
+    assert ranking.standings["own"].ranks == {"other": 7.0}
     assert ranking.standings["good"].ranks["e"] < 4
-    assert not ranking.marks["e"]["self"].is_best
-    assert ranking.marks["e"]["self"].judges_itself
+    assert not ranking.marks["e"]["own"].is_best
+    assert ranking.marks["e"]["own"].judges_itself
     assert "e judges self" in ranking.verdict
 
 

@@ -77,12 +77,12 @@ def run(chosen: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     preload()
     examine, wanted = verified if chosen.quick else examined, wanted_entries(chosen)
-    found = (
+    line = (
         (finding_of(entry, examine) for entry in wanted)
         if chosen.here
         else each_in_a_child(wanted, examine, chosen.limit, chosen.jobs)
     )
-    for number, finding in enumerate(found, 1):
+    for number, finding in enumerate(line, 1):
         journal.append(chosen.journal, finding)
         said = finding.get("reason", "")[:160]
         print(f"{number}/{len(wanted)}", finding["verdict"], finding["class"], said, flush=True)

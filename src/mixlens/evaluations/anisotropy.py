@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.contracts import Request
+from mixlens.contracts import AttentionKind, Request
 from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import generator_of
 from mixlens.evaluations.statistics import known_mean
@@ -90,7 +90,7 @@ def _transformed(site: Site, targets: np.ndarray, sources: int) -> Iterable[Tens
             torch.einsum("hs,hsd->sd", weights, parts.vectors.of(slice(0, sources))[0])
             * parts.scale[0, target]
         )
-        if site.structure.kind == "self":
+        if site.structure.kind is AttentionKind.SELF:
             vectors[target] += parts.own[0, target]
         yield vectors
 

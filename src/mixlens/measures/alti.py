@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
@@ -73,7 +73,7 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
         layers.append(contributions)
         shares.append(share)
     values = torch.stack(layers)
-    if request.kind == "cross":
+    if request.kind is AttentionKind.CROSS:
         return Scores(
             values,
             {"residual_share": torch.stack(shares)},

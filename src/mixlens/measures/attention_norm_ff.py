@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures.feed_forward_scopes import no_feed_forward, scope_norms
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SPEC = Spec(
     ),
     cost="as value_zeroing: about 0.4 n forward passes",
     facts=Facts(residual_included=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     blind_spots=(
         "sees what the feed-forward network passes on of each source, with the slope that all of"
         " them together set; two sources that cancel each other look important"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 
@@ -35,7 +35,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     row_by_row=True,
     blind_spots="as attention_norm, with the residual stream",
     memory="3 * heads * n * d_model + block",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
@@ -37,7 +37,7 @@ SPEC = Spec(
     use_when="for the whole attention block of post-norm models; the feed-forward part is left out",
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     row_by_row=True,
     blind_spots=(
         "sees what the layer norm takes away, but not the feed-forward network, nor that two"

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained
 from mixlens.kernels.chunks import chunked
@@ -38,7 +38,7 @@ SPEC = Spec(
     ),
     cost="n forward passes",
     facts=Facts(),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     reads="output",
     gives="row",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
 from mixlens.measures.feed_forward_scopes import no_feed_forward
@@ -40,7 +40,7 @@ SPEC = Spec(
     ),
     cost="about 0.8 n forward passes",
     facts=Facts(residual_included=True, reaches_input=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     blind_spots=(
         "follows every vector with the attention, the norms and the slopes that were there, so that"
         " what changes these is beyond it; two vectors that cancel each other look important"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained, logits_of
 from mixlens.measures.decompx import chosen_rules
@@ -37,7 +37,7 @@ SPEC = Spec(
     use_when="signed parts of one logit that add up to it, without a baseline text",
     cost="about 0.8 n forward passes",
     facts=Facts(signed=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",
     gives="row",

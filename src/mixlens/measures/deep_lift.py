@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import UnsupportedModel
 from mixlens.explained import Explained
 from mixlens.kernels.gradients import Hidden, Value
@@ -45,7 +45,7 @@ SPEC = Spec(
     ),
     cost="about 2 forward and 2 backward passes per layer",
     facts=Facts(signed=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     reads="output",
     gives="rows",

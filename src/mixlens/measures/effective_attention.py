@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
@@ -114,7 +114,7 @@ def visibility_of(recording: Recording, request: Request, site: Site) -> Visibil
         [len(recording.target_tokens(request.site, row)) for row in rows],
         [len(recording.source_tokens(request.site, row)) for row in rows],
         causal=site.structure.causal,
-        self_attention=site.structure.kind == "self",
+        self_attention=site.structure.kind is AttentionKind.SELF,
     )
 
 

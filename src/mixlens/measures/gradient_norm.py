@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained
 from mixlens.measures.attribution import smooth_gradients
@@ -35,7 +35,7 @@ SPEC = Spec(
     ),
     cost="one forward and one backward pass (with `smooth`: so many, per layer)",
     facts=Facts(),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     reads="gradient",
     gives="rows",

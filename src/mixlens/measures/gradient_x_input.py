@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.explained import Explained
 from mixlens.measures.attribution import smooth_gradients
 
@@ -30,7 +30,7 @@ SPEC = Spec(
     ),
     cost="one forward and one backward pass (with `smooth`: so many, per layer)",
     facts=Facts(signed=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     reads="gradient",
     gives="rows",

@@ -95,7 +95,7 @@ def scores(
         raise InvalidInput(f"there is no wrt={wrt!r}; choose embedding or embedding_sum")
     if probes is not None and probes < 2:
         raise InvalidInput("probes: at least 2 are needed to know their standard error")
-    if wrt == "embedding_sum" and request.kind == "cross":
+    if wrt == "embedding_sum" and request.kind is AttentionKind.CROSS:
         raise InvalidInput(
             "for cross-attention the sources are the encoder's output, which is no sum of"
             " embeddings: use wrt='embedding'"
@@ -113,7 +113,7 @@ def scores(
         len(recording.source_tokens(request.site, row))
         for row in range(recording.rows(request.site))
     )
-    width = count if request.kind == "self" else width
+    width = count if request.kind is AttentionKind.SELF else width
     shape = (len(request.layers), recording.rows(request.site), count, width)
     values, errors = (
         torch.zeros(shape, dtype=layers[0].input.dtype, device=layers[0].input.device)
@@ -144,7 +144,7 @@ def _row_norms(
     seed: int,
 ) -> SquaredNorms:
     steps: list[Step] = [
-        LayerFunction(layer, row, of_states=request.kind == "cross") for layer in layers
+        LayerFunction(layer, row, of_states=request.kind is AttentionKind.CROSS) for layer in layers
     ]
     if norm is not None:
         steps.insert(0, _NormStep(norm[0], norm[1][row]))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained
 from mixlens.kernels.gradients import Hidden, Value, path_mean
@@ -37,7 +37,7 @@ SPEC = Spec(
     ),
     cost="`steps` forward and backward passes per layer and text",
     facts=Facts(signed=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     reads="output",
     gives="rows",

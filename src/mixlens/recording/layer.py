@@ -151,14 +151,14 @@ class Layer:
             self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
         return rebuilt
 
-    def position(self, kind: str = AttentionKind.SELF) -> int:
+    def position(self, kind: AttentionKind = AttentionKind.SELF) -> int:
         """Which of the layer's attention sites is of this kind."""
         for number, site in enumerate(self.structure.sites):
             if kind in site.kinds:
                 return number
         raise InvalidInput(f"layer {self.index} of {self.stack.name} has no {kind}-attention")
 
-    def site(self, kind: str = AttentionKind.SELF) -> Site:
+    def site(self, kind: AttentionKind = AttentionKind.SELF) -> Site:
         """The layer's attention site of one kind."""
         position = self.position(kind)
         return self.sites()[position].reading(AttentionKind(kind))
@@ -255,7 +255,7 @@ class Layer:
         hidden: Float[Tensor, "copies target d_model"] | None = None,
         values: Float[Tensor, "copies kv_head source d_head"] | None = None,
         attention_output: Float[Tensor, "copies target d_model"] | None = None,
-        kind: str = AttentionKind.SELF,
+        kind: AttentionKind = AttentionKind.SELF,
         copies: int | None = None,
         grad: bool = False,
     ) -> Float[Tensor, "copies target d_model"]:

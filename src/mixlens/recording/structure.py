@@ -78,7 +78,7 @@ class SiteStructure(ResidualSum):
         """Whose tokens it reads: T5Gemma 2 reads the decoder's and the encoder's in one call."""
         return (self.kind,) if self.own_sources is None else tuple(AttentionKind)
 
-    def columns(self, kind: str, targets: int, sources: int) -> slice:
+    def columns(self, kind: AttentionKind, targets: int, sources: int) -> slice:
         """The sources of one kind among all of them."""
         if self.own_sources is None:
             return slice(0, sources)

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mixlens.contracts import AttentionKind
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.remembered import Remembered
@@ -47,7 +48,7 @@ class Tail:
     `mode` says how it runs: sum, shortcut, or sequences if rows alone cannot be run.
     """
 
-    def __init__(self, layer: Layer, kind: str, *, rows: int = 4096) -> None:
+    def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
         self.layer, self.kind = layer, kind
         self.rows = rows  # the most that go through the layer at once
         self.sites: list[Site] = layer.sites()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from mixlens.contracts import AttentionKind
 from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.identifiability.attention import identifiability
 from mixlens.render import figures
@@ -67,5 +68,5 @@ def run(setting: Setting) -> Outcome:
 def _observe(case: Case) -> dict[str, float]:
     dataset = identifiability(case.recording)
     assert not isinstance(dataset, list)
-    d_head = case.recording.layers()[0].site("self").values.shape[-1]
+    d_head = case.recording.layers()[0].site(AttentionKind.SELF).values.shape[-1]
     return {"tokens": len(case.row), "r": float(dataset["pearson"].mean()), "d_head": int(d_head)}

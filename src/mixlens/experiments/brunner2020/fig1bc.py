@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from mixlens.contracts import AttentionKind
 from mixlens.evaluations.case import Case
 from mixlens.evaluations.states import CATEGORIES, categories
 from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
@@ -94,7 +95,7 @@ def _observe(case: Case) -> dict[str, object]:
     raw = effective + maps.extras["null_attention"].to_numpy()
     kinds = categories(case)
     separators = kinds == CATEGORIES.index("sep")
-    d_head = int(case.recording.layers()[0].site("self").values.shape[-1])
+    d_head = int(case.recording.layers()[0].site(AttentionKind.SELF).values.shape[-1])
     observation: dict[str, object] = {"targets": len(kinds), "tokens": len(kinds), "d_head": d_head}
     for side, scores in (("raw", raw), ("effective", effective)):
         observation[side] = np.stack(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.render.labels import token_labels
 from mixlens.row import layer_index, position_of
@@ -18,7 +19,7 @@ def described(maps: MixingMaps, detail: str = "") -> str:
     """The caption: measure, steps, what is shown, model."""
     about = maps.provenance
     measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
-    site = about.get("site") if about.get("kind") == "cross" else None
+    site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
     model = about.get("name") or about.get("model")
     parts = [measured, detail, f"{site}-attention" if site == "cross" else site, model]
     return " · ".join(str(part) for part in parts if part)
