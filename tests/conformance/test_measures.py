@@ -182,7 +182,9 @@ def on(device: str, given: dict[str, Tensor]) -> dict[str, Tensor]:
 def test_bfloat16_is_close_to_float32(name: str, device: str) -> None:
     """The same weights, rounded once: what differs is the model's own arithmetic."""
     if name == "mt5":
-        pytest.xfail("a decoder layer of this build is not proved in bfloat16, and is left out")
+        # Its logits are not scaled and span 30 here. Rounded to bfloat16 they move the weights by a
+        # tenth: the model's own eager and sdpa attention differ by 0.14, in float32 by 5e-6.
+        pytest.xfail("eager and sdpa attention of this build differ by 0.14 in bfloat16")
     half = built(name, torch.bfloat16, head=True).to(device)
     wide = built(name, torch.bfloat16, head=True).to(device, torch.float32)
     given = on(device, inputs(name, torch.bfloat16))

@@ -143,9 +143,13 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
 def _require_native(ours: LayerCall, theirs: LayerCall, inputs: Inputs) -> None:
     error, _ = native_error([ours.hidden_out], [theirs], inputs)
     if not error <= rounding(ours.hidden_out):
+        half = ours.hidden_out.element_size() < 4
+        # T5 does not scale its logits: in bfloat16 those of 30 are rounded by 0.1, and eager and
+        # sdpa attention of one model differ by more than a tenth.
+        wider = " in float32 (half precision rounds large logits by a tenth), or" if half else ""
         raise UnsupportedModel(
             f"layer `{ours.path}`: with its attention overheard it computes something else than on"
-            f" its own (off by {error:.1e}, relative). Load the model with"
+            f" its own (off by {error:.1e}, relative). Load the model{wider} with"
             " attn_implementation='eager', or fix its random state if it draws at random even in"
             " eval mode (as ViT-MAE does)."
         )
