@@ -14,7 +14,6 @@ SAMPLE = {
     "CanineForSequenceClassification": "a class that does not depend on the last stack",
     "Ernie4_5_VLMoeModel": "an image next to a text, experts for each",
     "Idefics2Model": "queries that read themselves and the image in one call",
-    "JinaEmbeddingsV3Model": "rotated queries and keys, post-norm",
     "Lfm2MoeModel": "a hybrid with convolutions and experts",
     "LlavaNextVideoForConditionalGeneration": "one tower that sees images and frames in turn",
     "M2M100Model": "an encoder and a decoder of texts",
@@ -22,6 +21,7 @@ SAMPLE = {
     "MT5EncoderModel": "a learnt bias by distance",
     "PhiModel": "a parallel feed-forward part",
     "SeamlessM4TModel": "speech in the place of a text",
+    "SwitchTransformersModel": "experts with a capacity, and a router that casts itself",
     "T5Gemma2Model": "a decoder that reads itself and the encoder in one call",
     "TimesFm2_5ModelForPrediction": "patches of a time series",
 }

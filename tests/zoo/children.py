@@ -70,8 +70,9 @@ def each_in_a_child(
             try:
                 finding = answer.recv()
             except EOFError:
-                reason = f"killed: waited ten times {limit} s, or more than {MEMORY >> 30} GiB"
-                finding = {"verdict": "exception", "reason": reason}
+                child.join()
+                said = f"killed by signal {-child.exitcode} (14: {10 * limit} s are over)"
+                finding = {"verdict": "exception", "reason": said}
             child.join()
             yield {"type": entry.type, "class": entry.key, **finding}
 

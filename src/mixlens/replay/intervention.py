@@ -32,6 +32,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.recording import Recording
 from mixlens.recording.wide import computing_dtype
+from mixlens.replay.casts import idle_casts_skipped
 
 _STATES = "encoder_hidden_states"
 
@@ -69,7 +70,8 @@ class LayerFunction:
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
         if states is not None:
             args, kwargs = _with_argument(self.module, args, kwargs, _STATES, states)
-        return self.layer.run(args, kwargs, copies, grad=torch.is_grad_enabled())
+        with idle_casts_skipped(self.module):
+            return self.layer.run(args, kwargs, copies, grad=torch.is_grad_enabled())
 
 
 def _with_argument(
