@@ -55,6 +55,7 @@ LENS = {
     "predictions",
     "processor",
     "record",
+    "routes",
     "tokenizer",
     "verify",
 }

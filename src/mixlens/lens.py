@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from torch import nn
 
+    from mixlens.aggregation.route_graph import Routes
     from mixlens.comparing import Progress
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
@@ -239,6 +240,31 @@ class Lens:
                 cue=cue,
                 budget=None if budget is None else Budget.of(budget, recording, self.record),
                 progress=progress,
+            )
+
+    def routes(
+        self,
+        given: Text | Mapping[str, Any],
+        target: int | str = -1,
+        *,
+        site: str | None = None,
+        threshold: float = 0.04,
+        renormalise: bool = True,
+        value_bias: bool = False,
+    ) -> Routes:
+        """What one token's last state is made of, as a graph of edges above a threshold; see
+        `mixlens.aggregation.routes`.
+        """
+        from mixlens.aggregation.routes import routes
+
+        with outside_inference_mode(), uncompiled(self.model):
+            return routes(
+                self.record(given),
+                target,
+                site=site,
+                threshold=threshold,
+                renormalise=renormalise,
+                value_bias=value_bias,
             )
 
     def predictions(

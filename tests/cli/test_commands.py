@@ -154,3 +154,17 @@ def test_version_and_help_need_no_torch() -> None:
     for command in ("map", "compare", "measures", "doctor", "demo"):
         assert command in done.stdout
     assert run(app, ["--version"]).stdout.strip() == mixlens.__version__
+
+
+def test_routes_of_one_target(tmp_path: Path) -> None:
+    graph = tmp_path / "route.graphml"
+    command = ["routes", TEXT, "--target", "[MASK]", "--threshold", "0.15", "--save", str(graph)]
+    result = run(app, command)
+    assert result.exit_code == 0, result.output
+    assert "Routes to '[MASK]'" in result.stdout
+    assert "layer 5: [MASK] 6 ←" in result.stdout
+    assert "<edge" in graph.read_text()
+    found = json.loads(run(app, [*command, "--json", "--plain"]).stdout)
+    expected = mixlens.Lens.bundled().routes(TEXT, "[MASK]", threshold=0.15, renormalise=False)
+    assert found["rows"] == expected.rows
+    assert len(found["edges"]) == len(expected.edges)

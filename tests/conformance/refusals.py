@@ -10,6 +10,7 @@ from tests.conformance.zoo import ZOO
 # Measures whose refusals are all known here. Of one that is not listed any reason is accepted: list
 # it once its refusals have settled.
 PINNED = {
+    *("alti_logit", "logit_update", "flow_routes"),
     *("alti", "attention", "attention_gradient", "attention_norm", "attention_norm_ff"),
     *("attention_norm_ff_res", "attention_norm_ff_res_ln", "attention_norm_res"),
     *("attention_norm_res_ln", "blank_out", "decompx", "deep_lift", "effective_attention"),
@@ -25,6 +26,7 @@ NOT_ONE_ACTIVATION = {
     *("modernbert", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "granite"),
     *("mixtral", "qwen3-moe", "gpt-oss", "mt5"),
 }
+NOT_A_CHAIN = {"beit", "dinov2"}  # their heads take a mean over tokens
 BRANCH_IS_SCALED = {"gemma2", "gemma3", "olmo2", "dinov2"}
 
 
@@ -34,9 +36,13 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
     if spec.explains_output:
         if family in WITHOUT_OUTPUT:
             return "no logits"
+        if measure in ("alti_logit", "logit_update"):
+            return _of_the_stream(family, recording)
         return INCOMPLETE if measure == "deep_lift" and family in NOT_FOLLOWED else None
     if chosen.kind is AttentionKind.CROSS and "cross" not in spec.sites:
         return "not defined for cross-attention"
+    if measure == "flow_routes":
+        return _of_routes(family, chosen.stack.has_cross)
     if measure == "globenc" and ZOO[family].style != "post":
         return "not followed by a norm"
     if measure == "attention_norm_ff_res_ln" and ZOO[family].style != "post":
@@ -44,6 +50,20 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
     if measure in ("globenc", "decompx") or measure.startswith("attention_norm_ff"):
         return _with_feed_forward(family, chosen.stack.has_cross, measure, recording)
     return None
+
+
+def _of_the_stream(family: str, recording: Recording) -> str | None:
+    if ZOO[family].style == "post":
+        return "a norm is applied to the stream itself"
+    if len(recording.structure.stacks) > 1:
+        return "one stack of layers"
+    return "not a chain" if family in NOT_A_CHAIN else None
+
+
+def _of_routes(family: str, has_cross: bool) -> str | None:
+    if has_cross:
+        return "routes through two stacks"
+    return "not known whether they have a bias" if family == "deberta" else None
 
 
 def _with_feed_forward(

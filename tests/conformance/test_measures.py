@@ -211,6 +211,8 @@ def test_per_head_layers_and_targets(family: Family) -> None:
     specs = {name: spec_of(name) for name in names()}
     mixing = [name for name, spec in specs.items() if spec.per_head and not spec.explains_output]
     for measure in mixing:
+        if expected_refusal(measure, family.name, recording.sites[0], recording) is not None:
+            continue
         whole = mixlens.measure(measure, recording, per_head=True)
         chosen = mixlens.measure(measure, recording, per_head=True, layers=[-1], targets=[2, -1])
         assert isinstance(whole, list)

@@ -19,6 +19,7 @@ from mixlens.cli import (
     map,
     measures,
     reproduce,
+    routes,
     run,
     serve,
 )
@@ -63,6 +64,7 @@ for name, command in (
     ("demo", demo.demo),
     ("finetune", finetune.finetune),
     ("reproduce", reproduce.reproduce_command),
+    ("routes", routes.routes_command),
     ("run", run.run_command),
     ("serve", serve.serve),
 ):

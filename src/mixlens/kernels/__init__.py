@@ -4,6 +4,7 @@
     decomposition   what each source writes into each target, T_ij, as factors
     gram            norms of the T_ij from small matrices per source
     gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)
+    head_gains      the same for every head alone
     projector       effective attention: the left null space of the values, per head
     prefixes        the same for every prefix of a causal text
     visibility      which sources a target can see

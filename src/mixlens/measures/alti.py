@@ -9,13 +9,15 @@ Cross-attention follows their paper on translation (Ferrando et al. 2022,
 https://aclanthology.org/2022.emnlp-main.599, eq. 10-12): the decoder's residual stream competes
 with the encoder's tokens, so the scores of a row sum to one together with `residual_share`.
 
-`variant="released"` imitates the published program: 1e-6 is added to every difference (as
-`pairwise_distance` does) and sigma has no epsilon. A row none of whose parts brings the output
-nearer has no defined contributions; its scores are zero.
+`variant="released"` imitates the published code: 1e-6 is added to every difference (as
+`pairwise_distance` does), sigma has no epsilon, and a token that a target cannot see counts as a
+zero vector. A row none of whose parts brings the output nearer has no defined contributions; its
+scores are zero.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ import torch
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
+from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.recording.block import Block
 
@@ -65,12 +68,14 @@ _RELEASED_SHIFT = 1e-6
 def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
     if variant not in ("paper", "released"):
         raise InvalidInput(f"alti has no variant {variant!r}; choose paper or released")
+    rows = range(recording.rows(request.site))
+    lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
     layers, shares = [], []
     for _, site in request.sites(recording):
-        contributions, share = _contributions(
-            site, request, recording.memory_budget, released=variant == "released"
+        near, share = contributions(
+            site, request, recording.memory_budget, lengths, released=variant == "released"
         )
-        layers.append(contributions)
+        layers.append(near)
         shares.append(share)
     values = torch.stack(layers)
     if request.kind is AttentionKind.CROSS:
@@ -80,13 +85,15 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
             {"residual_share": ("target",)},
             facts=Facts(),
         )
-    return Scores(values, rows_whole=_rows_are_defined(recording, request, values))
+    return Scores(values, rows_whole=rows_are_defined(recording, request, values))
 
 
-def _contributions(
-    site: Site, request: Request, budget: int, released: bool
+def contributions(
+    site: Site, request: Request, budget: int, lengths: Sequence[int], *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """The scores, and the share of the residual stream where it is none of the sources."""
+    """The scores, and the share of the residual stream if it is none of the sources; `lengths`:
+    sources of each text.
+    """
     y, shift = request.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
@@ -97,6 +104,8 @@ def _contributions(
     gains = manhattan_gains(
         parts, y, cached_bytes(budget, y.device), causal=causal, shift=shift
     ).clamp_min(0)
+    if released:
+        gains = _with_unseen(parts, gains, manhattan_gain(torch.zeros_like(y), y, shift), lengths)
     residual = (
         torch.zeros_like(y[..., 0])
         if parts.own_is_source
@@ -106,9 +115,25 @@ def _contributions(
     return gains / whole[..., None], residual / whole
 
 
-def _rows_are_defined(
+def _with_unseen(
+    parts: Decomposition,
+    gains: Float[Tensor, "batch target source"],
+    of_nothing: Float[Tensor, "batch target"],
+    lengths: Sequence[int],
+) -> Float[Tensor, "batch target source"]:
+    """The gain of a zero vector for each source without any weight, padding left out."""
+    ends = torch.tensor(lengths, device=gains.device)
+    real = torch.arange(gains.shape[-1], device=gains.device) < ends[:, None]
+    unseen = (parts.weights == 0).all(1) & real[:, None]
+    if parts.own_is_source:
+        unseen = unseen.scatter(2, parts.positions[..., None], False)
+    return torch.where(unseen, of_nothing.clamp_min(0)[..., None], gains)
+
+
+def rows_are_defined(
     recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]
 ) -> Bool[Tensor, " row"]:
+    """Which rows of shares add up to one: a row that has no part is empty."""
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     counts = lengths if request.targets is None else [len(row) for row in request.targets]
     defined = values.sum(-1) > 0.5

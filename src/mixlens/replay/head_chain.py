@@ -2,101 +2,47 @@
 
 From the hidden state that the output is read off (the first or last token of a classifier, the
 explained position of a language model) each step is the module whose input is the present state, or
-an activation of it, until the logits are reached. No names are read.
+an activation of it, until the logits are reached. At the end the logits may be multiplied by a
+number (Cohere, Granite) or capped by a tanh (Gemma 2). No names are read.
+
+Text is cut to a dozen tokens for this, and what was found is remembered until the weights change.
+The chain is then compared with the logits of the recording itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.kernels.chords import chord
-from mixlens.kernels.shares import SHIFT
-from mixlens.recording.calls import hooks_removed
-from mixlens.recording.differences import difference, same_bar
-from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.calls import hooks_removed, layer_calls
+from mixlens.recording.capture import runnable_experts
+from mixlens.recording.differences import ROUNDING, difference, rounding, same_bar
+from mixlens.recording.norms import norm_of
+from mixlens.recording.probe import is_plain_text, likeness, short_probe
 from mixlens.recording.projection import affine_map
 from mixlens.recording.recording import Recording
-from mixlens.replay.intervention import model_output
+from mixlens.recording.remembered import Remembered
+from mixlens.recording.wide import wide
+from mixlens.replay.head_steps import Activation, Head, Norm, Product, Row, Step
 from mixlens.replay.perceptron import ACTIVATIONS
-from mixlens.replay.vector_parts import Rules
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
-Row = Float[Tensor, " width"]
+Link = str | Activation  # a module by its path, or a function without one
+_FIRST, _LAST = 0, -1
 
 
 @dataclass(frozen=True)
-class Product:
-    """z W + b."""
-
-    matrix: Float[Tensor, "d_in d_out"]
-    bias: Float[Tensor, " d_out"]
-
-    def whole(self, state: Row) -> Row:
-        """The next state."""
-        return state @ self.matrix + self.bias
-
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
-        """The next state's parts [source, width]."""
-        return rules.shared(parts @ self.matrix, self.bias)
-
-
-@dataclass(frozen=True)
-class Norm:
-    """A norm, its sigma held."""
-
-    norm: LinearisedNorm
-
-    def whole(self, state: Row) -> Row:
-        """The next state."""
-        return self.norm(state)
-
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
-        """The next state's parts [source, width]."""
-        made = self.norm.linear(parts) * self.norm.inverse_sigma(state)
-        return rules.shared(made, self.norm.shift)
-
-
-@dataclass(frozen=True)
-class Activation:
-    """An elementwise function, by its chord from zero."""
-
-    function: Callable[[Tensor], Tensor]
-
-    def whole(self, state: Row) -> Row:
-        """The next state."""
-        return self.function(state)
-
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
-        """The next state's parts [source, width]."""
-        if rules.released:
-            return parts * (self.function(state) / (state + SHIFT))
-        return parts * chord(self.function, torch.zeros_like(state), state)
-
-
-Step = Product | Norm | Activation
-
-
-@dataclass(frozen=True)
-class Head:
-    """The chain, and where each text is read off."""
-
-    steps: tuple[Step, ...]
-    places: tuple[int, ...]
-
-    def logit_parts(
-        self, parts: Float[Tensor, "source d_model"], state: Row, rules: Rules
-    ) -> Float[Tensor, "source output"]:
-        """Each source's part of every logit."""
-        for step in self.steps:
-            parts, state = step.parts(parts, state, rules), step.whole(state)
-        return parts
+class _Chain:
+    links: tuple[Link, ...]
+    place: int  # of the token that a classifier reads: the first or the last
 
 
 @torch.no_grad()
@@ -110,106 +56,174 @@ def head_chain(
 
     `positions` of the explained tokens; None if the model gives one row of logits per text.
     """
-    stack = recording.structure.stacks[-1]
-    calls = _calls_behind(recording, stack.path)
-    last = recording.stack_layers[stack.name][-1].output
-    ends = logits.to(last)
-    if positions is not None:
-        tries = [tuple(int(place) for place in positions)]
-        ends = ends[torch.arange(recording.batch), positions]
-    else:
-        tries = [(0,) * recording.batch, tuple(length - 1 for length in lengths)]
-    for places in tries:
-        steps = _chain(last[0, places[0]], ends[0], calls, places[0], 0)
-        if steps is not None:
-            head = Head(steps, places)
-            _require_logits(head, last, ends)
-            return head
-    raise UnsupportedModel(
-        "what follows the last layer is not a chain of products, norms and activations of one"
-        " token's state, so that its logits cannot be split: use decompx"
+    chain = _known.of(
+        recording.model, likeness(recording.inputs), lambda: _discovered_chain(recording)
     )
+    if chain is None:
+        raise UnsupportedModel(
+            "what follows the last layer is not a chain of products, norms and activations of one"
+            " token's state, so that its logits cannot be split: use a measure of the layers, or"
+            " blank_out"
+        )
+    last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
+    if positions is not None:
+        places = tuple(int(place) for place in positions)
+    else:
+        places = tuple(0 if chain.place == _FIRST else length - 1 for length in lengths)
+    head = Head(tuple(_steps(recording.model, chain.links, last)), places)
+    rows = torch.arange(recording.batch, device=logits.device)
+    ends = logits if positions is None else logits[rows, positions]
+    for text, place in enumerate(places):
+        made = head.logits(last[text, place])
+        bar = rounding(logits)
+        if not difference(made[None], ends[text][None].to(last)) <= bar:
+            raise UnsupportedModel(
+                f"the logits of text {text} are not what its head should give, so that they cannot"
+                " be split: use a measure of the layers, or blank_out"
+            )
+    return head
 
 
-def _require_logits(head: Head, last: Tensor, ends: Tensor) -> None:
-    for text, place in enumerate(head.places):
-        state = last[text, place]
-        for step in head.steps:
-            state = step.whole(state)
-        if not _same(state, ends[text]):
-            raise UnsupportedModel(f"the logits of text {text} are not what its head should give")
+_known: Remembered[_Chain | None] = Remembered()
 
 
-Call = tuple[nn.Module, Tensor, Tensor]
+def _steps(model: nn.Module, links: tuple[Link, ...], like: Tensor) -> Iterator[Step]:
+    width = int(like.shape[-1])
+    for link in links:
+        if isinstance(link, Activation):
+            yield link
+            continue
+        step = _form(model.get_submodule(link), width, like)
+        assert step is not None  # it was one when the chain was found, and weights are the same
+        width = int(step.matrix.shape[1]) if isinstance(step, Product) else width
+        yield step
 
 
-def _calls_behind(recording: Recording, stack: str) -> list[Call]:
-    """Modules without parts, outside the stack, with what they were given and gave back."""
+def _form(module: nn.Module, width: int, like: Tensor) -> Product | Norm | None:
+    norm = norm_of(module, like.new_zeros(width))
+    if norm is not None:  # asked first: in half precision a norm may pass for a product
+        return Norm(norm)
+    affine = affine_map(module, width, like)
+    return None if affine is None else Product(*affine)
+
+
+# ---------------------------------------------------------------------------------------- discovery
+
+
+Call = tuple[str, nn.Module, Tensor]
+
+
+def _discovered_chain(recording: Recording) -> _Chain | None:
+    inputs = recording.inputs
+    if is_plain_text(inputs):
+        inputs = short_probe(inputs, recording.model).inputs
+    calls, last, logits = _calls_behind(recording, inputs)
+    for place in (_LAST,) if logits.dim() == 3 else (_FIRST, _LAST):
+        end = logits[0, place] if logits.dim() == 3 else logits[0]
+        links = _Search(calls, end, place).links(wide(last[0, place]), 0, 0)
+        if links is not None and any(isinstance(link, str) for link in links):
+            return _Chain(links, place)
+    return None
+
+
+def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor, Tensor]:
+    """Modules without parts, outside the stack, with what they were given; the last layer's output
+    and the logits.
+    """
     calls: list[Call] = []
     handles: list[Any] = []
+    stack = recording.structure.stacks[-1]
 
-    def left(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+    def left(path: str, module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         if args and isinstance(args[0], Tensor) and isinstance(result, Tensor):
             if args[0].is_floating_point():
-                calls.append((module, args[0], result))
+                calls.append((path, module, args[0]))
 
-    with hooks_removed(handles):
+    with hooks_removed(handles), runnable_experts(recording.model):
         for path, module in recording.model.named_modules():
-            if not path.startswith(stack) and not list(module.children()):
-                handles.append(module.register_forward_hook(left))
-        model_output(recording, torch.arange(recording.batch), {})
-    return calls
+            if not path.startswith(stack.path) and not list(module.children()):
+                handles.append(module.register_forward_hook(functools.partial(left, path)))
+        paths = {layer.path for layer in stack.layers}
+        layers, output = layer_calls(recording.model, inputs, paths, None)
+    return calls, layers[-1].hidden_out, output.logits
 
 
-def _chain(
-    state: Row, end: Row, calls: list[Call], place: int, depth: int
-) -> tuple[Step, ...] | None:
-    """Steps from a state of the first text to its logits."""
-    if _same(state, end):
-        return ()
-    if depth > 12:
+class _Search:
+    """From a state of the first text to its logits."""
+
+    def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:
+        self.calls, self.end, self.place = calls, end, place
+
+    def links(self, state: Row, first: int, depth: int) -> tuple[Link, ...] | None:
+        """What leads from the state to the logits, by the calls from `first` on."""
+        closing = self._closing(state)
+        if closing is not None or depth > 12:
+            return closing
+        for number in range(first, len(self.calls)):
+            path, module, given = self.calls[number]
+            row = self._row(given, state)
+            before = None if row is None else self._before(state, row)
+            if row is None or before is None:
+                continue
+            step = _form(module, len(row), row)
+            if step is None:
+                continue
+            rest = self.links(step.whole(row), number + 1, depth + 1)
+            if rest is not None:
+                return (*before, path, *rest)
         return None
-    for number, (module, given, _) in enumerate(calls):
-        row = _row(given, place, state)
-        if row is None:
-            continue
-        before = _step_before(state, row)
-        step = None if before is None else _form(module, row)
-        if before is None or step is None:
-            continue
-        rest = _chain(step.whole(row), end, calls[number + 1 :], place, depth + 1)
-        if rest is not None:
-            return (*before, step, *rest)
-    return None
 
-
-def _step_before(state: Row, row: Row) -> tuple[Step, ...] | None:
-    """What leads from the state to what a module was given: nothing, or an activation."""
-    if _same(state, row):
-        return ()
-    for function in _ACTIVATIONS.values():
-        if _same(function(state), row):
-            return (Activation(function),)
-    return None
-
-
-def _form(module: nn.Module, like: Row) -> Step | None:
-    affine = affine_map(module, len(like), like)
-    if affine is not None:
-        return Product(*affine)
-    norm = norm_of(module, like)
-    return None if norm is None else Norm(norm)
-
-
-def _row(tensor: Tensor, place: int, like: Row) -> Row | None:
-    """The first text's row: at its place, or the only one."""
-    if tensor.shape[-1] != len(like) or tensor.dim() not in (2, 3):
+    def _closing(self, state: Row) -> tuple[Link, ...] | None:
+        """Nothing, a factor or a cap, if that makes the state the logits."""
+        if state.shape != self.end.shape:
+            return None
+        end = self.end.to(state)
+        if self._same(state, end):
+            return ()
+        factor = float((state @ end) / (state @ state))
+        for made in (
+            Activation(functools.partial(_multiplied, factor=factor)),
+            Activation(functools.partial(_capped, cap=_cap(state, end))),
+        ):
+            if self._same(made.function(state), end):
+                return (made,)
         return None
-    row = tensor[0] if tensor.dim() == 2 else tensor[0, place if tensor.shape[1] > place else 0]
-    return row.to(like)
+
+    def _before(self, state: Row, row: Row) -> tuple[Link, ...] | None:
+        """What leads from the state to what a module was given: nothing, or an activation."""
+        if self._same(state, row):
+            return ()
+        for function in _ACTIVATIONS.values():
+            if self._same(function(state), row):
+                return (Activation(function),)
+        return None
+
+    def _row(self, tensor: Tensor, like: Row) -> Row | None:
+        """The first text's row: at its place, or the only one."""
+        if tensor.shape[-1] != len(like) or tensor.dim() not in (2, 3):
+            return None
+        return (tensor[0] if tensor.dim() == 2 else tensor[0, self.place]).to(like)
+
+    def _same(self, one: Row, other: Row) -> bool:
+        """Up to one rounding in the model's own precision. Some norms compute in float32 always."""
+        bar = max(same_bar(one), ROUNDING[torch.float64], 2 * torch.finfo(self.end.dtype).eps)
+        return one.shape == other.shape and difference(one[None], other[None]) <= bar
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape:
-        return False
-    return difference(one[None], other[None]) <= same_bar(one)
+def _multiplied(state: Tensor, *, factor: float) -> Tensor:
+    return factor * state
+
+
+def _capped(state: Tensor, *, cap: float) -> Tensor:
+    return cap * torch.tanh(state / cap)
+
+
+def _cap(state: Row, end: Row) -> float:
+    """c with end = c tanh(state / c), from the largest number: it grows with c, so by halving."""
+    largest = int(state.abs().argmax())
+    given, made = abs(float(state[largest])), abs(float(end[largest]))
+    low, high = max(made, 1e-30), 1e6 * max(given, made, 1e-30)
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if middle * math.tanh(given / middle) < made else (low, middle)
+    return math.sqrt(low * high)

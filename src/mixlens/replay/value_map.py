@@ -12,9 +12,12 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.events import Run
 from mixlens.recording.layer import Layer
 from mixlens.recording.projection import affine_map
+from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
+from mixlens.recording.structure import SiteStructure
 
 ValueMap = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
 
@@ -22,12 +25,44 @@ ValueMap = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_hea
 @torch.no_grad()
 def value_map(layer: Layer, site: Site) -> ValueMap:
     """Weights and biases of v = z W + b, with z what enters the attention."""
-    heads, d_head = site.structure.heads, site.structure.d_head
-    values = site.values[0].repeat_interleave(heads // site.values.shape[1], 0).to(layer.input)
+    values = site.values[0].to(layer.input)
+    return _searched(layer, layer.whole.observed(), values, site.structure)
+
+
+def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
+    """b alone, or None if it is zero; remembered. It is read off a run in float32 or better,
+    whatever the model's dtype.
+    """
+    found = _biases.of(layer.submodule(""), site.structure.kind, lambda: _bias(layer, site))
+    return None if found is None else found.to(site.head_maps)
+
+
+_biases: Remembered[Float[Tensor, "head d_head"] | None] = Remembered()
+
+
+@torch.no_grad()
+def _bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
+    run = layer.whole.observed()
+    values = run.cores[layer.position(site.structure.kind)].call.values[0]
+    try:
+        bias = _searched(layer, run, values, site.structure)[1]
+        return bias if bool(bias.any()) else None
+    except UnsupportedModel as error:
+        raise UnsupportedModel(
+            f"{error}: it is not known whether they have a bias. value_bias=True leaves it in them"
+        ) from error
+
+
+def _searched(
+    layer: Layer, run: Run, values: Float[Tensor, "kv_head token d_head"], structure: SiteStructure
+) -> ValueMap:
+    """The affine module among those of a run that made these values."""
+    heads, d_head = structure.heads, structure.d_head
+    values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(len(columns), generator=generator, dtype=torch.float64).to(columns)
-    for event in layer.whole.observed().events:
+    for event in run.events:
         if not event.inputs or event.output is None or list(event.module.children()):
             continue
         given, made = event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)

@@ -1,0 +1,119 @@
+"""How much nearer each head's vector of each source brings a target to its output, in the L1 norm:
+||y_i||_1 - ||y_i - z||_1 with z = a_hij f_hj.
+
+Channel by channel |y| - |y - z| = u - 2 max(0, u - |y|), with u = sign(y) z. The first term summed
+up is a product of matrices. The second counts only channels in which z is larger than y itself.
+Those are among the channels with the smallest |y|, and most pairs have few of them or none, because
+a weight is small. For each pair only as many of them are looked at as its largest channel allows.
+This is exact, and takes an order of magnitude less than all channels of all heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from mixlens.kernels.chunks import chunked, slices
+from mixlens.kernels.decomposition import Decomposition
+
+_WIDTHS = (8, 32, 128)  # channels that are looked at, if they are enough; else all
+
+
+def head_gains(
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    limit: int,
+    shift: float = 0.0,
+) -> Float[Tensor, "batch head target source"]:
+    """||y_i||_1 - ||z - y_i + shift||_1 for every head and source; `limit` bounds a block in
+    bytes.
+    """
+    found = [
+        _of_text(
+            parts.weights[text] * parts.scale[text, :, None],
+            parts.vectors.heads()[text].to(y),
+            parts.vectors.matrix.to(y),
+            y[text],
+            limit,
+            shift,
+        )
+        for text in range(len(y))
+    ]
+    return torch.stack(found)
+
+
+def _of_text(
+    weights: Float[Tensor, "head target source"],
+    values: Float[Tensor, "head source d_head"],
+    matrix: Float[Tensor, "head d_head d_model"],
+    y: Float[Tensor, "target d_model"],
+    limit: int,
+    shift: float,
+) -> Float[Tensor, "head target source"]:
+    wanted = y - shift
+    signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
+    along = (signs @ matrix.mT) @ values.mT  # sign(y_i) . f_hj
+    gains = along.mul_(weights).add_((y.abs() - wanted.abs()).sum(-1)[:, None])
+    vectors = values @ matrix
+    reach = vectors.abs().amax(-1)  # [head, source]
+    pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
+    row_bytes = pair_bytes * weights.shape[0] * weights.shape[2]
+    for rows in slices(len(y), row_bytes, limit):
+        bound = weights[:, rows].abs() * reach[:, None]
+        for pairs, over in _overshoots(
+            weights[:, rows], vectors, wanted[rows], signs[rows], bound, limit
+        ):
+            head, target, source = pairs.unbind(1)
+            gains[head, target + rows.start, source] -= 2 * over
+    return gains
+
+
+def _overshoots(
+    weights: Float[Tensor, "head target source"],
+    vectors: Float[Tensor, "head source d_model"],
+    wanted: Float[Tensor, "target d_model"],
+    signs: Float[Tensor, "target d_model"],
+    bound: Float[Tensor, "head target source"],
+    limit: int,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pairs (head, target, source) and the sum of what their vectors have beyond the output."""
+    smallest = _Channels.sorted(wanted, signs)
+    width = int(wanted.shape[-1])
+    widths = [count for count in _WIDTHS if count < width]
+    above = smallest.size[:, 0]
+    for count in (*widths, width):
+        below = smallest.size[:, count] if count < width else torch.full_like(above, torch.inf)
+        chosen = ((bound > above[:, None]) & (bound <= below[:, None])).nonzero()
+        above = below
+        for some in chunked(chosen, max(1, limit // (40 * count))):
+            head, target, source = some.unbind(1)
+            weight = weights[head, target, source][:, None]
+            if count == width:
+                made = vectors[head, source] * signs[target]
+                size = wanted[target].abs()
+            else:
+                channels = smallest.order[target, :count]
+                made = vectors[head[:, None], source[:, None], channels]
+                made = made * smallest.sign[target, :count]
+                size = smallest.size[target, :count]
+            yield some, made.mul_(weight).sub_(size).clamp_min_(0).sum(-1)
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The channels of each target, those with the smallest |y| first."""
+
+    order: Tensor
+    size: Float[Tensor, "target d_model"]
+    sign: Float[Tensor, "target d_model"]
+
+    @classmethod
+    def sorted(
+        cls, wanted: Float[Tensor, "target d_model"], signs: Float[Tensor, "target d_model"]
+    ) -> _Channels:
+        size, order = wanted.abs().sort(-1)
+        return cls(order, size, signs.gather(1, order))

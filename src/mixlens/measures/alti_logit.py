@@ -1,0 +1,103 @@
+"""ALTI-Logit: what each input token adds to one logit, layer by layer.
+
+Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL): the logit
+updates of a layer belong to its tokens, which are mixtures of the input's. They are carried down
+to the input by ALTI's maps of the layers below, V_l = D_l M_(l-1) ... M_0, so that each layer keeps
+its sum. The feed-forward part is taken to keep every token to itself.
+
+`variant="released"` has the maps of the authors' code: 1e-6 is added to every difference, and
+tokens that a target cannot see count as zero vectors. The layers are walked from the top, so that
+only rows are multiplied, and the last layer's map is not needed.
+
+A target none of whose parts brings its output nearer has no ALTI row: what it would pass on belongs
+to no token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.errors import InvalidInput
+from mixlens.measures.alti import contributions
+from mixlens.measures.logit_parts import LogitParts, not_a_sum
+from mixlens.measures.logit_update import VARIANTS, with_initial
+
+if TYPE_CHECKING:
+    from mixlens.explained import Explained
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+SPEC = Spec(
+    summary=(
+        "what each input token adds to one logit through the attention of each layer, carried down"
+        " by ALTI"
+    ),
+    citation=(
+        "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, ACL"
+    ),
+    use_when=(
+        "signed parts of one logit of a decoder, by layer and in total, for about the price of alti"
+    ),
+    cost="as alti",
+    facts=Facts(signed=True, reaches_input=True),
+    sites=("self",),
+    explains_output=True,
+    explains_by_default="logit",
+    gives="rows",
+    one_row="sum",
+    blind_spots=(
+        "splits what attention adds, and follows it down by shares that have no sign and pass the"
+        " feed-forward parts by; what those add to the logit belongs to no token"
+    ),
+    memory="4 * heads * n * d_model + block",
+    rounding=3e-5,
+    half_precision=None,
+)
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why a logit is not a sum over layers."""
+    return not_a_sum(layer, site)
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    *,
+    initial: bool = False,
+    variant: str = "paper",
+) -> Scores:
+    """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
+    paper or released.
+    """
+    if variant not in VARIANTS:
+        raise InvalidInput(f"alti_logit has no variant {variant!r}; choose paper or released")
+    parts = LogitParts.of("alti_logit", recording, request, output)
+    lengths = recording.lengths[recording.structure.stacks[0].name]
+    every = replace(request, targets=None)
+    rows: dict[int, torch.Tensor] = {}
+    rest: dict[int, torch.Tensor] = {}
+    for index in reversed(range(max(request.layers) + 1)):
+        site = parts.layers[index].site(request.kind)
+        if rows:
+            shares, _ = contributions(
+                site, every, recording.memory_budget, lengths, released=variant == "released"
+            )
+            carried = torch.stack(list(rows.values()), 1) @ shares
+            rows = dict(zip(rows, carried.unbind(1), strict=True))
+        if index in request.layers:
+            updates = parts.updates(index, site)
+            rest[index] = parts.unattributed(index, updates)
+            rows[index] = with_initial(parts, updates) if initial and index == 0 else updates
+    return Scores(
+        torch.stack([rows[index] for index in request.layers])[:, :, None],
+        {"unattributed": torch.stack([rest[index] for index in request.layers])},
+        {"unattributed": ()},
+        target_labels=output.names,
+    )

@@ -1,0 +1,99 @@
+"""Information flow routes: what part of each token's state comes through which attention edge.
+
+Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
+(EMNLP). `mixlens.measures.route_shares` says what a share is, and where this goes beyond the
+authors. The map of a layer has the shares of all heads added up, and the share of the residual
+stream on the diagonal. `mixlens.aggregation.routes` finds the route of one target.
+
+`variant="released"` takes shares as the authors' code does: 1e-6 is added to every difference,
+every summand counts 1e-5 at least, and sources that a target cannot see are summands too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.measures.alti import rows_are_defined
+from mixlens.measures.route_shares import (
+    Rules,
+    attention_shares,
+    feed_forward_shares,
+    no_routes,
+)
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+SPEC = Spec(
+    summary=(
+        "the share of each attention edge, head by head, in the attention block's output, in the L1"
+        " norm"
+    ),
+    citation=(
+        "Ferrando & Voita (2024), Information Flow Routes: Automatically Interpreting Language"
+        " Models at Scale, EMNLP"
+    ),
+    use_when=(
+        "to see which heads, feed-forward parts and tokens a state is made of, as a graph, without"
+        " naming an output"
+    ),
+    cost="1 forward pass + a few times alti",
+    facts=Facts(rows_sum_to_one=True, residual_included=True),
+    sites=("self",),
+    per_head=True,
+    row_by_row=True,
+    blind_spots=(
+        "weighs each head's vector alone, by how far it points where the sum points; a share is of"
+        " one block, which does not see that the feed-forward network erases it"
+    ),
+    memory="5 * heads * n**2 + 3 * heads * n * d_model + 2 * block",
+    # Differences of L1 norms are clipped at zero: if they nearly cancel, half precision decides on
+    # which side they fall.
+    half_precision=0.35,
+)
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why a layer of this structure has no such shares."""
+    return no_routes(layer, site)
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording, request: Request, *, value_bias: bool = False, variant: str = "paper"
+) -> Scores:
+    """`value_bias`: the bias of the values belongs to the sources; `variant`: paper or released."""
+    rules = Rules.of(value_bias, variant)
+    rows = range(recording.rows(request.site))
+    lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
+    maps, of_heads, residuals, added, kept = [], [], [], [], []
+    for layer, site in request.sites(recording):
+        shares = attention_shares(layer, site, request, recording.memory_budget, lengths, rules)
+        batch, _, count, _ = site.weights.shape
+        positions = request.target_positions(batch, count, site.weights.device)
+        maps.append(shares.heads if request.per_head else shares.merged(positions))
+        of_heads.append(shares.heads.sum(-1))
+        residuals.append(shares.residual)
+        feed_forward, stream = feed_forward_shares(layer, site, request, rules)
+        added.append(feed_forward)
+        kept.append(stream)
+    values = torch.stack(maps)
+    whole = None if request.per_head else rows_are_defined(recording, request, values)
+    extras = {
+        "head_share": torch.stack(of_heads),
+        "residual_share": torch.stack(residuals),
+        "feed_forward_share": torch.stack(added),
+        "feed_forward_residual_share": torch.stack(kept),
+    }
+    dims = {"head_share": ("head", "target")}
+    return Scores(
+        values,
+        extras,
+        {key: dims.get(key, ("target",)) for key in extras},
+        facts=Facts() if request.per_head else None,
+        rows_whole=whole,
+    )

@@ -1,0 +1,87 @@
+"""Logit updates: what each token adds to one logit through the attention of each layer.
+
+Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
+"Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit behind
+the final norm, whose sigma is held. The token of a layer stands for the input token at its place.
+`mixlens.measures.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.errors import InvalidInput
+from mixlens.measures.logit_parts import LogitParts, not_a_sum
+
+if TYPE_CHECKING:
+    from mixlens.explained import Explained
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+SPEC = Spec(
+    summary="what each token adds to one logit through the attention of each layer",
+    citation=(
+        "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, ACL"
+    ),
+    use_when=(
+        "signed updates of one logit, layer by layer, at the price of the forward pass; the token"
+        " of a layer stands for the input token"
+    ),
+    cost="1 forward pass, and next to nothing",
+    facts=Facts(signed=True),
+    sites=("self",),
+    explains_output=True,
+    explains_by_default="logit",
+    gives="rows",
+    one_row="sum",
+    blind_spots=(
+        "sees what attention brings to the explained token directly; a token that reached it"
+        " through a go-between, and all that feed-forward parts add, is not in it"
+    ),
+    memory="4 * heads * n * d_model",
+    rounding=3e-5,
+    half_precision=None,
+)
+VARIANTS = ("paper", "released")
+
+
+def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why a logit is not a sum over layers."""
+    return not_a_sum(layer, site)
+
+
+@torch.no_grad()
+def scores(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    *,
+    initial: bool = False,
+    variant: str = "paper",
+) -> Scores:
+    """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
+    paper or released, which are the same here.
+    """
+    if variant not in VARIANTS:
+        raise InvalidInput(f"logit_update has no variant {variant!r}; choose paper or released")
+    parts = LogitParts.of("logit_update", recording, request, output)
+    rows, rest = [], []
+    for index in request.layers:
+        updates = parts.updates(index, parts.layers[index].site(request.kind))
+        rest.append(parts.unattributed(index, updates))
+        rows.append(with_initial(parts, updates) if initial and index == 0 else updates)
+    return Scores(
+        torch.stack(rows)[:, :, None],
+        {"unattributed": torch.stack(rest)},
+        {"unattributed": ()},
+        target_labels=output.names,
+    )
+
+
+def with_initial(parts: LogitParts, row: torch.Tensor) -> torch.Tensor:
+    """A row [batch, source] with what the explained token's embedding adds."""
+    places = torch.tensor(parts.places, device=row.device)[:, None]
+    return row.scatter_add(1, places, parts.initial()[:, None])

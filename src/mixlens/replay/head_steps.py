@@ -1,0 +1,111 @@
+"""The steps of a model's head: what each makes of the state that logits are read off, and of its
+parts.
+
+A norm's sigma is held, an activation is taken by its chord from zero, and biases are shared by the
+rules of DecompX or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from mixlens.kernels.chords import chord
+from mixlens.kernels.shares import SHIFT
+from mixlens.recording.norms import LinearisedNorm
+from mixlens.replay.vector_parts import Rules
+
+Row = Float[Tensor, " width"]
+_WITHOUT_BIASES = Rules(bias="none")
+
+
+@dataclass(frozen=True)
+class Product:
+    """z W + b."""
+
+    matrix: Float[Tensor, "d_in d_out"]
+    bias: Float[Tensor, " d_out"]
+
+    def whole(self, state: Row) -> Row:
+        """The next state."""
+        return state @ self.matrix + self.bias
+
+    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+        """The next state's parts [source, width]."""
+        return rules.shared(parts @ self.matrix, self.bias)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm, its sigma held."""
+
+    norm: LinearisedNorm
+
+    def whole(self, state: Row) -> Row:
+        """The next state."""
+        return self.norm(state)
+
+    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+        """The next state's parts [source, width]."""
+        made = self.norm.linear(parts) * self.norm.inverse_sigma(state)
+        return rules.shared(made, self.norm.shift)
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function, by its chord from zero."""
+
+    function: Callable[[Tensor], Tensor]
+
+    def whole(self, state: Row) -> Row:
+        """The next state."""
+        return self.function(state)
+
+    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+        """The next state's parts [source, width]."""
+        if rules.released:
+            return parts * (self.function(state) / (state + SHIFT))
+        return parts * chord(self.function, torch.zeros_like(state), state)
+
+
+Step = Product | Norm | Activation
+
+
+@dataclass(frozen=True)
+class Head:
+    """The chain, and where each text is read off."""
+
+    steps: tuple[Step, ...]
+    places: tuple[int, ...]
+
+    def logits(self, state: Row) -> Row:
+        """All logits of one state."""
+        for step in self.steps:
+            state = step.whole(state)
+        return state
+
+    def logit_parts(
+        self, parts: Float[Tensor, "source d_model"], state: Row, rules: Rules
+    ) -> Float[Tensor, "source output"]:
+        """Each source's part of every logit."""
+        for step in self.steps:
+            parts, state = step.parts(parts, state, rules), step.whole(state)
+        return parts
+
+    def written(
+        self,
+        vectors: Float[Tensor, "vector d_model"],
+        state: Row,
+        outputs: Int[Tensor, " output"],
+    ) -> Float[Tensor, "vector output"]:
+        """What vectors that the state is a sum of add to a few logits, biases left out."""
+        products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]
+        for number, step in enumerate(self.steps):
+            if isinstance(step, Product) and number == products[-1]:
+                step = replace(step, matrix=step.matrix[:, outputs], bias=step.bias[outputs])
+            vectors, state = step.parts(vectors, state, _WITHOUT_BIASES), step.whole(state)
+        return vectors
