@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.measures.alti import contributions
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
@@ -44,7 +44,7 @@ SPEC = Spec(
     ),
     cost="as alti",
     facts=Facts(signed=True, reaches_input=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",
     gives="rows",

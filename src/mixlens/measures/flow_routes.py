@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures.alti import rows_are_defined
 from mixlens.measures.route_shares import (
     Rules,
@@ -43,7 +43,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + a few times alti",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     per_head=True,
     row_by_row=True,
     blind_spots=(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
 
@@ -32,7 +32,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass, and next to nothing",
     facts=Facts(signed=True),
-    sites=("self",),
+    sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",
     gives="rows",
