@@ -17,7 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-HEIGHT = 640  # pixels of a view in a notebook
+HEIGHT = 700  # pixels of a view in a notebook
+_ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluations and words
 
 
 def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -> str:
@@ -52,8 +53,18 @@ def frame(payload: Mapping[str, Any]) -> str:
     return (
         f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
         ' sandbox="allow-scripts allow-downloads allow-popups"'
-        f' style="width:100%;height:{HEIGHT}px;border:0;display:block" loading="lazy"></iframe>'
+        f' style="width:100%;height:{_height(payload)}px;border:0;display:block"'
+        ' loading="lazy"></iframe>'
     )
+
+
+def _height(payload: Mapping[str, Any]) -> int:
+    """A frame does not grow with what is in it: a short ranking gets less room."""
+    ranking = payload.get("ranking")
+    if ranking is None:
+        return HEIGHT
+    needed = _REST + _ROW * len(ranking["measures"]) + _QUESTION * len(ranking["evaluations"])
+    return min(HEIGHT, needed)
 
 
 def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:

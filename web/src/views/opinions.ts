@@ -67,8 +67,7 @@ export function disputeRows(context: Context, pair: Opinion[]): HTMLElement[] {
   const scale = Math.max(...rows.map((values) => largest(values, own)));
   const orders = rows.map((values) => ranked(values, own).map((each) => each.group));
   const head = pair.flatMap((each) => [
-    h("td", { class: "bars" }),
-    h("th", { scope: "col" }, context.name(each.measured)),
+    h("th", { scope: "col", colspan: "2" }, context.name(each.measured)),
     h("th", { scope: "col", class: "place" }, "rank"),
   ]);
   const cells = (group: number) =>

@@ -38,21 +38,16 @@ export function rankingView(ranking: Ranking, palette: Palette): HTMLElement {
     h("h1", { class: "answer" }, first ?? ""),
     ...more.map((line) => h("p", {}, line)),
     h(
+      "p",
+      { class: "quiet hint" },
+      `${ranking.texts} texts. Dots lie between the lowest and the highest value of the ` +
+        "column, with their 95 % interval. Bold is best, grey italics are not better than " +
+        "random numbers.",
+    ),
+    h(
       "div",
       { class: "wide", tabindex: "0", role: "region", "aria-label": "Ranked measures" },
-      h(
-        "table",
-        { class: "ranks" },
-        h(
-          "caption",
-          { class: "quiet" },
-          `${ranking.texts} texts. Dots lie between the lowest and the highest value of the ` +
-            "column, with their 95 % interval. Bold is best, grey italics are not better than " +
-            "random numbers.",
-        ),
-        h("thead", {}, head),
-        h("tbody", {}, ...rows),
-      ),
+      h("table", { class: "ranks" }, h("thead", {}, head), h("tbody", {}, ...rows)),
     ),
     h("h2", {}, "What was asked"),
     h(
