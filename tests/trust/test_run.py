@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -239,7 +240,9 @@ def test_the_report_is_one_sound_page(
         assert measure in (tmp_path / "report.md").read_text()
     assert html.count("<svg") == 3
     assert "cosine of two block outputs, of all texts" in page.rows
-    assert "#16191d" not in html.split("</style>")[1], "ink follows light and dark"
+    around, frames = re.subn("<iframe .*?</iframe>", "", html, flags=re.S)
+    assert frames == 1, "one text in the viewer"
+    assert "#16191d" not in around.split("</style>")[1], "ink follows light and dark"
     assert "<b>sentences" not in html
     assert ranking.verdict.splitlines()[0] in page.text
     assert f"anisotropy: {ranking.of_model['anisotropy'].value:.3f}" in page.text

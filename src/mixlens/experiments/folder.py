@@ -81,9 +81,11 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_finished(
-    folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome
+    folder: Path, spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
 ) -> None:
-    """Writes a result to its folder at once: all of it or nothing."""
+    """Writes a result to its folder at once: all of it or nothing. `example` is the frame of one
+    text, in the viewer.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=".making-", dir=folder.parent))
     try:
@@ -95,7 +97,9 @@ def write_finished(
             json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )
         (making / "README.md").write_text(page(spec, result, outcome), encoding="utf-8")
-        (making / "report.html").write_text(html_page(spec, result, outcome), encoding="utf-8")
+        (making / "report.html").write_text(
+            html_page(spec, result, outcome, example), encoding="utf-8"
+        )
         making.chmod(0o755)
         making.rename(folder)
     except BaseException:

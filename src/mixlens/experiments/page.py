@@ -9,22 +9,31 @@ from typing import Any
 from mixlens.experiments.contracts import ExperimentSpec, Outcome
 from mixlens.render.charts import inline_svg
 from mixlens.render.document import document, table
+from mixlens.viewer.page import script_source
 
 VERDICTS = {True: "holds", False: "does not hold", None: "cannot be told"}
 
 
-def html_page(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> str:
-    """Findings, numbers and figures; the tables are files next to the page."""
+def html_page(
+    spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str = ""
+) -> str:
+    """Findings, numbers and figures; the tables are files next to the page.
+
+    `example` is the frame of one text, in the viewer.
+    """
     settings = result["settings"]
     about = (
         f"{settings['model']}, {settings['texts']} texts of {settings['data']}, seed"
         f" {settings['seed']}"
     )
-    body = _body(spec, result, outcome)
-    return document(f"{settings['experiment']}: {spec.title}", about, body)
+    body = _body(spec, result, outcome, example)
+    title = f"{settings['experiment']}: {spec.title}"
+    return document(title, about, body, script=script_source())
 
 
-def _body(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> Iterator[str]:
+def _body(
+    spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome, example: str
+) -> Iterator[str]:
     yield '<section class="verdict" aria-label="What the paper found">'
     models = ", ".join(spec.models) or "its own models"
     yield f"<p>{escape(spec.finding)}</p><p>The paper: {escape(models)}; {escape(spec.data)}.</p>"
@@ -40,6 +49,8 @@ def _body(spec: ExperimentSpec, result: Mapping[str, Any], outcome: Outcome) -> 
         yield table("Numbers", ("number", "measured", "published"), values)
     for key, figure in outcome.figures.items():
         yield f"<h2>{escape(key)}</h2>\n<figure>{inline_svg(figure, key)}</figure>"
+    if example:
+        yield f"<h2>One of the texts</h2>\n{example}"
     if result["tables"]:
         links = (
             f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in result["tables"]

@@ -25,6 +25,7 @@ from mixlens.experiments.contracts import ExperimentSpec, Outcome, Setting
 from mixlens.experiments.folder import published, read_finished, result_of, write_finished
 from mixlens.experiments.memory import Memory
 from mixlens.provenance import model_name, plain
+from mixlens.runs.example_view import MEASURES, example_frame
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress
 from mixlens.runs.settings import describe_model
@@ -110,7 +111,8 @@ def reproduce(
         own = published(spec, model_name(lens.model), origin) if as_published else None
         result = result_of(spec, settings, outcome, own)
         if folder is not None:
-            write_finished(folder, spec, result, outcome)
+            example = example_frame(lens, examples, MEASURES)
+            write_finished(folder, spec, result, outcome, example)
     return Reproduced(name, folder, result, outcome)
 
 

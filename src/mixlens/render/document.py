@@ -10,8 +10,8 @@ from html import escape
 from mixlens.render.style import css
 
 _POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
-    " form-action 'none'"
+    "default-src 'none'; style-src 'unsafe-inline'; script-src {}; img-src data: blob:; base-uri"
+    " 'none'; form-action 'none'"
 )
 _STYLE = """
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 var(--font) }
@@ -36,12 +36,16 @@ a { color: var(--mark) } code { overflow-wrap: anywhere }
 """
 
 
-def document(title: str, about: str, body: Iterable[str]) -> str:
-    """The whole page; `body` is HTML, `title` and `about` are text."""
+def document(title: str, about: str, body: Iterable[str], *, script: str = "'none'") -> str:
+    """The whole page; `body` is HTML, `title` and `about` are text.
+
+    `script` is the only source of scripts: a page inside a frame may do what the page around it
+    may.
+    """
     inside = "\n".join(body)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY.format(script)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}: {escape(about)}</title>\n"
         f"<style>{css()}{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"

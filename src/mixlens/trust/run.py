@@ -17,6 +17,7 @@ from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput, MissingExtra
 from mixlens.evaluations import module
 from mixlens.provenance import versions
+from mixlens.runs.example_view import example_frame
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress, work_through
 from mixlens.runs.settings import describe_model
@@ -67,7 +68,8 @@ def benchmark(
         if folder is not None:
             from mixlens.trust.report.files import write_files
 
-            write_files(folder, ranking, journal.entries(), data)
+            example = example_frame(lens, data.examples, ranking.order)
+            write_files(folder, ranking, journal.entries(), example)
     return ranking
 
 

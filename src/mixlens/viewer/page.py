@@ -25,10 +25,9 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
     """One self-contained HTML file. `live` is what a page that a server sends knows of that
     server (docs/viewer.md); only such a page may ask its own origin for more.
     """
-    script = built()
     connect = "'none'" if live is None else "'self'"
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; img-src data: blob:;"
+        f"default-src 'none'; script-src {script_source()}; img-src data: blob:;"
         f" connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
     given = {**payload, "live": None if live is None else dict(live)}
@@ -42,7 +41,7 @@ def page(payload: Mapping[str, Any], *, live: Mapping[str, Any] | None = None) -
         '<main id="view"></main>\n'
         "<noscript>This page draws its view with JavaScript, which is switched off here."
         "</noscript>\n"
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        f"<script>{built()}</script>\n</body>\n</html>\n"
     )
 
 
@@ -86,5 +85,8 @@ def _inert(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+@cache
+def script_source() -> str:
+    """The viewer by its hash, as a Content-Security-Policy names it."""
+    digest = hashlib.sha256(built().encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mixlens.corpus.dataset import Dataset
 from mixlens.errors import MissingExtra
 from mixlens.provenance import plain
 from mixlens.storage import write_whole
@@ -29,9 +28,9 @@ _LARGEST = 64  # entries of an array that a cell of the table still takes; the j
 
 
 def write_files(
-    folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], data: Dataset
+    folder: Path, ranking: Ranking, entries: Iterable[Mapping[str, Any]], example: str
 ) -> None:
-    """Each file is replaced whole."""
+    """Each file is replaced whole. `example` is the frame of one text, in the viewer."""
     from mixlens.render.charts import standalone
 
     write_whole(folder / "observations.parquet", _parquet(entries))
@@ -50,7 +49,7 @@ def write_files(
         plots[title] = f"plots/{title.lower().replace(' ', '_')}.svg"
         write_whole(folder / plots[title], standalone(svg))
     write_whole(folder / "report.md", markdown(ranking, plots))
-    write_whole(folder / "report.html", page(ranking, charts))
+    write_whole(folder / "report.html", page(ranking, charts, example))
 
 
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:

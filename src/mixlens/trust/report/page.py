@@ -10,23 +10,31 @@ from mixlens.evaluations import evaluations
 from mixlens.render.document import breakable, document, table
 from mixlens.trust.plan import BASELINE
 from mixlens.trust.report import wording
+from mixlens.viewer.page import script_source
 
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking
 
 
-def page(ranking: Ranking, charts: Mapping[str, str]) -> str:
-    """`charts`: title -> SVG."""
-    return document("Which measure to trust", wording.headline(ranking), _body(ranking, charts))
+def page(ranking: Ranking, charts: Mapping[str, str], example: str = "") -> str:
+    """`charts`: title -> SVG. `example` is the frame of one text, in the viewer."""
+    return document(
+        "Which measure to trust",
+        wording.headline(ranking),
+        _body(ranking, charts, example),
+        script=script_source(),
+    )
 
 
-def _body(ranking: Ranking, charts: Mapping[str, str]) -> Iterator[str]:
+def _body(ranking: Ranking, charts: Mapping[str, str], example: str) -> Iterator[str]:
     yield '<section class="verdict" aria-label="Verdict">'
     yield from (f"<p>{escape(line)}</p>" for line in ranking.verdict.splitlines())
     yield "</section>"
     if ranking.standings:
         yield "<h2>Ranked measures</h2>"
         yield from _ranked(ranking)
+    if example:
+        yield f"<h2>One text, as these measures see it</h2>\n{example}"
     for title, svg in charts.items():
         yield f"<h2>{escape(title)}</h2>\n<figure>{svg}</figure>"
     yield from _asked(ranking)

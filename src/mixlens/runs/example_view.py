@@ -1,0 +1,54 @@
+"""One text of a run in the viewer, for its report: the maps of a few measures, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from mixlens.corpus.examples import Example
+from mixlens.errors import MixlensError
+from mixlens.evaluations.case import Case
+from mixlens.measures import list_measures
+from mixlens.viewer.page import frame
+from mixlens.viewer.payload import payload_of
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.maps import MixingMaps
+
+MEASURES = ("value_zeroing", "attention", "attention_norm", "alti")
+
+_LOOKED_AT = 50  # texts among which the shortest is shown
+_MOST = 6  # measures
+
+
+def example_frame(lens: Lens, examples: Sequence[Example], measures: Sequence[str]) -> str:
+    """The shortest of the first texts, as a frame for a report.
+
+    Empty if there are no texts, or if no measure of maps applies to it.
+    """
+    if not examples:
+        return ""
+    shortest = min(examples[:_LOOKED_AT], key=lambda each: len(each.text) + len(each.pair or ""))
+    try:
+        case = Case(lens, shortest)
+        maps = list(islice(_maps(case, measures), _MOST))
+        if not maps:
+            return ""
+        target = case.target if case.target in maps[0].target_positions else None
+        return frame(payload_of(maps, target=target, title=shortest.name))
+    except MixlensError:  # a report without an example is still a report
+        return ""
+
+
+def _maps(case: Case, measures: Sequence[str]) -> Iterator[MixingMaps]:
+    specs = list_measures()
+    for name in measures:
+        spec = specs.get(name)
+        if spec is None or spec.gives != "maps" or spec.explains_output:
+            continue
+        try:
+            yield case.maps(name)
+        except MixlensError:
+            continue
