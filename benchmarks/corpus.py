@@ -24,7 +24,7 @@ from mixlens import Lens, corpus
 from mixlens.batching import plan_batches, token_counts
 from mixlens.corpus.shards import cut_into_shards
 from mixlens.runs.job import Job
-from mixlens.runs.shard import measure_shard
+from mixlens.runs.shard import ShardWorker
 
 MEASURES = {
     "attention": "all",
@@ -76,7 +76,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> None:
         Path(folder, "data").mkdir()
         for measure, targets in MEASURES.items():
             job = Job(corpus=str(path), out=folder, measures=(measure,), targets=targets)
-            spent = seconds(partial(measure_shard, lens, job, shard), device)
+            spent = seconds(partial(ShardWorker(lens, job), shard), device)
             chosen, few = None if targets == "all" else [-1], texts[:SINGLE]
             single = seconds(partial(one_by_one, lens, measure, few, chosen), device, 1)
             gain = single / len(few) / (spent / len(texts))

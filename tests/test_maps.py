@@ -13,7 +13,7 @@ from torch import nn
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.measuring import maps_of_row
+from mixlens.measuring import MeasuredBatch, maps_of_row
 from mixlens.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]
@@ -55,9 +55,15 @@ def of_row(
     sources: list[TokenRow] = ROWS,
     **options: Any,
 ) -> MixingMaps:
-    return maps_of_row(
-        "some_measure", SPEC, recording(sources), made or request(), scores, row, options
+    batch = MeasuredBatch(
+        name="some_measure",
+        spec=SPEC,
+        recording=recording(sources),
+        request=made or request(),
+        scores=scores,
+        options=options,
     )
+    return maps_of_row(batch, row)
 
 
 # ----------------------------------------------------------------------------------- from a measure

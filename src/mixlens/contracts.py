@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from mixlens.errors import InvalidInput
-from mixlens.row import position_of
+from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:
@@ -224,12 +224,13 @@ class Request:
         *,
         site: str | None,
         layers: int | Sequence[int] | None,
-        targets: int | str | Sequence[int | str] | None,
+        targets: int | str | Sequence[int | str] | EachText | None,
         per_head: bool,
     ) -> Request:
         """The request in positions of this recording, with names and negative numbers resolved."""
         chosen_site = recording.structure.site(site)
-        numbers, named = whole_numbers(layers, "layers"), listed(targets, "targets")
+        numbers = whole_numbers(layers, "layers")
+        named = targets if isinstance(targets, EachText) else listed(targets, "targets")
         chosen = _positions(recording, chosen_site.name, numbers)
         rows = None
         if named is not None:
@@ -237,10 +238,7 @@ class Request:
                 recording.named_targets(chosen_site.name, row)
                 for row in range(recording.rows(chosen_site.name))
             ]
-            rows = tuple(
-                tuple(position_of(target, row, range(len(row))) for target in named)
-                for row in tokens
-            )
+            rows = positions_by_text(named, tokens)
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.contracts import AttentionKind, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.cutting import target_tokens, without_padding
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, UnsupportedModel
 from mixlens.maps import MixingMaps
@@ -18,13 +18,50 @@ from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.provenance import provenance_of
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
-from mixlens.row import Extra
+from mixlens.row import EachText, Extra
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredBatch:
+    """One measure of a recording: its texts next to each other, padding still inside."""
+
+    name: str
+    spec: Spec
+    recording: Recording
+    request: Request
+    scores: Scores
+    options: Mapping[str, Any]
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers by their numbers in the model."""
+        numbers = self.scores.layers
+        return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
+
+    @property
+    def facts(self) -> Facts:
+        """Of these scores, with this attention and these options."""
+        facts = self.scores.known_facts(self.spec.facts)
+        own = self.request.kind == AttentionKind.SELF
+        return replace(
+            facts,
+            residual_included=facts.residual_included and own,  # a cross target is not a source
+            same_tokens=own and self.scores.target_labels is None,
+        )
+
+    def provenance(self) -> dict[str, Any]:
+        """Where the numbers come from."""
+        return provenance_of(self.name, self.spec, self.recording, self.request, self.options)
+
+    def maps(self) -> list[MixingMaps]:
+        """Of every text."""
+        return [maps_of_row(self, row) for row in range(self.recording.rows(self.request.site))]
 
 
 def measure(
@@ -45,10 +82,11 @@ def measure(
     `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
     setting.
     """
-    request = _checked_request(name, recording, site, layers, targets, per_head)
-    if isinstance(recording, RowRecording):
-        return measure_rows({name: options}, recording, request, precision=precision)[name]
-    return _measured_whole(name, recording, request, options, precision)
+    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    batches = measure_batches(
+        {name: options}, recording, **chosen, per_head=per_head, precision=precision
+    )
+    return _one_or_several(batches[name])
 
 
 def measure_together(
@@ -67,25 +105,41 @@ def measure_together(
     model once for all of them.
     """
     named = measures if isinstance(measures, Mapping) else {name: {} for name in measures}
+    chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
+    batches = measure_batches(named, recording, **chosen, per_head=per_head, precision=precision)
+    return {name: _one_or_several(batch) for name, batch in batches.items()}
+
+
+def measure_batches(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    *,
+    site: str | None = None,
+    layers: int | Sequence[int] | None = None,
+    targets: int | str | Sequence[int | str] | EachText | None = None,
+    per_head: bool = False,
+    precision: str | None = None,
+) -> dict[str, MeasuredBatch]:
+    """The same, texts next to each other and padding still inside."""
     requests = {
-        name: _checked_request(name, recording, site, layers, targets, per_head) for name in named
+        name: _checked_request(name, recording, site, layers, targets, per_head)
+        for name in measures
     }
     if isinstance(recording, RowRecording):
         request = next(iter(requests.values()))
-        return measure_rows(named, recording, request, precision=precision)
+        return _batches_of_rows(measures, recording, request, precision)
     return {
         name: _measured_whole(name, recording, requests[name], own, precision)
-        for name, own in named.items()
+        for name, own in measures.items()
     }
 
 
-def measure_rows(
+def _batches_of_rows(
     measures: Mapping[str, Mapping[str, Any]],
     recording: RowRecording,
     request: Request,
-    *,
-    precision: str | None = None,
-) -> dict[str, MixingMaps | list[MixingMaps]]:
+    precision: str | None,
+) -> dict[str, MeasuredBatch]:
     """Several measures (with their options) of the targets of a `RowRecording`, from one forward
     pass: each layer is measured as it goes by, and only scores are kept.
 
@@ -108,7 +162,14 @@ def measure_rows(
     return {
         name: _from_maps(name, recording, request, options, refused[name], precision)
         if name in refused
-        else _maps(name, recording, request, Scores.joined(parts[name]), options)
+        else MeasuredBatch(
+            name=name,
+            spec=spec_of(name),
+            recording=recording,
+            request=request,
+            scores=Scores.joined(parts[name]),
+            options=options,
+        )
         for name, options in measures.items()
     }
 
@@ -153,7 +214,7 @@ def _from_maps(
     options: Mapping[str, Any],
     reason: str,
     precision: str | None,
-) -> MixingMaps | list[MixingMaps]:
+) -> MeasuredBatch:
     """The named targets of whole maps, which are always right."""
     if recording.in_full is None:
         raise RowsUnavailable(reason)
@@ -180,10 +241,17 @@ def _measured_whole(
     request: Request,
     options: Mapping[str, Any],
     precision: str | None,
-) -> MixingMaps | list[MixingMaps]:
+) -> MeasuredBatch:
     with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
         scores = scores_of(name, recording, request, options)
-    return _maps(name, recording, request, scores, options)
+    return MeasuredBatch(
+        name=name,
+        spec=spec_of(name),
+        recording=recording,
+        request=request,
+        scores=scores,
+        options=options,
+    )
 
 
 def _checked_request(
@@ -191,7 +259,7 @@ def _checked_request(
     recording: Recording,
     site: str | None,
     layers: int | Sequence[int] | None,
-    targets: int | str | Sequence[int | str] | None,
+    targets: int | str | Sequence[int | str] | EachText | None,
     per_head: bool,
 ) -> Request:
     """What is asked for, or the reason why it cannot be given."""
@@ -215,31 +283,14 @@ def _checked_request(
     return replace(request, layers=tuple(sorted(request.layers)))
 
 
-def _maps(
-    name: str,
-    recording: Recording,
-    request: Request,
-    scores: Scores,
-    options: Mapping[str, Any],
-) -> MixingMaps | list[MixingMaps]:
-    spec = spec_of(name)
-    rows = [
-        maps_of_row(name, spec, recording, request, scores, row, options)
-        for row in range(recording.rows(request.site))
-    ]
-    return rows[0] if len(rows) == 1 else rows
+def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:
+    maps = batch.maps()
+    return maps[0] if len(maps) == 1 else maps
 
 
-def maps_of_row(
-    name: str,
-    spec: Spec,
-    recording: Recording,
-    request: Request,
-    scores: Scores,
-    row: int,
-    options: Mapping[str, Any],
-) -> MixingMaps:
+def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
     """One row of a measure's batch, padding cut off."""
+    recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
     targets, positions = target_tokens(recording, request, scores, row)
     sources = recording.source_tokens(request.site, row)
     sizes = {"target": len(positions), "source": len(sources)}
@@ -248,21 +299,14 @@ def maps_of_row(
         dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
         extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
-    layers = request.numbers(recording) if scores.layers is None else scores.layers
-    facts = scores.known_facts(spec.facts)
-    own = request.kind == AttentionKind.SELF
     return MixingMaps(
         scores=without_padding(scores.values, row, dims, sizes),
-        layers=tuple(int(layer) for layer in layers),
+        layers=tuple(int(layer) for layer in batch.layers),
         target_row=targets,
         source_row=sources,
         target_positions=positions,
-        facts=replace(
-            facts,
-            residual_included=facts.residual_included and own,  # a cross target is not a source
-            same_tokens=own and scores.target_labels is None,
-        ),
-        provenance=provenance_of(name, spec, recording, request, options),
+        facts=batch.facts,
+        provenance=batch.provenance(),
         rollout_residual=spec.rollout_residual,
         rollout_normalized=spec.rollout_normalized,
         rollout_adds_identity=spec.rollout_adds_identity,

@@ -25,8 +25,9 @@ from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
-from mixlens.recording.rows import row_recording, target_positions
+from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
+from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled
 
@@ -48,12 +49,12 @@ def record(
     lens: Lens,
     given: Any,
     *,
-    targets: int | str | Sequence[int | str] | None,
+    targets: int | str | Sequence[int | str] | EachText | None,
     site: str | None,
     memory_budget: int | None,
-    spec: Spec | None = None,
+    specs: Sequence[Spec] = (),
 ) -> Recording:
-    """`Lens.record`; with `spec`, what that one measure needs: without an output the model is left
+    """`Lens.record`; with `specs`, what these measures need: without an output the model is left
     after its last layer, without attention nothing is taken apart.
     """
     model = lens.model
@@ -64,10 +65,10 @@ def record(
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         try:
             if targets is not None:
-                named = listed(targets, "targets") or []
-                recording = _recorded_targets(lens, ready, site, named, budget)
+                named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                recording = _recorded_targets(lens, ready, site, named or [], budget)
             else:
-                recording = _recorded_as_probed(lens, ready, budget, spec)
+                recording = _recorded_as_probed(lens, ready, budget, specs)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
@@ -106,7 +107,11 @@ def generate(
 
 
 def _recorded_targets(
-    lens: Lens, ready: Prepared, site: str | None, targets: Sequence[int | str], budget: int
+    lens: Lens,
+    ready: Prepared,
+    site: str | None,
+    targets: Sequence[int | str] | EachText,
+    budget: int,
 ) -> Recording:
     """A recording of these targets alone, or of everything if the model does not allow that."""
 
@@ -115,7 +120,7 @@ def _recorded_targets(
 
     def in_full(spec: Spec) -> Recording:
         reads_attention = spec.reads == "attention"
-        return with_attention() if reads_attention else record(lens, ready, **how, spec=spec)
+        return with_attention() if reads_attention else record(lens, ready, **how, specs=[spec])
 
     model = lens.model
     structure = model_structure(model, ready.tensors)
@@ -129,7 +134,7 @@ def _recorded_targets(
         named = [whole.named_targets(site, row) for row in range(whole.rows(site))]
         return replace(
             whole,
-            targets=target_positions(targets, named),
+            targets=positions_by_text(targets, named),
             target_stack=whole.structure.stack_of(site).name,
             rows_refused=str(error),
         )
@@ -137,23 +142,26 @@ def _recorded_targets(
     return rows
 
 
-def _recorded_as_probed(lens: Lens, ready: Prepared, budget: int, spec: Spec | None) -> Recording:
+def _recorded_as_probed(
+    lens: Lens, ready: Prepared, budget: int, specs: Sequence[Spec]
+) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
     structure = model_structure(lens.model, ready.tensors)
     try:
-        return _recorded(lens, structure, ready, budget, spec)
+        return _recorded(lens, structure, ready, budget, specs)
     except StructureDiffers:
         if structure.whole or not may_be_whole(ready.tensors):
             raise
     structure = model_structure(lens.model, ready.tensors, whole=True)
-    return _recorded(lens, structure, ready, budget, spec)
+    return _recorded(lens, structure, ready, budget, specs)
 
 
 def _recorded(
-    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, spec: Spec | None
+    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, specs: Sequence[Spec]
 ) -> Recording:
     model, tensors = lens.model, ready.tensors
-    if spec is None or spec.reads == "attention":
+    reads = {spec.reads for spec in specs}
+    if not specs or "attention" in reads:
         recording = recorded(
             model,
             structure,
@@ -161,11 +169,11 @@ def _recorded(
             lengths={},
             tokens={},
             memory_budget=budget,
-            output=spec is None or spec.explains_output,
+            output=not specs or any(spec.explains_output for spec in specs),
         )
     else:
         recording = recorded_output(
-            model, structure, tensors, memory_budget=budget, graph=spec.reads == "gradient"
+            model, structure, tensors, memory_budget=budget, graph="gradient" in reads
         )
     recording.tokens = token_rows(recording, ready, lens.processor)
     recording.produced = ready.produced

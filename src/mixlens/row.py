@@ -108,6 +108,21 @@ def head_index(head: int, count: int) -> int:
         ) from error
 
 
+class EachText(tuple[tuple[int | str, ...], ...]):
+    """Targets that differ by text: as many for each text of a batch."""
+
+
+def positions_by_text(
+    targets: Sequence[int | str] | EachText, rows: Sequence[TokenRow]
+) -> tuple[tuple[int, ...], ...]:
+    """The positions of the named targets in every text of a batch."""
+    named = targets if isinstance(targets, EachText) else [targets] * len(rows)
+    return tuple(
+        tuple(position_of(target, row, range(len(row))) for target in own)
+        for own, row in zip(named, rows, strict=True)
+    )
+
+
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
     """The position of a token that is among those held, from its position or its label.
 

@@ -110,7 +110,7 @@ def _measure_at_once(
     """From one recording: of the wanted targets alone if the measure and the model allow it."""
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
-        whole = record(lens, given, targets=None, site=None, memory_budget=None, spec=spec)
+        whole = record(lens, given, targets=None, site=None, memory_budget=None, specs=[spec])
         return measure(name, whole, **chosen)
     rows = record(lens, given, targets=targets, site=site, memory_budget=None)
     return measure(name, rows, **{**chosen, "targets": None})

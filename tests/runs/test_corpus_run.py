@@ -161,14 +161,14 @@ def test_a_batch_that_does_not_fit_is_halved_and_recorded(
 ) -> None:
     import json
 
-    measure = shards._measure_batch
+    measure = shards.measure_texts
 
-    def small(lens: Any, job: Any, texts: Any, places: list[int]) -> Any:
+    def small(lens: Any, job: Any, texts: Any, places: list[int], *rest: Any) -> Any:
         if len(places) > 3:
             raise MemoryError
-        return measure(lens, job, texts, places)
+        return measure(lens, job, texts, places, *rest)
 
-    monkeypatch.setattr(shards, "_measure_batch", small)
+    monkeypatch.setattr(shards, "measure_texts", small)
     assert run(corpus, tmp_path, measures=("attention",)).texts == 24
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert [entry["halved"] for entry in manifest["files"]] == [[6]] * 4

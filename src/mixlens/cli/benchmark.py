@@ -11,11 +11,15 @@ import typer
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
+    EngineOption,
     JsonOption,
     ModelOption,
     RemoteCodeOption,
+    ThreadsOption,
+    WorkersOption,
     dataset_from,
     lens_from,
+    workers_from,
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
@@ -56,6 +60,9 @@ def benchmark(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
     ] = False,
+    engine: EngineOption = "local",
+    workers: WorkersOption = 1,
+    threads: ThreadsOption = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -70,6 +77,9 @@ def benchmark(
     other = (
         None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
     )
+    crew = workers_from(
+        engine, workers, threads, model, other_model, device, dtype, trust_remote_code
+    )
     from mixlens import trust
 
     with progress_bar(out) as progress:
@@ -83,6 +93,7 @@ def benchmark(
             seed=seed,
             fresh=fresh,
             progress=progress,
+            workers=crew,
         )
     if as_json:
         print_json(ranking.to_dict())

@@ -12,6 +12,7 @@ from mixlens.errors import InvalidInput
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
     from mixlens.lens import Lens
+    from mixlens.runs.observing import Workers
 
 ModelOption = Annotated[
     str | None,
@@ -22,6 +23,12 @@ DtypeOption = Annotated[str, typer.Option(help="float32, float64, bfloat16 or fl
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for piping.")]
 RemoteCodeOption = Annotated[
     bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")
+]
+
+EngineOption = Annotated[str, typer.Option(help="Who does the work: local or ray.")]
+WorkersOption = Annotated[int, typer.Option(help="Processes that each hold the model.", min=1)]
+ThreadsOption = Annotated[
+    int | None, typer.Option(help="Threads of each worker. Default: torch's number.", min=1)
 ]
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
@@ -67,6 +74,38 @@ def lens_from(
     except (RuntimeError, AssertionError) as error:
         raise InvalidInput(f"--device {device}: {str(error).splitlines()[0]}") from error
     return lens
+
+
+def workers_from(
+    engine: str,
+    workers: int,
+    threads: int | None,
+    model: str | None,
+    other_model: str | None,
+    device: str,
+    dtype: str,
+    trust_remote_code: bool,
+) -> Workers:
+    """Who does the work, and how each of them loads the models; threads are set here too."""
+    import torch
+
+    from mixlens.runs.engines import Engine
+    from mixlens.runs.job import ModelSource
+    from mixlens.runs.observing import Workers
+
+    how: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "trust_remote_code": trust_remote_code,
+        "threads": threads,
+    }
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return Workers(
+        engine=Engine(kind=engine, workers=workers, threads=threads, device=device),
+        source=ModelSource(name=model, **how),
+        other=None if other_model is None else ModelSource(name=other_model, **how),
+    )
 
 
 def dataset_from(

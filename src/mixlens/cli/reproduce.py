@@ -14,11 +14,15 @@ import typer
 from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
+    EngineOption,
     JsonOption,
     ModelOption,
     RemoteCodeOption,
+    ThreadsOption,
+    WorkersOption,
     dataset_from,
     lens_from,
+    workers_from,
 )
 from mixlens.cli.options import read_value
 from mixlens.cli.output import print_json
@@ -67,6 +71,9 @@ def reproduce_command(
         list[str] | None,
         typer.Option("--option", "-o", help="An experiment's own option, name=value."),
     ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = 1,
+    threads: ThreadsOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
@@ -102,6 +109,9 @@ def reproduce_command(
         if other_model is not None
         else None
     )
+    crew = workers_from(
+        engine, workers, threads, model, other_model, device, dtype, trust_remote_code
+    )
     from mixlens.experiments.memory import Memory
 
     memory, read = (
@@ -123,6 +133,7 @@ def reproduce_command(
                     seed,
                     option or [],
                     memory,
+                    crew,
                     quiet=as_json,
                 )
             )
@@ -150,6 +161,7 @@ def _one(
     seed: int,
     option: list[str],
     memory: Any,
+    workers: Any,
     *,
     quiet: bool,
 ) -> Any:
@@ -174,6 +186,7 @@ def _one(
             progress=progress,
             context=context,
             memory=memory,
+            workers=workers,
             **options,
         )
     if not quiet:

@@ -16,9 +16,12 @@ from mixlens.cli.loading import (
     DTYPES,
     DeviceOption,
     DtypeOption,
+    EngineOption,
     JsonOption,
     ModelOption,
     RemoteCodeOption,
+    ThreadsOption,
+    WorkersOption,
 )
 from mixlens.cli.options import measure_options
 from mixlens.cli.output import print_json
@@ -41,13 +44,11 @@ def run_command(
         Path | None, typer.Option(help="The folder for results. A run that stopped goes on there.")
     ] = None,
     model: ModelOption = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    workers: Annotated[int, typer.Option(help="Processes that each hold the model.", min=1)] = 1,
-    threads: Annotated[
-        int | None, typer.Option(help="Threads of each worker. Default: torch's number.", min=1)
-    ] = None,
+    engine: EngineOption = "local",
+    workers: WorkersOption = 1,
+    threads: ThreadsOption = None,
     targets: Annotated[
-        str, typer.Option(help="Whose rows are kept: all, mask, first or last.")
+        str, typer.Option(help="Whose rows are kept: all, mask, first, last or generated.")
     ] = "all",
     keep: Annotated[
         str, typer.Option(help="summary; or the maps themselves: rollout or scores.")
@@ -64,6 +65,15 @@ def run_command(
     label_column: Annotated[
         str | None, typer.Option(help="The class that is explained for each text.")
     ] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="The token whose row is kept: a position or a label.")
+    ] = None,
+    tags_column: Annotated[
+        str | None, typer.Option(help="Parts of speech: one for each word, for aggregates.")
+    ] = None,
+    by_head: Annotated[
+        bool, typer.Option("--by-head", help="Aggregates of single heads too.")
+    ] = False,
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
@@ -109,6 +119,8 @@ def run_command(
         text=text_column,
         id=id_column,
         explain={key: column for key, column in explain.items() if column is not None},
+        target=target_column,
+        tags=tags_column,
     )
     job = Job(
         corpus=corpus,
@@ -116,9 +128,10 @@ def run_command(
         measures=tuple(dict.fromkeys(measure)),
         options=_options(measure, option or []),
         columns=columns,
-        targets=targets,
+        targets=targets if target_column is None else "column",
         site=site,
         keep=keep,
+        by_head=by_head,
         shard_rows=shard_rows,
         memory=int(memory * 2**30),
         batch_size=batch_size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,6 +26,8 @@ class Columns:
     id: str | None = None
     # Option of a measure (word, foil, label) -> the column that holds its value for each text.
     explain: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None  # the token whose row is wanted: a position, or a label
+    tags: str | None = None  # parts of speech: one for each word, words cut at spaces
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,8 @@ class TextRow:
     id: str
     text: str
     explain: Mapping[str, Any] = field(default_factory=dict)
+    target: int | str | None = None
+    tags: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,8 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
     name = str(line) if columns.id is None else str(fields.get(columns.id, line))
     wanted = columns.text or next((key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0])
     text = fields.get(wanted)
-    missing = [column for column in columns.explain.values() if fields.get(column) is None]
+    named = [*columns.explain.values(), *filter(None, (columns.target, columns.tags))]
+    missing = [column for column in named if fields.get(column) is None]
     if text is None:
         reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
     elif not isinstance(text, str):
@@ -70,8 +76,27 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
         reason = f"no value in the column {missing[0]!r}"
     else:
         explain = {key: fields[column] for key, column in columns.explain.items()}
-        return TextRow(line=line, id=name, text=text.strip(), explain=explain)
+        return TextRow(
+            line=line,
+            id=name,
+            text=text.strip(),
+            explain=explain,
+            target=None if columns.target is None else _target(fields[columns.target]),
+            tags=None if columns.tags is None else _tags(fields[columns.tags]),
+        )
     return BadRow(line=line, id=name, reason=reason)
+
+
+def _target(value: Any) -> int | str:
+    """A position if it is a whole number, also one in words (a table has no others)."""
+    if isinstance(value, int) or re.fullmatch(r"-?\d+", str(value)):
+        return int(value)
+    return str(value)
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    """A list, or words with spaces between them."""
+    return tuple(value.split() if isinstance(value, str) else map(str, value))
 
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:

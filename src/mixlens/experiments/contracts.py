@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
+from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.evaluations.case import Case
 from mixlens.experiments.memory import Memory, label_of
+from mixlens.experiments.questions import Asker, Question, Sent, packed
 from mixlens.runs.journal import Journal
-from mixlens.runs.observing import Piece, Progress, work_through
+from mixlens.runs.observing import Progress, Workers, work_through
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,7 @@ class Setting:
     measure_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     memory: Memory = field(default_factory=Memory)
     journal: Journal = field(default_factory=Journal)
+    workers: Workers | None = None  # who asks, if not this process
 
     def track(self, items: Sequence[Item]) -> Iterator[Item]:
         """The items, with progress: for what takes long and is not done text by text."""
@@ -95,28 +96,23 @@ class Setting:
         }
         asked = hashlib.sha256("\n".join(labels.values()).encode()).hexdigest()[:16]
         by_label = {labels[key]: question for key, question in questions.items()}
-        work = {
-            f"{asked} {number}": partial(self._ask, example, by_label)
-            for number, example in enumerate(self.examples)
-        }
-        work_through(work, self.journal, self.progress)
-        entries = {
-            piece["piece"]: piece for piece in self.journal.entries() if piece["piece"] in work
-        }
-        return _collect([entries[name] for name in work], labels)
+        tasks = {f"{asked} {number}": example for number, example in enumerate(self.examples)}
+        work_through(
+            tasks,
+            Asker(self.lens, by_label, self.measure_options, self.memory),
+            self.journal,
+            self.progress,
+            engine=None if self.workers is None else self.workers.engine,
+            start=None if self.workers is None else self._sent(self.workers, by_label).start,
+        )
+        return _collect(list(self.journal.entries(tasks)), labels)
 
-    def _ask(self, example: Example, questions: dict[str, Callable[[Case], Any]]) -> dict[str, Any]:
-        """One text. A question that the model refuses is not asked again."""
-        piece = Piece(example.name, example.group)
-        case = Case(self.lens, example, options=self.measure_options)
-        for label, question in list(questions.items()):
-            ask = partial(self.memory.ask, question, case)
-            error = piece.ask(ask, failures=MixlensError, question=label)
-            if isinstance(error, UnsupportedModel):
-                del questions[label]
-            elif error is not None:
-                break
-        return piece.to_dict()
+    def _sent(self, workers: Workers, questions: Mapping[str, Question]) -> Sent:
+        return Sent(
+            workers=workers,
+            packed=packed(questions, self.lens, self.other),
+            measure_options=self.measure_options,
+        )
 
 
 @dataclass(frozen=True)
@@ -128,10 +124,10 @@ class Observations(Generic[Key]):
     left_out: dict[Key, str]  # questions, and why
 
 
-def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
+def _collect(pieces: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
     refused: dict[str, str] = {}
     skipped: list[tuple[str, str]] = []
-    for piece in entries:
+    for piece in pieces:
         for error in piece["errors"]:
             if error["error"] == UnsupportedModel.__name__:
                 refused.setdefault(error["question"], error["reason"])
@@ -139,7 +135,7 @@ def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) ->
                 skipped.append((piece["example"], error["reason"]))
     left_out = {key: refused[label] for key, label in labels.items() if label in refused}
     answers: dict[Key, list[Any]] = {key: [] for key in labels if key not in left_out}
-    for piece in entries:
+    for piece in pieces:
         seen = {entry["question"]: entry["seen"] for entry in piece["observations"]}
         if all(labels[key] in seen for key in answers):
             for key, kept in answers.items():

@@ -27,7 +27,7 @@ from mixlens.experiments.memory import Memory
 from mixlens.provenance import model_name, plain
 from mixlens.runs.example_view import MEASURES, example_frame
 from mixlens.runs.journal import Journal
-from mixlens.runs.observing import Progress
+from mixlens.runs.observing import Progress, Workers
 from mixlens.runs.settings import describe_model
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def reproduce(
     context: Mapping[str, Any] | None = None,
     measure_options: Mapping[str, Mapping[str, Any]] | None = None,
     memory: Memory | None = None,
+    workers: Workers | None = None,
     **options: Any,
 ) -> Reproduced:
     """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is
@@ -104,6 +105,7 @@ def reproduce(
             measure_options=dict(measure_options or {}),
             memory=memory or Memory(),
             journal=journal,
+            workers=workers,
         )
         outcome: Outcome = run(setting, **options)
         as_published = not options and not measure_options and sample is None

@@ -53,7 +53,10 @@ class Vectors:
         """The vectors of some sources: the same for every target."""
         if self.gate is not None:
             raise ValueError("gated vectors differ from target to target")
-        return self.heads(part) @ self.matrix
+        values = self.heads(part)
+        batch, _, sources, _ = values.shape
+        rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text
+        return torch.bmm(rows, self.matrix).unflatten(1, (batch, sources)).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
         """`of`, from vectors that are all formed at once if they fit `limit` bytes."""

@@ -39,7 +39,7 @@ from mixlens.recording.row_attention import RowAttention, taken
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
-from mixlens.row import position_of
+from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import TokenRow
 
 Visit = Callable[[Layer], None]
@@ -245,7 +245,7 @@ def row_recording(
     ready: Prepared,
     *,
     site: str | None,
-    targets: Sequence[int | str],
+    targets: Sequence[int | str] | EachText,
     memory_budget: int,
 ) -> RowRecording:
     """A recording of these targets (labels or positions); nothing runs before it is visited."""
@@ -270,19 +270,10 @@ def row_recording(
         stack_layers={},
         source_counts={},
         site=chosen,
-        targets=target_positions(targets, named),
+        targets=positions_by_text(targets, named),
         target_stack=chosen.stack.name,
         produced=ready.produced,
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
-    )
-
-
-def target_positions(
-    targets: Sequence[int | str], rows: Sequence[TokenRow]
-) -> tuple[tuple[int, ...], ...]:
-    """Where these targets (labels or positions) are, in each row of the batch."""
-    return tuple(
-        tuple(position_of(target, row, range(len(row))) for target in targets) for row in rows
     )
 
 

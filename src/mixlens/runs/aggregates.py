@@ -1,8 +1,8 @@
 """Aggregates over a corpus that need no maps on the disk.
 
-For each measure and layer: how shares fall with distance, how much goes to special tokens,
-punctuation and words, how shares and entropies are distributed, and the texts in which a layer
-takes most from a single other token.
+For each measure and layer, or head: the mean map by distance, by kind of token (special,
+punctuation, word) and by part of speech, how shares and entropies are distributed, and the texts in
+which a layer, or head, takes most from a single other token.
 
 Everything is a sum of whole numbers, or the largest of things that have a strict order. Shares are
 counted in units of 2^-32. Merging the parts of a corpus in any order therefore gives the same
@@ -11,194 +11,225 @@ answer, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from mixlens.maps import MixingMaps
-from mixlens.runs.summaries import distances, entropies_of
+from mixlens.runs.mixtures import Classes, Mixtures
+from mixlens.runs.sketches import BINS, quantiles, sketch
 
 UNIT = 2.0**32
 DISTANCES = 64  # farther sources share the last place
-BINS = 50  # of the histograms
 CONTEXTS = 10  # texts that are kept for each layer
-CATEGORIES = ("special", "punctuation", "word")
-LARGEST_ENTROPY = 10.0  # nats, of some 22,000 even sources; more counts in the last bin
+SHARES, ENTROPIES = 1, 5  # powers of two that no share and no entropy exceeds
 
 SUMS = {
-    "rows": (),
-    "category": (len(CATEGORIES),),
     "distance": (DISTANCES,),
     "pairs": (DISTANCES,),
     "shares": (BINS,),
     "entropies": (BINS,),
 }
+PARTITIONS = ("kinds", "tags")
+
+Context = tuple[int, str, int, int]
+"""Share in units, name of the text, target, source."""
+
+
+class ClassMap:
+    """Shares that targets of one class take from sources of another, and how many targets."""
+
+    def __init__(self, groups: int) -> None:
+        self.groups = groups
+        self.units: dict[tuple[str, str], np.ndarray] = {}
+        self.rows: dict[str, int] = {}
+
+    def add(self, classes: Classes, pairs: np.ndarray) -> None:
+        """Units [group, class of target, class of source]."""
+        for i, target in enumerate(classes.names):
+            for j, source in enumerate(classes.names):
+                if pairs[:, i, j].any():
+                    self._cell(target, source)[:] += pairs[:, i, j]
+
+    def count(self, classes: Classes) -> None:
+        """The targets, which are the same in every group."""
+        counts = classes.targets.sum((0, 1)).long().tolist()
+        for name, count in zip(classes.names, counts, strict=True):
+            if count:
+                self.rows[name] = self.rows.get(name, 0) + count
+
+    def merge(self, saved: Mapping[str, Any]) -> None:
+        """Adds what `to_dict` gave."""
+        for (target, source), units in zip(saved["cells"], saved["units"], strict=True):
+            self._cell(target, source)[:] += units
+        for name, count in saved["rows"].items():
+            self.rows[name] = self.rows.get(name, 0) + count
+
+    def _cell(self, target: str, source: str) -> np.ndarray:
+        return self.units.setdefault((target, source), np.zeros(self.groups, np.int64))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, in an order of their own."""
+        cells = sorted(self.units)
+        units = [self.units[cell] for cell in cells]
+        return {
+            "cells": [list(cell) for cell in cells],
+            "units": np.array(units, np.int64).reshape(len(cells), self.groups),
+            "rows": dict(sorted(self.rows.items())),
+        }
+
+    def conclude(self) -> dict[str, dict[str, list[float]]]:
+        """The mean share by class of target and of source, for each group."""
+        means: dict[str, dict[str, list[float]]] = {}
+        for target, source in sorted(self.units):
+            mean = self.units[target, source] / UNIT / self.rows[target]
+            means.setdefault(target, {})[source] = mean.tolist()
+        return means
+
+
+class BatchSums:
+    """The sums of one batch, made on its device group by group.
+
+    Sums of whole numbers below 2^53 are exact in float64, whatever their order.
+    """
+
+    def __init__(self, mixtures: Mixtures, tags: Classes | None) -> None:
+        self.mixtures = mixtures
+        self.classes = {"kinds": mixtures.kinds} | ({} if tags is None else {"tags": tags})
+        self._gaps = mixtures.distances[mixtures.real].clamp(max=DISTANCES - 1)
+        self._made: dict[str, list[Tensor]] = {}
+
+    def add(self, shares: Tensor, entropies: Tensor) -> None:
+        """The next group: its shares [text, target, source] and their entropies."""
+        mixtures, units = self.mixtures, (shares * UNIT).round()
+        others = units
+        made = {
+            "shares": sketch(shares[mixtures.real], SHARES),
+            "entropies": sketch(entropies[mixtures.asked], ENTROPIES),
+        }
+        if mixtures.same_tokens:
+            made["distance"] = self._gaps.bincount(units[mixtures.real], minlength=DISTANCES)
+            made["pairs"] = self._gaps.bincount(minlength=DISTANCES)
+            others = units.scatter(-1, mixtures.target_places[..., None], 0.0)
+        for name, classes in self.classes.items():
+            made[name] = (classes.targets.mT @ (units @ classes.sources)).sum(0)
+        made["most"], made["place"] = others.flatten(1).max(-1)
+        for key, values in made.items():
+            self._made.setdefault(key, []).append(values.long())
+
+    def conclude(self) -> dict[str, np.ndarray]:
+        """By name, with a first axis of groups, on this side of the device."""
+        return {key: torch.stack(values).cpu().numpy() for key, values in self._made.items()}
+
+
+def _contexts(
+    mixtures: Mixtures, names: Sequence[str], most: np.ndarray, place: np.ndarray
+) -> set[Context]:
+    """The texts with the largest share that a target takes from a token other than itself."""
+    enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
+    found = set()
+    for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
+        row, source = divmod(int(place[text]), mixtures.values.shape[-1])
+        found.add((int(most[text]), names[text], mixtures.positions[text][row], source))
+    return found
 
 
 class MeasureAggregate:
-    """Sums over the texts of one measure; each has a first axis of layers."""
+    """Sums over the texts of one measure; each has a first axis of groups: layers, or heads."""
 
-    def __init__(self, layers: list[int]) -> None:
-        self.layers = layers
-        self.sums = {key: np.zeros((len(layers), *shape), np.int64) for key, shape in SUMS.items()}
-        self.contexts: list[set[tuple[int, str, int, int]]] = [set() for _ in layers]
+    def __init__(self, groups: Sequence[Sequence[int | None]]) -> None:
+        self.groups = [tuple(group) for group in groups]
+        count = len(self.groups)
+        self.rows = 0
+        self.sums = {key: np.zeros((count, *shape), np.int64) for key, shape in SUMS.items()}
+        self.classes = {name: ClassMap(count) for name in PARTITIONS}
+        self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
-    def add(self, maps: Sequence[MixingMaps], shares: np.ndarray, names: Sequence[str]) -> None:
-        """Texts whose maps have one shape, with their shares [text, layer, target, source]."""
-        shares = np.nan_to_num(shares).swapaxes(0, 1)  # layer, text, target, source
-        units = np.rint(shares * UNIT)
-        sums = self.sums
-        sums["rows"] += shares.shape[1] * shares.shape[2]
-        categories = np.stack([_categories(one) for one in maps])[:, None]
-        sums["category"] += _sums_by(units, categories, len(CATEGORIES))
-        sums["shares"] += _histogram(shares, 1.0)
-        sums["entropies"] += _histogram(entropies_of(shares), LARGEST_ENTROPY)
-        if maps[0].facts.same_tokens:
-            gaps = np.minimum(distances(maps), DISTANCES - 1)
-            sums["distance"] += _sums_by(units, gaps, DISTANCES)
-            sums["pairs"] += np.bincount(gaps.reshape(-1), minlength=DISTANCES)
-        self._add_contexts(maps, units, names)
+    def add(self, batch: BatchSums, names: Sequence[str]) -> None:
+        """The texts of a batch."""
+        self.rows += int(batch.mixtures.target_counts.sum())
+        made = batch.conclude()
+        for key in self.sums.keys() & made.keys():
+            self.sums[key] += made[key]
+        for name, classes in batch.classes.items():
+            self.classes[name].add(classes, made[name])
+            self.classes[name].count(classes)
+        for group, contexts in enumerate(self.contexts):
+            most, place = made["most"][group], made["place"][group]
+            contexts |= _contexts(batch.mixtures, names, most, place)
+            self.contexts[group] = set(_top(contexts))
 
-    def _add_contexts(
-        self, maps: Sequence[MixingMaps], units: np.ndarray, names: Sequence[str]
-    ) -> None:
-        """The largest share that a target takes from a token other than itself, in each layer."""
-        flat = units.copy()
-        if maps[0].facts.same_tokens:
-            targets = np.array([one.target_positions for one in maps])[None, ..., None]
-            np.put_along_axis(
-                flat, np.broadcast_to(targets, (len(flat), *targets.shape[1:])), 0, -1
-            )
-        flat = flat.reshape(*units.shape[:2], -1)
-        largest = flat.argmax(-1)
-        for layer, places in enumerate(largest.tolist()):
-            contexts = self.contexts[layer]
-            for text, place in enumerate(places):
-                row, source = divmod(place, units.shape[-1])
-                share = int(flat[layer, text, place])
-                if share > 0:
-                    contexts.add((share, names[text], maps[text].target_positions[row], source))
-            self.contexts[layer] = set(_top(contexts))
-
-    def merge(self, other: MeasureAggregate) -> None:
-        """Adds the texts of another; the order does not matter."""
-        for key, values in other.sums.items():
-            self.sums[key] += values
+    def merge(self, saved: Mapping[str, Any]) -> None:
+        """Adds the texts of a different part, as `to_dict` gave them; any order will do."""
+        self.rows += saved["rows"]
+        for key in SUMS:
+            self.sums[key] += saved[key]
+        for name, classes in self.classes.items():
+            classes.merge(saved[name])
         self.contexts = [
-            set(_top(one | two)) for one, two in zip(self.contexts, other.contexts, strict=True)
+            set(_top(own | {(c[0], c[1], c[2], c[3]) for c in more}))
+            for own, more in zip(self.contexts, saved["contexts"], strict=True)
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: the same texts give the same dict."""
+        """Plain values and arrays: the same texts give the same ones."""
         return {
-            "layers": self.layers,
-            "contexts": [[list(c) for c in _top(contexts)] for contexts in self.contexts],
-            **{key: values.tolist() for key, values in self.sums.items()},
+            "groups": [list(group) for group in self.groups],
+            "rows": self.rows,
+            "contexts": [[list(context) for context in _top(own)] for own in self.contexts],
+            **self.sums,
+            **{name: classes.to_dict() for name, classes in self.classes.items()},
         }
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> MeasureAggregate:
-        """What `to_dict` gave."""
-        aggregate = cls(saved["layers"])
-        aggregate.sums = {key: np.array(saved[key], np.int64) for key in SUMS}
-        aggregate.contexts = [
-            {(c[0], c[1], c[2], c[3]) for c in layer} for layer in saved["contexts"]
-        ]
-        return aggregate
-
     def conclude(self) -> dict[str, Any]:
-        """Means and quantiles; each list has one entry for each layer."""
-        rows = np.maximum(self.sums["rows"], 1).astype(np.float64)
+        """Means and quantiles; each list has one entry for each layer, or head."""
         pairs = self.sums["pairs"]
         means = np.divide(
             self.sums["distance"] / UNIT, pairs, out=np.zeros(pairs.shape), where=pairs > 0
         )
+        heads = [head for _, head in self.groups]
         return {
-            "layers": self.layers,
-            "rows": self.sums["rows"].tolist(),
-            "share_by_category": {
-                name: (self.sums["category"][:, place] / UNIT / rows).tolist()
-                for place, name in enumerate(CATEGORIES)
-            },
+            "layers": [layer for layer, _ in self.groups],
+            **({} if None in heads else {"heads": heads}),
+            "rows": self.rows,
             "mean_share_by_distance": means.tolist(),
-            "share_quantiles": _quantiles(self.sums["shares"], 1.0),
-            "entropy_quantiles": _quantiles(self.sums["entropies"], LARGEST_ENTROPY),
+            "mean_share_by_kind": self.classes["kinds"].conclude(),
+            "mean_share_by_part_of_speech": self.classes["tags"].conclude(),
+            "share_quantiles": [quantiles(counts, SHARES) for counts in self.sums["shares"]],
+            "entropy_quantiles": [quantiles(c, ENTROPIES) for c in self.sums["entropies"]],
             "contexts": [
-                [[share / UNIT, *place] for share, *place in _top(contexts)]
-                for contexts in self.contexts
+                [[share / UNIT, *place] for share, *place in _top(own)] for own in self.contexts
             ],
         }
 
 
 class Aggregates(dict[str, MeasureAggregate]):
-    """The aggregates of a run, by measure."""
+    """The aggregates of a run, by measure; those of heads under `measure by head`."""
 
-    def add(self, maps: Sequence[MixingMaps], shares: np.ndarray, names: Sequence[str]) -> None:
-        """Texts whose maps have one shape, with their shares [text, layer, target, source]."""
-        measure = maps[0].provenance["measure"]
-        if measure not in self:
-            self[measure] = MeasureAggregate([int(layer) for layer in maps[0].layers])
-        self[measure].add(maps, shares, names)
+    def of(self, name: str, mixtures: Mixtures) -> MeasureAggregate:
+        """The aggregate of a measure, begun if there is none."""
+        if name not in self:
+            self[name] = MeasureAggregate(mixtures.groups)
+        return self[name]
 
-    def merge(self, saved: dict[str, Any]) -> None:
-        """Adds another part of the corpus, as `to_dict` gave it."""
-        for measure, other in saved.items():
-            if measure in self:
-                self[measure].merge(MeasureAggregate.from_dict(other))
-            else:
-                self[measure] = MeasureAggregate.from_dict(other)
+    def merge(self, saved: Mapping[str, Any]) -> None:
+        """Adds a different part of the corpus, as `to_dict` gave it."""
+        for name, part in saved.items():
+            if name not in self:
+                self[name] = MeasureAggregate(part["groups"])
+            self[name].merge(part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return {measure: self[measure].to_dict() for measure in sorted(self)}
+        """Plain values and arrays, ready for a journal."""
+        return {name: self[name].to_dict() for name in sorted(self)}
 
     def conclude(self) -> dict[str, Any]:
         """Means and quantiles, by measure."""
-        return {measure: self[measure].conclude() for measure in sorted(self)}
+        return {name: self[name].conclude() for name in sorted(self)}
 
 
-def _sums_by(units: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """Sums of [layer, text, target, source] by the place of each source: [layer, place].
-
-    Sums of whole numbers below 2^53 are exact in float64.
-    """
-    layers = count * np.arange(len(units))[:, None, None, None]
-    flat = (layers + np.broadcast_to(places, units.shape[1:])).reshape(-1)
-    sums = np.bincount(flat, units.reshape(-1), minlength=count * len(units))
-    return sums.reshape(len(units), count).astype(np.int64)
-
-
-def _categories(maps: MixingMaps) -> np.ndarray:
-    special = maps.source_row.special or (False,) * len(maps.source_row)
-    return np.array(
-        [
-            0 if mark else 2 if any(sign.isalnum() for sign in label) else 1
-            for mark, label in zip(special, maps.source_tokens, strict=True)
-        ]
-    )
-
-
-def _histogram(values: np.ndarray, largest: float) -> np.ndarray:
-    bins = np.minimum((values * (BINS / largest)).astype(np.int64), BINS - 1)
-    flat = bins.reshape(len(bins), -1) + BINS * np.arange(len(bins))[:, None]
-    counts = np.bincount(flat.reshape(-1), minlength=BINS * len(bins))
-    return counts.reshape(len(bins), BINS)
-
-
-def _quantiles(histograms: np.ndarray, largest: float) -> list[dict[str, float]]:
-    """The upper edge of the bin that each quantile lies in."""
-    quantiles = []
-    for counts in histograms:
-        running = np.cumsum(counts)
-        edges = {
-            f"{q:g}": (int(np.searchsorted(running, q * running[-1])) + 1) * largest / BINS
-            for q in (0.05, 0.25, 0.5, 0.75, 0.95)
-        }
-        quantiles.append({key: min(edge, largest) for key, edge in edges.items()})
-    return quantiles
-
-
-def _top(contexts: set[tuple[int, str, int, int]]) -> list[tuple[int, str, int, int]]:
+def _top(contexts: set[Context]) -> list[Context]:
     """The largest shares; equal ones by name and place."""
     return sorted(contexts, key=lambda context: (-context[0], *context[1:]))[:CONTEXTS]

@@ -21,6 +21,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,11 @@ from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.errors import InvalidInput
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
-from mixlens.runs.engines import measure_shards
+from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
-from mixlens.runs.shard import Report, file_name
+from mixlens.runs.shard import Report, file_name, worker_for
 
 PLAN, MANIFEST, ERRORS, AGGREGATES = (
     "plan.json",
@@ -80,13 +81,21 @@ def run_corpus(
             " folder before the tasks start"
         )
     out, heard = Path(job.out), on_event or (lambda event: None)
+    chosen = Engine(
+        kind=engine,
+        workers=workers,
+        threads=source.threads,
+        device=source.device,
+        # The next shard is read while the device has this one; a CPU would do both itself.
+        at_once=1 if source.device == "cpu" else 2,
+    )
     with _opened(job, source, shards, fresh) as (plan, journal):
         first, last = shards or (0, len(plan))
         done = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in done]
         _remove_drafts(out, mine)
         heard({"event": "start", **asdict(read_status(out))})
-        for report in measure_shards(engine, source, job, mine, workers):
+        for _, report in do_tasks(chosen, partial(worker_for, source, job), mine):
             journal.add(str(report["shard"]), report)
             heard(_event(report))
         counts = _finish(out, plan)

@@ -15,7 +15,7 @@ from mixlens.runs.store import KEEP, SCHEMA_VERSION
 if TYPE_CHECKING:
     from mixlens.lens import Lens
 
-TARGETS = ("all", "mask", "first", "last")
+TARGETS = ("all", "mask", "first", "last", "generated", "column")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +62,7 @@ class Job:
     targets: str = "all"
     site: str | None = None
     keep: str = "summary"
+    by_head: bool = False  # aggregates for single heads too
     shard_rows: int = 512
     memory: int = 2**30  # bytes that a batch may hold, by estimate
     batch_size: int | None = None
@@ -75,6 +76,10 @@ class Job:
             raise InvalidInput(f"keep={self.keep!r}: choose one of {', '.join(KEEP)}")
         if self.targets not in TARGETS:
             raise InvalidInput(f"targets={self.targets!r}: choose one of {', '.join(TARGETS)}")
+        if (self.targets == "column") != (self.columns.target is not None):
+            raise InvalidInput(
+                "a column of targets needs targets='column', and that needs a column"
+            )
 
     def settings(self) -> dict[str, Any]:
         """All that the numbers depend on but the model and the corpus."""

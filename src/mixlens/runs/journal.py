@@ -11,7 +11,7 @@ import base64
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,9 +32,14 @@ class Journal:
 
     def __init__(self, path: Path | None = None) -> None:
         self._lines: list[bytes] = []
+        self._starts: dict[str, int] = {}  # where the line of each piece is
         self._file: IO[bytes] | None = None
         self._path = path
-        self.done: set[str] = set()
+
+    @property
+    def done(self) -> Set[str]:
+        """The names of all pieces."""
+        return self._starts.keys()
 
     @classmethod
     @contextlib.contextmanager
@@ -80,7 +85,7 @@ class Journal:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self.done.add(json.loads(line)["piece"])
+                    self._starts[json.loads(line)["piece"]] = whole
                 except (ValueError, KeyError, TypeError) as error:
                     raise InvalidInput(
                         f"{self._path}, line {number}: damaged. Start over with --fresh."
@@ -93,9 +98,11 @@ class Journal:
         """Writes down a piece that is done."""
         line = json.dumps({"piece": name, **content}, default=_written, ensure_ascii=False).encode()
         if self._file is None:
+            start = len(self._lines)
             self._lines.append(line)
         else:
             try:
+                start = self._file.seek(0, os.SEEK_END)
                 self._file.write(line + b"\n")
                 self._file.flush()
                 os.fsync(self._file.fileno())
@@ -104,14 +111,18 @@ class Journal:
                     f"{self._path} cannot be written ({error.strerror}): the same command goes on"
                     " once that is mended"
                 ) from error
-        self.done.add(name)
+        self._starts[name] = start
 
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """What was added, in order."""
+    def entries(self, names: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """The named pieces, in this order: workers may have finished them in a different one."""
         if self._path is None:
-            yield from (json.loads(line, object_hook=_read) for line in self._lines)
+            for name in names:
+                yield json.loads(self._lines[self._starts[name]], object_hook=_read)
             return
-        yield from self.read(self._path)
+        with open(self._path, "rb") as file:
+            for name in names:
+                file.seek(self._starts[name])
+                yield json.loads(file.readline(), object_hook=_read)
 
 
 def _written(value: Any) -> Any:

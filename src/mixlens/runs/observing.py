@@ -7,12 +7,14 @@ run may stop after any piece and go on later, or do its pieces elsewhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mixlens.evaluations.case import Case
 from mixlens.measures import list_measures
+from mixlens.runs.engines import Engine, Start, do_tasks
+from mixlens.runs.job import ModelSource
 from mixlens.runs.journal import Journal
 
 if TYPE_CHECKING:
@@ -27,18 +29,40 @@ earlier run had done."""
 LONGEST_REASON = 500  # characters of an error that are kept
 
 
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Who observes, if not this process: an engine, and how its workers load the models."""
+
+    engine: Engine
+    source: ModelSource
+    other: ModelSource | None = None
+
+
 def work_through(
-    work: Mapping[str, Callable[[], Mapping[str, Any]]],
+    tasks: Mapping[str, Any],
+    here: Callable[[Any], Mapping[str, Any]],
     journal: Journal,
     progress: Progress | None = None,
+    *,
+    engine: Engine | None = None,
+    start: Start[Any, Any] | None = None,
 ) -> None:
-    """Does every piece that the journal does not have, and writes it down."""
-    before = len(journal.done & work.keys())
-    for number, (name, do) in enumerate(work.items(), 1):
-        if name not in journal.done:
-            journal.add(name, do())
-        if progress is not None:
-            progress(max(number, before), len(work), before)
+    """Does every task that the journal does not have, and writes it down: `here`, or by the workers
+    that `start` makes.
+    """
+    left = {name: task for name, task in tasks.items() if name not in journal.done}
+    names, before = list(left), len(tasks) - len(left)
+    tell = progress or (lambda done, total, before: None)
+    if before:
+        tell(before, len(tasks), before)
+    pieces: Iterator[tuple[int, Mapping[str, Any]]]
+    if engine is None or engine.is_here or start is None:
+        pieces = enumerate(map(here, left.values()))
+    else:
+        pieces = do_tasks(engine, start, list(left.values()))
+    for count, (number, piece) in enumerate(pieces, before + 1):
+        journal.add(names[number], piece)
+        tell(count, len(tasks), before)
 
 
 @dataclass

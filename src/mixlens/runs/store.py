@@ -11,7 +11,7 @@ import errno
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.maps import MixingMaps
+from mixlens.measuring import MeasuredBatch
 from mixlens.provenance import plain
-from mixlens.runs.summaries import Summary
+from mixlens.runs.summaries import TOP, Summary
 from mixlens.storage import write_whole
+from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,80 +69,133 @@ def schema() -> pa.Schema:
     )
 
 
-def rows_of(
-    maps: MixingMaps, summary: Summary, text: int, *, line: int, name: str, keep: str
-) -> list[dict[str, Any]]:
-    """One text and measure, which is the given one of its summary: a row for each layer."""
-    shared = {
-        "id": name,
-        "line": line,
-        "measure": maps.provenance["measure"],
-        "tokens": list(maps.source_tokens),
-        "special": maps.source_row.special,
-        "targets": list(maps.target_positions),
-        "target_tokens": list(maps.tokens),
-        "shape": list(maps.scores.shape[1:]),
-    }
-    return [
-        {
-            **shared,
-            "layer": layer,
-            **{key: None if v is None else v[text, number] for key, v in summary.items()},
-            "scores": None
-            if keep == "summary"
-            else maps.scores[number].astype(np.float32).reshape(-1),
-        }
-        for number, layer in enumerate(maps.layers)
-    ]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chunk:
+    """What is kept of one measure of a batch, padding still inside."""
+
+    measure: str
+    layers: tuple[int, ...]
+    places: Sequence[int]  # of its texts in the shard
+    names: Sequence[str]
+    lines: Sequence[int]
+    sources: Sequence[TokenRow]
+    targets: Sequence[TokenRow]
+    positions: Sequence[tuple[int, ...]]
+    summary: Summary
+    scores: np.ndarray | None  # [layer, text, target, source]; None: not wanted
 
 
-def about(maps: MixingMaps) -> dict[str, Any]:
+def about(batch: MeasuredBatch) -> dict[str, Any]:
     """What is the same for all texts of one measure."""
     description: dict[str, Any] = plain(
         {
-            "provenance": maps.provenance,
-            "facts": asdict(maps.facts),
-            "rollout": [maps.rollout_residual, maps.rollout_normalized],
+            "provenance": batch.provenance(),
+            "facts": asdict(batch.facts),
+            "rollout": [batch.spec.rollout_residual, batch.spec.rollout_normalized],
         }
     )
     return description
 
 
-def write_shard(
-    path: Path, rows: Sequence[Mapping[str, Any]], description: Mapping[str, Any]
-) -> str:
-    """Writes a file whole and gives the hash of its content."""
+def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, Any]) -> str:
+    """Writes a file whole, in the order of texts, measures and layers, and gives the hash of its
+    content.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     text = json.dumps({"schema": SCHEMA_VERSION, **description}, sort_keys=True)
     wanted = schema().with_metadata({METADATA: text.encode()})
-    columns = [_column(field, [row[field.name] for row in rows]) for field in wanted]
-    table = pa.Table.from_arrays(columns, schema=wanted)
+    measures = list(dict.fromkeys(chunk.measure for chunk in chunks))
+    tables = [pa.Table.from_pydict(_columns(chunk), schema=wanted) for chunk in chunks]
+    table = pa.concat_tables(tables) if tables else wanted.empty_table()
+    keys = [
+        (place, measures.index(chunk.measure), layer)
+        for chunk in chunks
+        for place in chunk.places
+        for layer in range(len(chunk.layers))
+    ]
+    order = sorted(range(len(keys)), key=keys.__getitem__)
     content = BytesIO()
-    pq.write_table(table, content, compression="zstd")  # type: ignore[no-untyped-call]
+    pq.write_table(  # type: ignore[no-untyped-call]
+        table.take(pa.array(order, pa.int64())),
+        content,
+        compression="zstd",
+        use_dictionary=["id", "measure", "tokens.list.element", "target_tokens.list.element"],
+    )
     write_safely(path, content.getvalue())
     return hashlib.sha256(content.getvalue()).hexdigest()
 
 
-def _column(field: pa.Field, values: list[Any]) -> pa.Array:
-    """Arrays go in as they are: number by number would take longer than measuring."""
+def _columns(chunk: Chunk) -> dict[str, pa.Array]:
+    """A row for each text and layer. Arrays go in as they are: number by number would take longer
+    than measuring.
+    """
     import pyarrow as pa
 
-    arrays = [value for value in values if isinstance(value, np.ndarray)]
-    if not arrays:
-        return pa.array(values, field.type)
-    inner = field.type.value_type
-    sizes = np.array([0 if value is None else len(value) for value in values])
-    mask = pa.array([value is None for value in values])
-    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
-    if pa.types.is_list(inner):  # [target, rank]
-        counts = np.concatenate([np.full(len(a), a.shape[1]) for a in arrays])
-        ends = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-        flat = pa.array(np.concatenate([a.reshape(-1) for a in arrays]), inner.value_type)
-        return pa.ListArray.from_arrays(offsets, pa.ListArray.from_arrays(ends, flat))
-    flat = pa.array(np.concatenate([a.reshape(-1) for a in arrays]), inner)
-    return pa.ListArray.from_arrays(offsets, flat, mask=mask)
+    texts, layers = len(chunk.names), len(chunk.layers)
+    targets = np.array([len(places) for places in chunk.positions])
+    sources = np.array([len(row) for row in chunk.sources])
+    ranks = np.minimum(sources, TOP)
+    by_text = np.repeat(np.arange(texts), layers)
+    rows = {
+        "id": pa.array(chunk.names, pa.string()),
+        "line": pa.array(chunk.lines, pa.int64()),
+        "tokens": pa.array([row.labels for row in chunk.sources], pa.list_(pa.string())),
+        "special": pa.array([row.special for row in chunk.sources], pa.list_(pa.bool_())),
+        "targets": pa.array(chunk.positions, pa.list_(pa.int32())),
+        "target_tokens": pa.array(
+            [
+                [row.labels[place] for place in places]
+                for row, places in zip(chunk.targets, chunk.positions, strict=True)
+            ],
+            pa.list_(pa.string()),
+        ),
+        "shape": pa.array(np.stack([targets, sources], 1).tolist(), pa.list_(pa.int32())),
+    }
+    columns = {key: array.take(pa.array(by_text)) for key, array in rows.items()}
+    columns["measure"] = pa.array([chunk.measure] * (texts * layers))
+    columns["layer"] = pa.array(np.tile(np.array(chunk.layers, np.int32), texts))
+    for key, values in chunk.summary.items():
+        if values is None:
+            columns[key] = pa.nulls(texts * layers, pa.list_(pa.float32()))
+        elif values.ndim == 3:
+            columns[key] = _lists(values, targets)
+        else:
+            columns[key] = _lists(values, targets, ranks)
+    columns["scores"] = (
+        pa.nulls(texts * layers, pa.list_(pa.float32()))
+        if chunk.scores is None
+        else _lists(chunk.scores.swapaxes(0, 1), targets, sources, flat=True)
+    )
+    return columns
+
+
+def _lists(
+    values: np.ndarray, targets: np.ndarray, inner: np.ndarray | None = None, *, flat: bool = False
+) -> pa.Array:
+    """[text, layer, target(, inner)] without padding as lists for each text and layer; lists of
+    lists if there is an inner axis, unless they are `flat`.
+    """
+    import pyarrow as pa
+
+    layers = values.shape[1]
+    real = np.arange(values.shape[2]) < targets[:, None]  # [text, target]
+    sizes = targets
+    if inner is not None:
+        real = real[..., None] & (np.arange(values.shape[3]) < inner[:, None])[:, None]
+        sizes = targets * inner if flat else targets
+    kept = values[np.broadcast_to(real[:, None], values.shape)]
+    array = pa.array(kept)
+    if inner is not None and not flat:
+        array = pa.ListArray.from_arrays(_offsets(np.repeat(inner, targets * layers)), array)
+    return pa.ListArray.from_arrays(_offsets(np.repeat(sizes, layers)), array)
+
+
+def _offsets(sizes: np.ndarray) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32))
 
 
 def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:

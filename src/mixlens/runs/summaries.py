@@ -1,4 +1,4 @@
-"""What is kept of maps by default: for each target and layer where its mixture comes from.
+"""What is kept of a batch by default: for each target and layer where its mixture comes from.
 
 With s the scores of a target's row, its shares are p_j = |s_j| / sum_k |s_k|. Of each row are kept
 
@@ -10,68 +10,82 @@ With s the scores of a target's row, its shares are p_j = |s_j| / sum_k |s_k|. O
 
 Own share and distance are null if targets and sources are different tokens (cross-attention, an
 explained output). A row of zeros has no shares: its numbers are NaN.
-
-Texts whose maps have the same shape are summarised together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from mixlens.maps import MixingMaps
+from mixlens.runs.mixtures import Mixtures
 
 TOP = 10
+_PLACES = 2**21 - 1  # positions go into the lower bits of a key
 
 Summary = dict[str, np.ndarray | None]
-"""By column: numbers [text, layer, target], or [text, layer, target, rank]."""
+"""By column: numbers [text, layer, target], or [text, layer, target, rank]; padding inside."""
 
 
-def shares_of(scores: np.ndarray) -> np.ndarray:
-    """Sizes along the last axis, summing to one; NaN if all are zero."""
-    sizes = np.abs(scores.astype(np.float64))
-    totals = sizes.sum(-1, keepdims=True)
-    shares: np.ndarray = np.divide(
-        sizes, totals, out=np.full(sizes.shape, np.nan), where=totals > 0
-    )
-    return shares
+def shares_of(mixtures: Mixtures) -> Iterator[Tensor]:
+    """Group by group [text, target, source] in float64; zeros in padding and rows of zeros."""
+    for scores in mixtures.values:
+        sizes = torch.where(mixtures.real, scores.double().abs(), 0.0)
+        totals = sizes.sum(-1, keepdim=True)
+        yield sizes / torch.where(totals > 0, totals, 1.0)
 
 
-def entropies_of(shares: np.ndarray) -> np.ndarray:
+def entropies_of(shares: Tensor) -> Tensor:
     """Along the last axis, in nats."""
-    logs = np.log(shares, out=np.zeros(shares.shape), where=shares > 0)
-    entropies: np.ndarray = -(shares * logs).sum(-1)
-    return entropies
+    return torch.special.entr(shares).sum(-1)
 
 
-def special_tokens(maps: Sequence[MixingMaps]) -> np.ndarray:
-    """[text, source]: which sources are special tokens."""
-    count = len(maps[0].source_row)
-    return np.array([one.source_row.special or (False,) * count for one in maps], bool)
+class Summaries:
+    """Collects the numbers of a batch, layer by layer."""
+
+    def __init__(self, mixtures: Mixtures) -> None:
+        self.mixtures = mixtures
+        self._rows: dict[str, list[Tensor]] = {}
+
+    def add(self, shares: Tensor, entropies: Tensor) -> None:
+        """The next layer."""
+        mixtures = self.mixtures
+        empty = shares.sum(-1) == 0
+        sources, tops = _largest(shares)
+        found = {
+            "top_sources": sources.int(),
+            "top_shares": torch.where(empty[..., None], math.nan, tops),
+            "entropy": entropies,
+            "special_share": (shares @ mixtures.special.double()[..., None])[..., 0],
+        }
+        if mixtures.same_tokens:
+            own = shares.gather(-1, mixtures.target_places[..., None])
+            found["own_share"] = own[..., 0]
+            found["mean_distance"] = (shares * mixtures.distances).sum(-1)
+        for key, values in found.items():
+            if values.is_floating_point():
+                values = torch.where(empty, math.nan, values) if values.dim() == 2 else values
+                values = values.float()
+            self._rows.setdefault(key, []).append(values)
+
+    def conclude(self) -> Summary:
+        """On this side of the device."""
+        columns: Summary = {"own_share": None, "mean_distance": None}
+        for key, rows in self._rows.items():
+            columns[key] = torch.stack(rows, 1).cpu().numpy()
+        return columns
 
 
-def distances(maps: Sequence[MixingMaps]) -> np.ndarray:
-    """[text, target, source]: how many tokens lie between, plus one."""
-    targets = np.array([one.target_positions for one in maps])
-    gaps: np.ndarray = np.abs(np.arange(len(maps[0].source_row)) - targets[..., None])
-    return gaps
+def _largest(shares: Tensor) -> tuple[Tensor, Tensor]:
+    """Sources and shares of the largest, equal ones by position.
 
-
-def summarise(maps: Sequence[MixingMaps], shares: np.ndarray) -> Summary:
-    """Maps of one shape, with their shares [text, layer, target, source]."""
-    order = np.argsort(-shares, axis=-1, kind="stable")[..., :TOP]
-    special = special_tokens(maps)[:, None, None]
-    own, distance = None, None
-    if maps[0].facts.same_tokens:
-        targets = np.array([one.target_positions for one in maps])[:, None, :, None]
-        own = np.take_along_axis(shares, targets, -1)[..., 0].astype(np.float32)
-        distance = (shares * distances(maps)[:, None]).sum(-1).astype(np.float32)
-    return {
-        "top_sources": order.astype(np.int32),
-        "top_shares": np.take_along_axis(shares, order, -1).astype(np.float32),
-        "entropy": entropies_of(shares).astype(np.float32),
-        "own_share": own,
-        "special_share": (shares * special).sum(-1).astype(np.float32),
-        "mean_distance": distance,
-    }
+    The bits of a number that is not negative are ordered as the number is. With the position in
+    the lower bits no two keys are equal, so that every device gives the same order.
+    """
+    places = torch.arange(shares.shape[-1], device=shares.device)
+    bits = shares.float().view(torch.int32).long()
+    keys = (bits << 21 | (_PLACES - places)).topk(min(TOP, len(places)), -1).values
+    return _PLACES - (keys & _PLACES), (keys >> 21).int().view(torch.float32)

@@ -5,16 +5,47 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from mixlens.corpus.examples import Example
 from mixlens.evaluations import module
 from mixlens.measures import list_measures
-from mixlens.runs.observing import Piece, TimedCase
+from mixlens.runs.observing import Piece, TimedCase, Workers
 
 if TYPE_CHECKING:
-    from mixlens.corpus.examples import Example
     from mixlens.lens import Lens
     from mixlens.trust.plan import Plan
 
 MODEL = ""  # in the place of a measure when the model itself is judged
+
+
+Task = Example | tuple[str, int]
+"""A text, or a case that an evaluation brings, by its number."""
+
+
+class Observer:
+    """A model that does pieces of work."""
+
+    def __init__(self, lens: Lens, plan: Plan) -> None:
+        self.lens, self.plan = lens, plan
+        self._cases: dict[str, list[Any]] = {}
+
+    def __call__(self, task: Task) -> dict[str, Any]:
+        """What is seen of one text or case."""
+        if isinstance(task, Example):
+            return observe_text(self.lens, task, self.plan)
+        evaluation, number = task
+        return observe_own_case(evaluation, self.cases(evaluation)[number], self.plan)
+
+    def cases(self, evaluation: str) -> list[Any]:
+        """The cases that an evaluation brings."""
+        if evaluation not in self._cases:
+            self._cases[evaluation] = list(module(evaluation).cases())
+        return self._cases[evaluation]
+
+
+def observer_for(workers: Workers, plan: Plan) -> Observer:
+    """In the process that will use it."""
+    other = None if workers.other is None else workers.other.load()
+    return Observer(workers.source.load(), plan.received(other))
 
 
 def observe_text(lens: Lens, example: Example, plan: Plan) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +31,14 @@ class Plan:
     extras: Mapping[str, Any] = field(
         default_factory=dict
     )  # what an evaluation may ask for by name, such as another model
+
+    def sent(self) -> Plan:
+        """Without the second model, which every worker loads itself."""
+        return replace(self, extras={**self.extras, "other": None})
+
+    def received(self, other: Any) -> Plan:
+        """With the second model of this worker."""
+        return replace(self, extras={**self.extras, "other": other})
 
     def options_of(self, evaluation: str, function: str = "observe") -> dict[str, Any]:
         """The options that one function of an evaluation takes."""

@@ -4,7 +4,7 @@ ranked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,13 @@ import numpy as np
 from mixlens.corpus.dataset import Dataset, digest
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.evaluations import module
 from mixlens.provenance import versions
 from mixlens.runs.example_view import example_frame
 from mixlens.runs.journal import Journal
-from mixlens.runs.observing import Progress, work_through
+from mixlens.runs.observing import Progress, Workers, work_through
 from mixlens.runs.settings import describe_model
 from mixlens.trust.findings import Findings, RowError, conclude_run
-from mixlens.trust.observing import observe_own_case, observe_text
+from mixlens.trust.observing import Observer, Task, observer_for
 from mixlens.trust.plan import Plan, make_plan
 from mixlens.trust.ranking import Ranking, rank
 
@@ -44,13 +43,15 @@ def benchmark(
     seed: int = 0,
     fresh: bool = False,
     progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> Ranking:
     """Ranks measures on a model by every evaluation that fits the data.
 
     `measures` and `evaluations` default to all. `options` holds further options by the name of a
     measure or an evaluation. `other` is a second model for the evaluations that compare two. With
     `out`, a folder: observations, results and a report are written there, and a run that was
-    interrupted goes on from where it was. `fresh` starts over.
+    interrupted goes on from where it was. `fresh` starts over. `workers` share the texts; they
+    load the models themselves.
     """
     data = _as_dataset(dataset)
     extras = {"other": other, "seed": seed}
@@ -60,8 +61,17 @@ def benchmark(
     if folder is not None:
         _require_parquet()
     with Journal.opened(folder, settings, fresh=fresh) as journal:
-        work_through(dict(_work(lens, data, plan)), journal, progress)
-        findings = _with_unread(conclude_run(journal.entries(), plan, len(data)), data)
+        observer = Observer(lens, plan)
+        tasks = dict(_tasks(data, plan, observer))
+        work_through(
+            tasks,
+            observer,
+            journal,
+            progress,
+            engine=None if workers is None else workers.engine,
+            start=None if workers is None else partial(observer_for, workers, plan.sent()),
+        )
+        findings = _with_unread(conclude_run(journal.entries(tasks), plan, len(data)), data)
         ranking = rank(findings, plan, len(data), settings, seed=seed)
         if not ranking.standings and not ranking.of_model:
             raise InvalidInput("nothing could be evaluated: " + "; ".join(_reasons(ranking)))
@@ -69,20 +79,18 @@ def benchmark(
             from mixlens.trust.report.files import write_files
 
             example = example_frame(lens, data.examples, ranking.order)
-            write_files(folder, ranking, journal.entries(), example)
+            write_files(folder, ranking, journal.entries(tasks), example)
     return ranking
 
 
-def _work(
-    lens: Lens, data: Dataset, plan: Plan
-) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    """Pieces by name, in the order in which they are done."""
+def _tasks(data: Dataset, plan: Plan, observer: Observer) -> Iterator[tuple[str, Task]]:
+    """Pieces of work by name, in the order in which they are done here."""
     if plan.of_measures or plan.of_model:
         for number, example in enumerate(data.examples):
-            yield str(number), partial(observe_text, lens, example, plan)
+            yield str(number), example
     for evaluation in plan.own:
-        for number, case in enumerate(module(evaluation).cases()):
-            yield f"{evaluation} {number}", partial(observe_own_case, evaluation, case, plan)
+        for number, _ in enumerate(observer.cases(evaluation)):
+            yield f"{evaluation} {number}", (evaluation, number)
 
 
 def _settings(

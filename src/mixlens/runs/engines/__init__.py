@@ -1,36 +1,69 @@
-"""Engines: who measures which shard when. Each yields the report of every shard, in any order.
+"""Engines: who does which task when. Each yields what a task gave, in any order.
 
-An engine that ends, for whatever reason, leaves finished shards finished.
+A task may be anything that can be sent to a different process: a shard of a corpus, a text of a
+benchmark. A worker is made by `start`, once in each process, and then does task after task. An
+engine that ends, for whatever reason, leaves finished tasks finished.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from mixlens.errors import InvalidInput
 from mixlens.suggestions import no_such
 
-if TYPE_CHECKING:
-    from mixlens.corpus.shards import Shard
-    from mixlens.runs.job import Job, ModelSource
-    from mixlens.runs.shard import Report
-
 ENGINES = ("local", "ray")
+DEATHS = 3  # of workers in a row, with no task finished in between: then the fault is not chance
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Start = Callable[[], Callable[[Task], Result]]
+"""Makes a worker, in the process that will use it."""
+Worker = Callable[[Any], Any]
 
 
-def measure_shards(
-    engine: str, source: ModelSource, job: Job, shards: Iterable[Shard], workers: int
-) -> Iterator[Report]:
-    """The reports of all shards, as they are finished."""
-    if workers < 1:
-        raise InvalidInput(f"{workers} workers: at least one is needed")
-    if engine == "local":
-        from mixlens.runs.engines.local import measure_locally
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """Which engine, with how many workers, and what each of them needs."""
 
-        return measure_locally(source, job, list(shards), workers)
-    if engine == "ray":
-        from mixlens.runs.engines.on_ray import measure_on_ray
+    kind: str = "local"
+    workers: int = 1
+    threads: int | None = None  # of one worker
+    device: str = "cpu"
+    at_once: int = 1  # tasks that a worker may have in hand, in as many threads
 
-        return measure_on_ray(source, job, list(shards), workers)
-    raise InvalidInput(no_such("engine", engine, ENGINES))
+    def __post_init__(self) -> None:
+        if self.kind not in ENGINES:
+            raise InvalidInput(no_such("engine", self.kind, ENGINES))
+        if self.workers < 1:
+            raise InvalidInput(f"{self.workers} workers: at least one is needed")
+
+    @property
+    def is_here(self) -> bool:
+        """Is this process the only worker?"""
+        return self.kind == "local" and self.workers == 1
+
+
+def do_tasks(
+    engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
+) -> Iterator[tuple[int, Result]]:
+    """The number of each task and what it gave, as they are finished."""
+    if not tasks:
+        return iter(())
+    if engine.kind == "ray":
+        from mixlens.runs.engines.on_ray import do_on_ray
+
+        return do_on_ray(engine, start, tasks)
+    from mixlens.runs.engines.local import do_here, do_in_processes
+
+    return (do_here if engine.workers == 1 else do_in_processes)(engine, start, tasks)
+
+
+def too_many_deaths(reason: str) -> str:
+    """The message of a run that ends because its workers die."""
+    return (
+        f"workers died {DEATHS} times without finishing a task ({reason}): use fewer workers or a"
+        " smaller --memory. The same command goes on"
+    )

@@ -1,7 +1,7 @@
-"""The local engine: this process, or several that each hold the model.
+"""The local engine: this process, or several.
 
 A worker that dies (the system kills the largest process when memory runs out) is replaced, and its
-shard is done again.
+task is done again.
 """
 
 from __future__ import annotations
@@ -9,76 +9,89 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mixlens.errors import MixlensError
-from mixlens.runs.shard import Report, measure_shard
+from mixlens.runs.engines import DEATHS, Engine, Result, Start, Task, Worker, too_many_deaths
 
-if TYPE_CHECKING:
-    from mixlens.corpus.shards import Shard
-    from mixlens.lens import Lens
-    from mixlens.runs.job import Job, ModelSource
-
-DEATHS = 3  # of workers in a row, with no shard finished in between: then the fault is not chance
-
-_lens: Lens | None = None  # of a worker's process
-_job: Job | None = None
+_worker: Worker | None = None  # of a process
 
 
-def measure_locally(
-    source: ModelSource, job: Job, shards: Sequence[Shard], workers: int
-) -> Iterator[Report]:
-    """One worker measures here; more are processes of their own."""
-    if workers == 1:
-        lens = source.load()
-        yield from (measure_shard(lens, job, shard) for shard in shards)
+def do_here(
+    engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
+) -> Iterator[tuple[int, Result]]:
+    """In this process, task after task, or a few at once in threads."""
+    worker = start()
+    if engine.at_once == 1:
+        for number, task in enumerate(tasks):
+            yield number, worker(task)
         return
-    left = {shard.number: shard for shard in shards}
-    deaths = 0
+    with ThreadPoolExecutor(engine.at_once) as pool:
+        yield from _as_finished(pool, worker, dict(enumerate(tasks)), engine.at_once)
+
+
+def do_in_processes(
+    engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
+) -> Iterator[tuple[int, Result]]:
+    """In processes of their own."""
+    left, deaths = dict(enumerate(tasks)), 0
     while left:
         before = len(left)
-        for report in _until_one_dies(source, job, list(left.values()), workers):
-            del left[report["shard"]]
-            yield report
+        for number, result in _until_one_dies(engine, start, left):
+            del left[number]
+            yield number, result
         deaths = deaths + 1 if left and len(left) == before else 0
         if deaths == DEATHS:
-            raise MixlensError(
-                f"workers died {DEATHS} times without finishing a shard, most likely for want of"
-                " memory: use fewer workers or a smaller --memory; the same command goes on"
-            )
+            raise MixlensError(too_many_deaths("most likely for want of memory"))
 
 
 def _until_one_dies(
-    source: ModelSource, job: Job, shards: Sequence[Shard], workers: int
-) -> Iterator[Report]:
+    engine: Engine, start: Start[Task, Result], tasks: dict[int, Task]
+) -> Iterator[tuple[int, Result]]:
     context = multiprocessing.get_context("spawn")  # a forked torch may hang
-    pool = ProcessPoolExecutor(
-        min(workers, len(shards)), context, initializer=_start, initargs=(source, job)
-    )
+    workers = min(engine.workers, len(tasks))
+    pool = ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(start,))
     try:
-        waiting = list(reversed(shards))
-        running: set[Future[Report]] = set()
-        while waiting or running:
-            while waiting and len(running) < 2 * workers:  # the next one is at hand at once
-                running.add(pool.submit(_measure, waiting.pop()))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+        # With twice as many tasks at hand, none waits for this process.
+        yield from _as_finished(pool, _do, dict(tasks), 2 * workers)
     except BrokenProcessPool:
         return
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(source: ModelSource, job: Job) -> None:
-    global _lens, _job
+def _as_finished(
+    pool: Executor, worker: Worker, tasks: dict[int, Any], at_once: int
+) -> Iterator[tuple[int, Any]]:
+    waiting = list(reversed(tasks.items()))
+    running: dict[Future[Any], int] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                number, task = waiting.pop()
+                running[pool.submit(worker, task)] = number
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield running.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _begin(start: Start[Any, Any]) -> None:
+    global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
-    _lens, _job = source.load(), job
+    _worker = start()
 
 
-def _measure(shard: Shard) -> Report:
-    assert _lens is not None
-    assert _job is not None
-    return measure_shard(_lens, _job, shard)
+def _do(task: Any) -> Any:
+    assert _worker is not None
+    return _worker(task)

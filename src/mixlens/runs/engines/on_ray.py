@@ -1,38 +1,34 @@
-"""The Ray engine: actors that hold the model, get shards and give back counts.
+"""The Ray engine: actors that hold the model, get tasks and give back what is small.
 
-No map passes through Ray's object store: a worker writes its own files, so that `out` must be a
-folder that all nodes share. A worker that dies is replaced, and its shard is done again.
+No map passes through Ray's object store: the worker of a shard writes its own file, so that the
+folder of the run must be one that all nodes share. A worker that dies is replaced, and what it had
+in hand is done again.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mixlens.errors import MissingExtra, MixlensError
-from mixlens.runs.engines.local import DEATHS
-from mixlens.runs.shard import Report, measure_shard
-
-if TYPE_CHECKING:
-    from mixlens.corpus.shards import Shard
-    from mixlens.runs.job import Job, ModelSource
+from mixlens.runs.engines import DEATHS, Engine, Result, Start, Task, too_many_deaths
 
 
 class Worker:
-    """A process with the model in it."""
+    """A process that does tasks."""
 
-    def __init__(self, source: ModelSource, job: Job) -> None:
-        self.lens, self.job = source.load(), job
+    def __init__(self, start: Start[Any, Any]) -> None:
+        self.worker = start()
 
-    def measure(self, shard: Shard) -> Report:
-        """One shard."""
-        return measure_shard(self.lens, self.job, shard)
+    def do(self, task: Any) -> Any:
+        """One task."""
+        return self.worker(task)
 
 
-def measure_on_ray(
-    source: ModelSource, job: Job, shards: Sequence[Shard], workers: int
-) -> Iterator[Report]:
+def do_on_ray(
+    engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
+) -> Iterator[tuple[int, Result]]:
     """Uses the cluster that `RAY_ADDRESS` names, or one of this machine."""
     try:
         import ray
@@ -41,7 +37,7 @@ def measure_on_ray(
     started = not ray.is_initialized()
     if started:
         # A cluster knows its own size; a machine of our own must have room for all workers.
-        cpus = None if os.environ.get("RAY_ADDRESS") else workers * (source.threads or 1)
+        cpus = None if os.environ.get("RAY_ADDRESS") else engine.workers * (engine.threads or 1)
         quiet: dict[str, Any] = {
             "log_to_driver": False,
             "include_dashboard": False,
@@ -55,40 +51,44 @@ def measure_on_ray(
                 f"Ray could not be started ({reason}): try again, or use --engine local"
             ) from error
     try:
-        yield from _scheduled(ray, source, job, shards, workers)
+        yield from _scheduled(ray, engine, start, tasks)
     finally:
         if started:
             ray.shutdown()
 
 
 def _scheduled(
-    ray: Any, source: ModelSource, job: Job, shards: Sequence[Shard], workers: int
-) -> Iterator[Report]:
-    gpus = 1 if source.device.startswith("cuda") else 0
-    actor = ray.remote(num_cpus=source.threads or 1, num_gpus=gpus)(Worker)
-    waiting, deaths = list(reversed(shards)), 0
-    running: dict[Any, tuple[Any, Shard]] = {}
-    idle = [actor.remote(source, job) for _ in range(min(workers, len(shards)))]
+    ray: Any, engine: Engine, start: Start[Task, Result], tasks: Sequence[Task]
+) -> Iterator[tuple[int, Result]]:
+    gpus = 1 if engine.device.startswith("cuda") else 0
+    actor = ray.remote(num_cpus=engine.threads or 1, num_gpus=gpus, max_concurrency=engine.at_once)(
+        Worker
+    )
+    waiting, deaths = list(reversed(range(len(tasks)))), 0
+    running: dict[Any, tuple[Any, int]] = {}
+    alive = [actor.remote(start) for _ in range(min(engine.workers, len(tasks)))]
+    idle = alive * engine.at_once
     while waiting or running:
         while waiting and idle:
-            worker, shard = idle.pop(), waiting.pop()
-            running[worker.measure.remote(shard)] = (worker, shard)
+            worker, number = idle.pop(0), waiting.pop()
+            running[worker.do.remote(tasks[number])] = (worker, number)
         (done,), _ = ray.wait(list(running), num_returns=1)
-        worker, shard = running.pop(done)
+        worker, number = running.pop(done)
         try:
-            report: Report = ray.get(done)
+            result: Result = ray.get(done)
         except ray.exceptions.RayActorError as error:
+            waiting.append(number)
+            if worker not in alive:  # it had more than one in hand
+                continue
             deaths += 1
             if deaths == DEATHS:
-                raise MixlensError(
-                    f"workers died {DEATHS} times without finishing a shard"
-                    f" ({str(error).splitlines()[0]}); the same command goes on"
-                ) from error
-            waiting.append(shard)
-            idle.append(actor.remote(source, job))
+                raise MixlensError(too_many_deaths(str(error).splitlines()[0])) from error
+            alive.remove(worker)
+            alive.append(actor.remote(start))
+            idle = [w for w in idle if w is not worker] + alive[-1:] * engine.at_once
         except ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, MixlensError) else error from None
         else:
             deaths = 0
             idle.append(worker)
-            yield report
+            yield number, result

@@ -1,0 +1,171 @@
+"""Scores of texts next to each other, and what is known of their tokens.
+
+Summaries and aggregates are made for a whole batch at once, on the device where the scores are: to
+cut it into texts first would take longer than to measure it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import torch
+from torch import Tensor
+
+from mixlens.cutting import target_tokens
+from mixlens.maps import MixingMaps
+from mixlens.measuring import MeasuredBatch
+from mixlens.tokens import TokenRow
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mixtures:
+    """One measure of a batch. Whatever lies beyond the tokens of a text is padding."""
+
+    values: Tensor  # [group, text, target, source]
+    groups: tuple[tuple[int, int | None], ...]  # layer, and head if heads are told apart
+    sources: Sequence[TokenRow]  # of each text
+    targets: Sequence[TokenRow]
+    positions: Sequence[tuple[int, ...]]  # of the wanted targets of each text
+    same_tokens: bool  # are targets and sources the same row of tokens?
+
+    @classmethod
+    def of_batch(cls, batch: MeasuredBatch) -> Mixtures:
+        """The scores as a measure gave them."""
+        request, recording = batch.request, batch.recording
+        texts = range(recording.rows(request.site))
+        named = [target_tokens(recording, request, batch.scores, text) for text in texts]
+        values, heads = batch.scores.values, [None] if batch.scores.values.dim() == 4 else None
+        if heads is None:
+            values = values.transpose(1, 2).flatten(0, 1)
+        count = len(values) // len(batch.layers)
+        return cls(
+            values=values,
+            groups=tuple((layer, h) for layer in batch.layers for h in heads or range(count)),
+            sources=[recording.source_tokens(request.site, text) for text in texts],
+            targets=[row for row, _ in named],
+            positions=[places for _, places in named],
+            same_tokens=batch.facts.same_tokens,
+        )
+
+    @classmethod
+    def of_maps(cls, maps: Sequence[MixingMaps]) -> Mixtures:
+        """The scores of maps of whole layers, padded."""
+        shapes = [one.scores.shape for one in maps]
+        largest = [max(sizes) for sizes in zip(*shapes, strict=True)]
+        values = torch.zeros(largest[0], len(maps), *largest[1:], dtype=torch.float64)
+        for text, (one, shape) in enumerate(zip(maps, shapes, strict=True)):
+            values[:, text, : shape[1], : shape[2]] = torch.tensor(one.scores)
+        return cls(
+            values=values,
+            groups=tuple((int(layer), None) for layer in maps[0].layers),
+            sources=[one.source_row for one in maps],
+            targets=[one.target_row for one in maps],
+            positions=[one.target_positions for one in maps],
+            same_tokens=maps[0].facts.same_tokens,
+        )
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layer of each group."""
+        return tuple(layer for layer, _ in self.groups)
+
+    @cached_property
+    def target_counts(self) -> Tensor:
+        """[text]."""
+        return self._tensor([len(places) for places in self.positions])
+
+    @cached_property
+    def source_counts(self) -> Tensor:
+        """[text]."""
+        return self._tensor([len(row) for row in self.sources])
+
+    @cached_property
+    def asked(self) -> Tensor:
+        """[text, target]: not padding."""
+        return self._range(-2) < self.target_counts[:, None]
+
+    @cached_property
+    def real(self) -> Tensor:
+        """[text, target, source]: pairs of which none is padding."""
+        sources = self._range(-1) < self.source_counts[:, None]
+        return self.asked[:, :, None] & sources[:, None]
+
+    @cached_property
+    def target_places(self) -> Tensor:
+        """[text, target]: the position of each target; 0 in padding."""
+        return self._padded(self.positions, -2)
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """[text, target, source]: how many tokens lie between, plus one."""
+        return (self._range(-1) - self.target_places[..., None]).abs()
+
+    @cached_property
+    def special(self) -> Tensor:
+        """[text, source]: is the source a special token?"""
+        marks = [row.special or (False,) * len(row) for row in self.sources]
+        return self._padded(marks, -1).bool()
+
+    @cached_property
+    def kinds(self) -> Classes:
+        """Special tokens, punctuation and words."""
+        names = ("special", "punctuation", "word")
+        sources = [token_kinds(row) for row in self.sources]
+        if self.same_tokens:
+            return self.classes(names, sources, sources)
+        return self.classes(names, [token_kinds(row) for row in self.targets], sources)
+
+    def classes(
+        self,
+        names: Sequence[str],
+        of_targets: Sequence[Sequence[int]],
+        of_sources: Sequence[Sequence[int]],
+    ) -> Classes:
+        """Classes of tokens, given by number for all tokens of each text."""
+        wanted = [
+            [kinds[place] for place in places]
+            for kinds, places in zip(of_targets, self.positions, strict=True)
+        ]
+        return Classes(
+            names=tuple(names),
+            targets=self._one_hot(self._padded(wanted, -2), len(names)) * self.asked[..., None],
+            sources=self._one_hot(self._padded(of_sources, -1), len(names)),
+        )
+
+    def _one_hot(self, numbers: Tensor, count: int) -> Tensor:
+        return torch.nn.functional.one_hot(numbers, count).double()
+
+    def _range(self, axis: int) -> Tensor:
+        return torch.arange(self.values.shape[axis], device=self.values.device)
+
+    def _tensor(self, numbers: Sequence[object]) -> Tensor:
+        return torch.tensor(numbers, device=self.values.device)
+
+    def _padded(self, rows: Sequence[Sequence[int]], axis: int) -> Tensor:
+        width = int(self.values.shape[axis])
+        return self._tensor([[*row, *[0] * (width - len(row))] for row in rows])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Classes:
+    """A partition of tokens, as ones and zeros: [text, target or source, class]."""
+
+    names: tuple[str, ...]
+    targets: Tensor
+    sources: Tensor
+
+
+def token_kinds(row: TokenRow) -> list[int]:
+    """For each token 0 if it is special, 1 for punctuation, 2 for a word or a part of one."""
+    special = row.special or (False,) * len(row)
+    return [
+        0 if mark else 2 if _has_letters(label) else 1
+        for mark, label in zip(special, row.labels, strict=True)
+    ]
+
+
+@cache
+def _has_letters(label: str) -> bool:
+    return any(sign.isalnum() for sign in label)

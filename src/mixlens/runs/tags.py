@@ -1,0 +1,51 @@
+"""Parts of speech of tokens, from those of the words of a text.
+
+Words are cut at spaces, and a text has one tag for each. A token has the tag of the word in which
+it begins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mixlens.errors import InvalidInput
+from mixlens.runs.mixtures import Classes, Mixtures
+from mixlens.tokens import TokenRow
+
+SPECIAL, NONE = "special", "none"
+
+
+def token_tags(row: TokenRow, tags: Sequence[str]) -> list[str]:
+    """A tag for each token; special tokens, and what is in no word, have one of their own."""
+    if row.text is None or row.offsets is None:
+        raise InvalidInput(
+            "parts of speech need a fast tokenizer, which says where each token is in the text"
+        )
+    by_character = [NONE] * (len(row.text) + 1)
+    words = list(re.finditer(r"\S+", row.text))
+    if len(words) != len(tags):
+        raise InvalidInput(f"{len(tags)} tags for the {len(words)} words of the text")
+    for word, tag in zip(words, tags, strict=True):
+        by_character[word.start() : word.end()] = [tag] * (word.end() - word.start())
+    special = row.special or (False,) * len(row)
+    return [
+        SPECIAL if mark else _begins_in(by_character, *place)
+        for mark, place in zip(special, row.offsets, strict=True)
+    ]
+
+
+def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
+    """Some tokens begin with the space before their word."""
+    return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
+
+
+def tag_classes(mixtures: Mixtures, tags: Sequence[Sequence[str] | None]) -> Classes | None:
+    """The parts of speech of a batch; None if it has none, or its targets are not its tokens."""
+    if not mixtures.same_tokens or not tags or tags[0] is None:
+        return None
+    by_text = [token_tags(row, own or ()) for row, own in zip(mixtures.sources, tags, strict=True)]
+    names = sorted({tag for row in by_text for tag in row})
+    numbers = {name: number for number, name in enumerate(names)}
+    of_tokens = [[numbers[tag] for tag in row] for row in by_text]
+    return mixtures.classes(names, of_tokens, of_tokens)
