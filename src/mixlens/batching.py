@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from mixlens.errors import InvalidInput
+from mixlens.recording.placement import entry_device
 
 if TYPE_CHECKING:
     from torch import nn
@@ -78,7 +79,7 @@ def plan_batches(
     if batch_size is not None and batch_size < 1:
         raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
     memory = BATCH_BYTES if memory is None else memory
-    device = next(model.parameters()).device.type
+    device = entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):

@@ -17,6 +17,7 @@ from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recorder import default_input, generate, record
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
+from mixlens.recording.turns import turn
 from mixlens.recording.verification import Report, report
 from mixlens.replay.slow_paths import slow_paths
 from mixlens.several import measure_given
@@ -155,7 +156,8 @@ class Lens:
             refusals[name] = None if None in reasons else reasons[0]
             if spec.explains_output and refusals[name] is None:
                 refusals[name] = no_logits(recording.output)
-        return report(recording, refusals, slow_paths(recording))
+        with turn(self.model):
+            return report(recording, refusals, slow_paths(recording))
 
     # ------------------------------------------------------------------------------------- measures
 

@@ -13,6 +13,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from mixlens.errors import CannotLoad, UnsupportedModel
+from mixlens.recording.placement import is_packed
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
@@ -176,7 +177,9 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
 def damaged_weights(model: Any) -> str | None:
     """Which weights hold NaN or infinity, in words; None if all are sound."""
     for name, value in [*model.named_parameters(), *model.named_buffers()]:
-        if value.is_floating_point() and not value.is_meta and not bool(value.isfinite().all()):
+        if value.is_meta or is_packed(value):
+            continue
+        if value.is_floating_point() and not bool(value.isfinite().all()):
             if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity
                 return (
                     f"the weights `{name}` hold NaN or infinity, so the model's numbers mean"

@@ -4,8 +4,9 @@ whole batch, and each text gets its own part of them.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.provenance import provenance_of
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
+from mixlens.recording.turns import turn
 from mixlens.row import EachText, Extra
+from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
@@ -151,7 +154,7 @@ def _batches_of_rows(
     parts: dict[str, list[Scores]] = {}
     try:
         rows = recording.of(request.site, request.targets or recording.targets)
-        with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
+        with _at_work(recording, precision):
             try:
                 parts = _visited(wanted, rows, request, refused)
             except LookAgain:
@@ -242,7 +245,7 @@ def _measured_whole(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch:
-    with matmul_precision(precision), weights_unchanged(), outside_inference_mode():
+    with _at_work(recording, precision):
         scores = scores_of(name, recording, request, options)
     return MeasuredBatch(
         name=name,
@@ -252,6 +255,18 @@ def _measured_whole(
         scores=scores,
         options=options,
     )
+
+
+@contextlib.contextmanager
+def _at_work(recording: Recording, precision: str | None) -> Iterator[None]:
+    """While a measure runs the model or its layers, and nobody else does."""
+    model = recording.model
+    with contextlib.ExitStack() as stack:
+        for context in (turn(model), uncompiled(model), matmul_precision(precision)):
+            stack.enter_context(context)
+        stack.enter_context(weights_unchanged())
+        stack.enter_context(outside_inference_mode())
+        yield
 
 
 def _checked_request(

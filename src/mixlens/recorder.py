@@ -21,12 +21,14 @@ from mixlens.recording.labels import token_rows
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
+from mixlens.recording.placement import entry_device
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
 from mixlens.recording.rows import row_recording
 from mixlens.recording.stand_in import stand_in_inputs
+from mixlens.recording.turns import turn
 from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled
@@ -60,7 +62,7 @@ def record(
     model = lens.model
     _require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with outside_inference_mode(), uncompiled(model):
+    with turn(model), outside_inference_mode(), uncompiled(model):
         given = processed(lens.processor, given) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         try:
@@ -200,7 +202,7 @@ def _require_sound_weights(model: nn.Module) -> None:
 def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     budget = lens.memory_budget if memory_budget is None else memory_budget
     if budget is None:
-        budget = _free_memory(next(lens.model.parameters()).device) // 4
+        budget = _free_memory(entry_device(lens.model)) // 4
     return budget
 
 

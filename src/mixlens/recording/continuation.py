@@ -150,7 +150,7 @@ def _generated(
             " model with its head is needed"
         )
     options = _checked(model, len(ids), options, decodes=tensors is not None)
-    device = next(model.parameters()).device
+    device = entry_device(model)
     if tensors is None:
         tensors = _with_mask(model, {"input_ids": torch.tensor([list(ids)], device=device)})
     with torch.no_grad():

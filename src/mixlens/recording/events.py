@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall, ValueEdit
+from mixlens.recording.placement import at_hand
 from mixlens.recording.rerun import cast, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns
@@ -151,7 +152,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
     """Runs a recorded layer on two copies of its first row, the second with another input, in
     float32 or better, and writes down what happens in it.
     """
-    module, (args, kwargs) = call.module, expanded(call, axes, 0, 2)
+    module, (args, kwargs) = at_hand(call.module), expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Numbers tell structures apart only when they have digits; one layer at a time fits any
         # memory.

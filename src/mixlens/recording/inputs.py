@@ -30,6 +30,7 @@ from mixlens.recording.checks import (
 )
 from mixlens.recording.encoding import encoded, padded, token_row
 from mixlens.recording.padding import real_tokens_first, row_lengths
+from mixlens.recording.placement import entry_device
 from mixlens.tokens import Produced, TokenRow
 
 Text = str | tuple[str, str]
@@ -234,14 +235,14 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     check_shapes(model, tensors)
     tensors = real_tokens_first(tensors)
     check_range(model, tensors)
-    parameter = next(model.parameters())
+    dtype, device = next(model.parameters()).dtype, entry_device(model)
     moved = {}
     for name, value in tensors.items():
         if isinstance(value, Tensor):
-            value = value.to(parameter.device)
+            value = value.to(device)
             value = value.clone() if value.is_inference() else value  # gradients refuse such
             if value.is_floating_point() and name != "attention_mask":
-                value = value.to(parameter.dtype)
+                value = value.to(dtype)
             elif name.endswith("ids") and value.dtype not in (torch.int32, torch.int64):
                 value = value.long()
         moved[name] = value

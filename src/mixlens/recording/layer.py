@@ -20,6 +20,7 @@ from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
+from mixlens.recording.placement import at_hand
 from mixlens.recording.rebuilding import rebuilt_site
 from mixlens.recording.rerun import cast, expanded, run_layer
 from mixlens.recording.site import Site
@@ -110,7 +111,11 @@ class Layer:
         return self._wide_modules.of(self._call)
 
     def submodule(self, path: str) -> nn.Module:
-        """A part of the layer as the model has it, in the model's own precision."""
+        """A part of the layer with its weights, in the model's own precision."""
+        return at_hand(self._call.module).get_submodule(path)
+
+    def hookable(self, path: str) -> nn.Module:
+        """A part of the layer as the model calls it; its weights may be away."""
         return self._call.module.get_submodule(path)
 
     def argument(self, name: str) -> Tensor | None:
@@ -140,7 +145,7 @@ class Layer:
         rebuilt: list[Site] = []
         stream = self.input
         for number, parts in enumerate(internals):
-            structure, module = self.structure.sites[number], self._call.module
+            structure, module = self.structure.sites[number], at_hand(self._call.module)
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
             rebuilt.append(
                 rebuilt_site(structure, self.structure, module, stream, parts, where, gate)

@@ -12,6 +12,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.passes import native_calls, native_error
+from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
 
 
@@ -145,7 +146,7 @@ def report(
     return Report(
         model=type(model).__name__,
         dtype=str(parameter.dtype).removeprefix("torch."),
-        device=str(parameter.device),
+        device=str(entry_device(model)),
         attention_implementation=str(getattr(model.config, "_attn_implementation", None)),
         backend=structure.backend,
         tokens=int(max(max(lengths) for lengths in recording.lengths.values())),

@@ -33,7 +33,7 @@ def head_output_gradients(
     layers = recording.layers(site)
     structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
     modules = [
-        layer.submodule(structure.output_projection)  # the model's own, whatever its precision
+        layer.hookable(structure.output_projection)
         for layer, structure in zip(layers, structures, strict=True)
     ]
     added: dict[nn.Module, list[Tensor]] = defaultdict(list)  # shared layers: in order of calls

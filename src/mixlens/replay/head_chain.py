@@ -26,6 +26,7 @@ from mixlens.recording.calls import hooks_removed, layer_calls
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.differences import ROUNDING, difference, rounding, same_bar
 from mixlens.recording.norms import norm_of
+from mixlens.recording.placement import at_hand
 from mixlens.recording.probe import is_plain_text, likeness, short_probe
 from mixlens.recording.projection import affine_map
 from mixlens.recording.recording import Recording
@@ -100,6 +101,7 @@ def _steps(model: nn.Module, links: tuple[Link, ...], like: Tensor) -> Iterator[
 
 
 def _form(module: nn.Module, width: int, like: Tensor) -> Product | Norm | None:
+    module = at_hand(module)
     norm = norm_of(module, like.new_zeros(width))
     if norm is not None:  # asked first: in half precision a norm may pass for a product
         return Norm(norm)

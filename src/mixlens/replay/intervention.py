@@ -30,6 +30,7 @@ from mixlens.recording.differences import difference
 from mixlens.recording.events import float_tensors
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
 from mixlens.recording.wide import computing_dtype
 from mixlens.replay.casts import idle_casts_skipped
@@ -243,7 +244,7 @@ def embedding_norm(
         forward(recording.model, recording.inputs)
     for module, summed in norms:
         wide = summed.to(computing_dtype(summed.dtype))
-        form = norm_of(module, wide)
+        form = norm_of(at_hand(module), wide)
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(

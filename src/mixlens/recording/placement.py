@@ -1,0 +1,104 @@
+"""Where the weights of a model are: on a device as plain numbers, packed, or away.
+
+accelerate keeps the weights of large models in the machine's memory or on disk and brings them to
+the device for each call of a module. Between calls such a parameter is on the meta device: it has a
+shape and no numbers. Quantised weights (torchao, quanto) are packed integers that act as numbers in
+some products only. The model runs as always. What reads weights gets a copy of one layer that has
+them as plain numbers, and the recording's checks compare that copy with what the model computed.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+
+
+def entry_device(model: nn.Module) -> torch.device:
+    """Where the inputs of a model go."""
+    first = next(model.parameters())
+    if not first.is_meta:
+        return first.device
+    for part in model.modules():
+        for hook in _hooks(part):
+            if hook.execution_device is not None:
+                return torch.device(hook.execution_device)
+    raise UnsupportedModel(
+        "the weights are on the meta device, where they have shapes and no numbers: load them"
+    )
+
+
+def at_hand(module: nn.Module) -> nn.Module:
+    """A layer whose weights can be read: itself, or a copy if they are away or packed."""
+    plain = not any(p.is_meta or is_packed(p) for p in module.parameters())
+    return module if plain else _with_weights(module)
+
+
+def is_packed(weight: Tensor) -> bool:
+    """Is this weight quantised? Then it is a class of its own, or whole numbers."""
+    return type(weight) not in (Tensor, nn.Parameter) or not (
+        weight.is_floating_point() or weight.is_complex() or weight.dim() == 0
+    )
+
+
+def _unpacked(weight: Tensor) -> nn.Parameter:
+    plain = weight.dequantize() if type(weight) is not nn.Parameter else weight
+    if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
+        raise UnsupportedModel(
+            f"weights are packed as {type(weight).__name__} ({weight.dtype}), which cannot be"
+            " unpacked here: call model.dequantize(), or load the model without quantisation"
+        )
+    return nn.Parameter(plain.detach(), requires_grad=False)
+
+
+def _plain_product(part: nn.Linear) -> nn.Linear:
+    """A class of its own may pack plain weights again when it runs, and pass on no derivative."""
+    made = nn.Linear(part.in_features, part.out_features, part.bias is not None, device="meta")
+    made.weight, made.bias = _unpacked(part.weight), part.bias
+    return made.eval()
+
+
+@functools.lru_cache(maxsize=1)  # one layer at a time: more may not fit
+def _with_weights(module: nn.Module) -> nn.Module:
+    known: dict[int, Any] = {}
+    for part in module.modules():
+        known |= {id(hook): hook for hook in _all_hooks(part)}  # shared, not copied: they hold all
+        packed = [weight for weight in part.parameters(recurse=False) if is_packed(weight)]
+        known |= {id(weight): _unpacked(weight) for weight in packed}
+        if packed and isinstance(part, nn.Linear) and type(part) is not nn.Linear:
+            known[id(part)] = _plain_product(part)
+        for hook in _hooks(part):
+            for name, tensor in part.named_parameters(recurse=hook.place_submodules):
+                if tensor.is_meta and hook.weights_map is not None:
+                    weight = hook.weights_map[name].to(hook.execution_device)
+                    known[id(tensor)] = nn.Parameter(weight, tensor.requires_grad)
+    made = copy.deepcopy(module, known)
+    for part in made.modules():
+        for name in ("forward", "_old_forward", "_hf_hook"):
+            vars(part).pop(name, None)
+    if any(parameter.is_meta for parameter in made.parameters()):
+        raise UnsupportedModel(
+            "some weights are away (on the meta device), and accelerate does not say where: load"
+            " the model without offload"
+        )
+    return made
+
+
+def _all_hooks(part: nn.Module) -> Iterator[Any]:
+    hook = getattr(part, "_hf_hook", None)
+    if hook is not None:
+        yield hook
+        yield from getattr(hook, "hooks", ())
+
+
+def _hooks(part: nn.Module) -> Iterator[Any]:
+    """accelerate's hooks that bring weights to a device."""
+    for hook in _all_hooks(part):
+        if hasattr(hook, "execution_device") and hasattr(hook, "weights_map"):
+            yield hook

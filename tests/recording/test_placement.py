@@ -1,0 +1,103 @@
+"""Weights that are away or packed: the same numbers as of the model with its weights at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import accelerate
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mixlens import Lens
+from mixlens.errors import UnsupportedModel
+from mixlens.recording.placement import at_hand
+from tests.conformance.zoo import built, inputs
+
+# Weights inside layers, tails that run again, tangents, vectors, gradients, the head.
+MEASURES = ["attention_norm", "value_zeroing", "hidden_token_attribution", "gradient_x_input"]
+
+
+def scores(model: nn.Module) -> dict[str, np.ndarray]:
+    lens, given = Lens(model), {"input_ids": inputs("llama")["input_ids"][:1]}
+    chosen: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 2}}
+    found = {m: lens.measure(m, given, **chosen.get(m, {})) for m in MEASURES}
+    found["rows"] = lens.measure("alti", given, targets=[-1])
+    return {name: np.asarray(getattr(maps, "scores")) for name, maps in found.items()}  # noqa: B009
+
+
+def cpu_offload(model: Any, folder: Path) -> Any:
+    return accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+
+
+def disk_offload(model: Any, folder: Path) -> Any:
+    return accelerate.disk_offload(model, folder, execution_device=torch.device("cpu"))
+
+
+@pytest.mark.parametrize("away", [cpu_offload, disk_offload])
+def test_weights_that_accelerate_brings_when_they_are_needed(
+    away: Callable[[Any, Path], Any], tmp_path: Path
+) -> None:
+    expected = scores(built("llama", head=True))
+    model = away(built("llama", head=True), tmp_path)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    measured = scores(model)
+    for name, values in expected.items():
+        np.testing.assert_allclose(measured[name], values, atol=1e-6, err_msg=name)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert Lens(model).verify({"input_ids": torch.arange(3, 9)[None]}).device == "cpu"
+
+
+def quanto(model: nn.Module) -> None:
+    library = pytest.importorskip("optimum.quanto")
+    library.quantize(model, weights=library.qint8)
+    library.freeze(model)
+
+
+def torchao(model: nn.Module) -> None:
+    library: Any = pytest.importorskip(
+        "torchao.quantization", reason="torchao is not installed: pip install torchao"
+    )
+    library.quantize_(model, library.Int8WeightOnlyConfig())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("pack", [quanto, torchao])
+def test_int8_weights_are_measured_as_the_numbers_that_they_stand_for(
+    pack: Callable[[nn.Module], None],
+) -> None:
+    model, plain = built("llama", head=True), built("llama", head=True)
+    pack(model)
+    packed = 0
+    with torch.no_grad():
+        for ours, theirs in zip(plain.parameters(), model.parameters(), strict=True):
+            if type(theirs) is not nn.Parameter:
+                ours.copy_(theirs.dequantize())
+                packed += 1
+    assert packed > 8
+    measured = scores(model.eval())
+    for name, values in scores(plain).items():
+        np.testing.assert_allclose(measured[name], values, atol=1e-5, err_msg=name)
+
+
+def test_what_cannot_be_unpacked_or_is_nowhere_is_refused() -> None:
+    part = nn.Linear(3, 3)
+    part.weight = nn.Parameter(torch.ones(3, 3, dtype=torch.uint8), requires_grad=False)
+    with pytest.raises(UnsupportedModel, match="packed as Parameter"):
+        at_hand(part)
+    with pytest.raises(UnsupportedModel, match="does not say where"):
+        at_hand(nn.Linear(3, 3, device="meta"))
+    with pytest.raises(UnsupportedModel, match="shapes and no numbers"):
+        Lens(built("llama").to("meta")).record({"input_ids": torch.ones(1, 4, dtype=torch.long)})
+
+
+def test_a_cache_in_the_configuration_stays_and_is_not_used() -> None:
+    model = built("llama", head=True)
+    assert model.config.use_cache
+    lens, given = Lens(model), {"input_ids": torch.arange(3, 9)[None]}
+    before = lens.measure("attention_norm", given).scores
+    assert np.array_equal(lens.measure("attention_norm", given).scores, before)
+    assert model.config.use_cache
