@@ -22,6 +22,7 @@ from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedMo
 from mixlens.recording.checks import position_limit, takes_decoder_ids
 from mixlens.recording.encoding import encoded, token_row
 from mixlens.recording.inputs import Prepared, made_ready, start_token
+from mixlens.recording.placement import entry_device
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow
 
