@@ -12,10 +12,14 @@ import pytest
 import torch
 import transformers
 from PIL import Image
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 
 from mixlens import InvalidInput, Lens, MixingMaps, load
 from mixlens.viewer.payload import payload_of
 from tests.conformance.zoo import built
+from tests.measures.models import randomised
 
 
 def _picture() -> Any:
@@ -66,6 +70,78 @@ def test_a_sound_is_enough_and_frames_have_times() -> None:
     assert labels[0] == "0.00 s"
     assert labels[1] == f"{1.6 / len(labels):.2f} s"
     assert payload_of(maps)["texts"][0]["seconds"] == pytest.approx(1.6 / len(labels))
+
+
+def test_two_sounds_of_different_lengths_are_padded() -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=100)
+    lens = Lens(built("wav2vec2"), processor=extractor)
+    sounds = [np.sin(np.arange(n) / 5).astype(np.float32) for n in (160, 120)]
+    assert lens.record({"audio": sounds}).batch == 2
+
+
+def test_a_sound_for_an_encoder_and_a_decoder() -> None:
+    model = built("whisper")
+    bins, frames = model.config.num_mel_bins, 2 * model.config.max_source_positions
+    extractor = transformers.WhisperFeatureExtractor(
+        feature_size=bins, sampling_rate=100, hop_length=10, chunk_length=1, n_fft=64
+    )
+    extractor.n_samples, extractor.nb_max_frames = 10 * frames, frames
+    recording = Lens(model, processor=extractor).record({"audio": np.ones(70, np.float32)})
+    assert recording.sites == ("encoder", "decoder", "cross")
+    seconds = 0.1 * frames
+    times = tuple(f"{i * seconds / (frames // 2):.2f} s" for i in range(frames // 2))
+    assert recording.target_tokens("encoder", 0).labels == times
+    assert recording.source_tokens("cross", 0).labels == times
+
+
+WORDS = ("<unk>", "<pad>", "<image>", "what", "is", "this", "a", "cat", "?")
+
+
+def _image_text_lens() -> Lens:
+    """LLaVA with a processor of its own kind: an image processor and a tokenizer."""
+    words = Tokenizer(WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = Whitespace()
+    marks = {"unk_token": "<unk>", "pad_token": "<pad>"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, additional_special_tokens=["<image>"], **marks
+    )
+    size = {"height": 8, "width": 8}
+    pictures = transformers.CLIPImageProcessorPil(size={"shortest_edge": 8}, crop_size=size)
+    processor = transformers.LlavaProcessor(
+        image_processor=pictures,
+        tokenizer=tokenizer,
+        patch_size=4,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+    )
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = transformers.LlavaConfig(
+        text_config={"model_type": "llama", "vocab_size": len(WORDS), "num_attention_heads": 4}
+        | {"num_key_value_heads": 2, "pad_token_id": 1}
+        | shape,
+        vision_config={"model_type": "clip_vision_model", "num_attention_heads": 4}
+        | {"image_size": 8, "patch_size": 4, "projection_dim": 32}
+        | shape,
+        image_token_id=2,
+        vision_feature_layer=-1,
+    )
+    model = randomised(transformers.LlavaForConditionalGeneration(config)).float()
+    return Lens(model, processor=processor)
+
+
+def test_a_picture_next_to_a_text() -> None:
+    lens = _image_text_lens()
+    given = {"images": _picture(), "text": "<image> what is this ?"}
+    places = [f"image 1 patch ({r}, {c})" for r in (0, 1) for c in (0, 1)]
+    maps = lens.measure("value_zeroing", given, site="language_model", targets=["?"])
+    assert isinstance(maps, MixingMaps)
+    assert maps.source_row.labels == (*places, "what", "is", "this", "?")
+    recording = lens.record(
+        {"images": [_picture(), _picture()], "text": [given["text"], "<image> is this a cat ?"]}
+    )
+    assert recording.target_tokens("language_model", 0).labels == maps.source_row.labels
+    assert recording.target_tokens("language_model", 1).labels[4:] == ("is", *WORDS[5:])
+    assert recording.target_tokens("vision_tower", 0).labels[1] == "patch (0, 0)"
 
 
 def test_image_tokens_in_a_text_are_named() -> None:

@@ -9,7 +9,7 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
-from mixlens import Lens
+from mixlens import Lens, UnsupportedModel
 from mixlens.contracts import AttentionKind
 from mixlens.replay.tail import Tail
 from tests.measures import models
@@ -55,6 +55,37 @@ def test_experts_with_a_capacity_at_forty_tokens() -> None:
     model = models.randomised(hf.SwitchTransformersEncoderModel(config)).float()
     given = {"input_ids": torch.arange(3, 43)[None]}
     assert require_native_zeroing(model, given) == {"sequences"}
+
+
+def _q_former() -> nn.Module:
+    config = hf.Blip2QFormerConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        cross_attention_frequency=2,
+        encoder_hidden_size=24,
+        use_qformer_text_input=True,
+    )
+    return models.randomised(hf.Blip2QFormerModel(config)).float()
+
+
+def test_the_q_former_of_blip2_has_another_feed_forward_part_past_its_queries() -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, image = (torch.randn(2, n, d, generator=generator) for n, d in ((9, 32), (7, 24)))
+    given = {"query_embeds": queries, "query_length": 9, "encoder_hidden_states": image}
+    modes = require_native_zeroing(_q_former(), given)
+    assert modes == {"sequences"}
+
+
+def test_a_q_former_whose_text_skips_the_image_is_refused() -> None:
+    given = {
+        "query_embeds": torch.randn(1, 9, 32),
+        "query_length": 4,
+        "encoder_hidden_states": torch.randn(1, 7, 24),
+    }
+    with pytest.raises(UnsupportedModel, match=r"pieces of the sequence .* \(\d, 4, 4, 7\)"):
+        Lens(_q_former()).record(given)
 
 
 class _ByPlace(nn.Module):

@@ -36,6 +36,11 @@ def processed(processor: Any, given: Any) -> dict[str, Any]:
     if "audio" in parts and "audio" not in takes and "raw_speech" in takes:
         parts["raw_speech"] = parts.pop("audio")
         parts.setdefault("sampling_rate", getattr(processor, "sampling_rate", None))
+    padding = takes.get("padding")
+    if _several(parts.get("text")) or (
+        padding is not None and padding.default is False and _several(parts.get("raw_speech"))
+    ):
+        parts.setdefault("padding", True)  # Whisper's own default is a fixed length
     try:
         made = processor(**parts, return_tensors="pt")
     except (TypeError, ValueError, AttributeError, ImportError) as error:
@@ -43,6 +48,11 @@ def processed(processor: Any, given: Any) -> dict[str, Any]:
             f"{type(processor).__name__} does not take these {', '.join(parts)}: {error}"
         ) from error
     return dict(made)
+
+
+def _several(rows: Any) -> bool:
+    """Is this a list of rows, which may have different lengths?"""
+    return isinstance(rows, (list, tuple)) and len(rows) > 1 and not isinstance(rows[0], float)
 
 
 def _is_picture(value: Any) -> bool:
