@@ -253,6 +253,11 @@ class Request:
         """Does the recording hold these targets only?"""
         return self.alone_at is not None
 
+    @property
+    def everything(self) -> bool:
+        """Are all targets asked for, in their order?"""
+        return self.targets is None
+
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """The requested layers by the numbers that they have in the model."""
         known = recording.structure.site(self.site).numbers

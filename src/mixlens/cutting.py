@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from mixlens.contracts import Request, Scores
+from mixlens.row import frozen
 from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ def without_padding(
     to float32.
     """
     index = (slice(None), row, *(slice(sizes.get(dim)) for dim in dims))
-    row_values = tensor[index].detach().cpu()
-    if row_values.is_floating_point() and row_values.element_size() < 4:
-        row_values = row_values.float()
-    return np.array(row_values.numpy())  # a copy: a view would keep the whole batch alive
+    values = tensor[index].detach()
+    half = values.is_floating_point() and values.element_size() < 4
+    kind = torch.empty(0, dtype=torch.float32 if half else values.dtype).numpy().dtype
+    own = np.empty(values.shape, kind)  # a view would keep the whole batch alive
+    torch.from_numpy(own).copy_(values)
+    return frozen(own)

@@ -25,7 +25,7 @@ from mixlens.aggregation.selection import merge_heads, one_head, select
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.labelling import labelled_scores
-from mixlens.row import Extra, Row, frozen, position_of
+from mixlens.row import Extra, Row, owned, position_of
 from mixlens.segments import By
 from mixlens.tokens import TokenRow
 from mixlens.views import view
@@ -64,8 +64,8 @@ class MixingMaps:
                 f"scores of shape {self.scores.shape} do not fit {expected} layers, targets and"
                 " sources"
             )
-        own = np.array(self.scores, dtype=np.result_type(self.scores.dtype, np.float32), order="C")
-        object.__setattr__(self, "scores", frozen(own))
+        wide = np.result_type(self.scores.dtype, np.float32)
+        object.__setattr__(self, "scores", owned(self.scores, wide))
 
     @classmethod
     def of(

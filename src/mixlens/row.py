@@ -26,7 +26,15 @@ class Extra:
     values: np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", frozen(np.array(self.values, order="C")))
+        object.__setattr__(self, "values", owned(self.values, np.asarray(self.values).dtype))
+
+
+def owned(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The array itself if it is frozen already and nobody else's, else a frozen copy."""
+    flags = array.flags
+    if flags.owndata and flags.c_contiguous and not flags.writeable and array.dtype == dtype:
+        return array
+    return frozen(np.array(array, dtype=dtype, order="C"))
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -48,6 +48,7 @@ def random_decomposition(
         constant,
         total,
         torch.arange(count).expand(batch, count),
+        causal,
     )
 
 
@@ -57,7 +58,7 @@ def in_float32(parts: Decomposition) -> Decomposition:
     rounded = {
         item.name: getattr(parts, item.name).float()
         for item in fields(parts)
-        if item.name not in ("own_is_source", "positions", "vectors")
+        if item.name not in ("own_is_source", "positions", "vectors", "causal")
     }
     return replace(parts, vectors=vectors, **rounded)
 

@@ -31,7 +31,8 @@ class Decomposition:
         Float[Tensor, "batch target d_model"] | None
     )  # biases and shifts: they belong to nobody
     total: Float[Tensor, "batch target d_model"]
-    positions: Int[Tensor, "batch target"]  # where each target stands among the sources
+    positions: Int[Tensor, "batch target"]  # where each target is among the sources
+    causal: bool = False  # are targets all positions in order, and see only what is before them?
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch target d_model"]:

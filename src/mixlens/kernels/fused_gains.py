@@ -44,6 +44,7 @@ def _kernel() -> Any:
         heads,
         targets,
         sources,
+        CAUSAL: tl.constexpr,
         WIDTH: tl.constexpr,
         HEADS: tl.constexpr,
         TILE_T: tl.constexpr,
@@ -53,6 +54,8 @@ def _kernel() -> Any:
         batch = tl.program_id(2).to(tl.int64)
         rows = tl.program_id(0) * TILE_T + tl.arange(0, TILE_T)
         first = tl.program_id(1) * TILE_S
+        if CAUSAL and first >= (tl.program_id(0) + 1) * TILE_T:
+            return  # no target of this tile sees these sources
         row_ok = rows < targets
         head = tl.arange(0, HEADS)
         head_ok = head < heads
@@ -101,10 +104,14 @@ def l1_gains(
     scale: Float[Tensor, "batch target"],
     y: Float[Tensor, "batch target d_model"],
     shift: float = 0.0,
+    *,
+    causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair."""
+    """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair, or if
+    `causal` for those that a target can see.
+    """
     batch, heads, targets, sources = weights.shape
-    out = torch.empty(batch, targets, sources, device=weights.device, dtype=torch.float32)
+    out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)
     grid = (-(-targets // _TARGETS), -(-sources // _SOURCES), batch)
     padded = max(
         16, 1 << (heads - 1).bit_length()
@@ -119,6 +126,7 @@ def l1_gains(
         heads,
         targets,
         sources,
+        CAUSAL=causal,
         WIDTH=y.shape[-1],
         HEADS=padded,
         TILE_T=_TARGETS,

@@ -29,21 +29,22 @@ def manhattan_gains(
     y: Float[Tensor, "batch target d_model"],
     limit: int,
     *,
-    causal: bool = False,
     shift: float = 0.0,
 ) -> Float[Tensor, "batch target source"]:
-    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 where a target gives a source no
-    weight at all.
+    """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 if a target gives a source no weight
+    at all.
 
-    `causal` promises that targets are all positions in order and see only what is before them.
     `limit` bounds a block in bytes.
     """
     batch, heads, targets, sources = parts.weights.shape
+    causal = parts.causal
     if parts.vectors.few(targets):
         return _finished(parts, y, shift, _direct_gains(parts, y, limit, shift))
     formed = parts.vectors.of()
     if fused_gains.applies(parts.weights):
-        made = fused_gains.l1_gains(parts.weights, formed, parts.scale, y, shift)
+        made = fused_gains.l1_gains(
+            parts.weights, formed, parts.scale, y, shift, causal=parts.causal
+        )
         return _finished(parts, y, shift, made)
     width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     gains = y.new_zeros(batch, targets, sources)

@@ -18,14 +18,20 @@ from mixlens.kernels.written import Vectors
 
 
 def summed_norms(
-    weights: Float[Tensor, "batch head target source"], vectors: Vectors, limit: int
+    weights: Float[Tensor, "batch head target source"],
+    vectors: Vectors,
+    limit: int,
+    *,
+    causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
     """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a
     temporary.
+
+    `causal`: targets are all positions in order, and see only what is before them.
     """
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
-    return _gram_norms(weights, vectors, limit)
+    return _gram_norms(weights, vectors, limit, causal)
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
@@ -39,36 +45,37 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     return norms
 
 
-def _gram_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
+def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
     """Of many targets.
 
-    The wide copies of all pieces share their memory: asking for new pages takes as long as filling
+    The wide copies of all parts share their memory: asking for new pages takes as long as filling
     them.
     """
     batch, heads, targets, sources = weights.shape
     width = vectors.width
     limit = min(limit, HALF_CACHED) if weights.device.type == "cpu" else limit
     parts = list(slices(sources, 8 * batch * heads * max(3 * targets, width + heads), limit))
-    norms = weights.new_empty(batch, targets, sources)
+    norms = (weights.new_zeros if causal else weights.new_empty)(batch, targets, sources)
     most = max((part.stop - part.start for part in parts), default=0)
     dtype = wide(weights[..., :0]).dtype
     room_for_vectors = weights.new_empty(batch, most, heads, width, dtype=dtype)
     room_for_weights = weights.new_empty(batch, most, targets, heads, dtype=dtype)
     source = vectors.source(LARGEST)
     for part in parts:
-        count = part.stop - part.start
+        count, rows = part.stop - part.start, slice(part.start if causal else 0, targets)
+        seen = weights[:, :, rows, part].permute(0, 3, 2, 1)
         at_source = room_for_vectors[:, :count].copy_(source(part).transpose(1, 2))
-        by_source = room_for_weights[:, :count].copy_(weights[..., part].permute(0, 3, 2, 1))
+        by_source = room_for_weights[:, :count, : seen.shape[2]].copy_(seen)
         squares = (by_source @ (at_source @ at_source.mT)).mul_(by_source).sum(-1)
-        norms[..., part] = (
-            squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)
-        )  # rounding may leave a tiny negative square
+        # Rounding may leave a tiny negative square.
+        norms[:, rows, part] = squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)
     return norms
 
 
 def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target source"]:
     """||T_ij||. The diagonal is added up explicitly, the rest follows from Gram matrices."""
-    norms = summed_norms(parts.weights, parts.vectors, limit) * parts.scale.abs()[..., None]
+    norms = summed_norms(parts.weights, parts.vectors, limit, causal=parts.causal)
+    norms = norms * parts.scale.abs()[..., None]
     if not parts.own_is_source:
         return norms
     return parts.with_diagonal(norms, torch.linalg.vector_norm(parts.diagonal, dim=-1))

@@ -100,10 +100,7 @@ def contributions(
         block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
         site = replace(site, output_norm=norm, block=block)
     parts = site.decomposition(request)
-    causal = site.structure.causal and request.targets is None
-    gains = manhattan_gains(
-        parts, y, cached_bytes(budget, y.device), causal=causal, shift=shift
-    ).clamp_min(0)
+    gains = manhattan_gains(parts, y, cached_bytes(budget, y.device), shift=shift).clamp_min(0)
     if released:
         gains = _with_unseen(parts, gains, manhattan_gain(torch.zeros_like(y), y, shift), lengths)
     residual = (

@@ -56,5 +56,6 @@ def scores(recording: Recording, request: Request) -> Scores:
         elif request.per_head:
             layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
-            layers.append(summed_norms(weights, vectors, limit))
+            causal = site.structure.causal and request.everything
+            layers.append(summed_norms(weights, vectors, limit, causal=causal))
     return Scores(torch.stack(layers))

@@ -42,6 +42,7 @@ class Doubts:
     def __init__(self, *, patient: bool = True) -> None:
         self.patient = patient
         self._waiting: list[_Doubt] = []
+        self._held = 0  # numbers in them
         self._compared: list[tuple[_Doubt, Tensor]] = []
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
@@ -76,12 +77,12 @@ class Doubts:
 
     def _add(self, doubt: _Doubt) -> None:
         self._waiting.append(doubt)
-        held = (tensor for waiting in self._waiting for tensor in waiting.tensors)
-        if sum(tensor.numel() for tensor in held) > _HELD:
+        self._held += sum(tensor.numel() for tensor in doubt.tensors)
+        if self._held > _HELD:
             self._compare()
 
     def _compare(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._held = self._waiting, [], 0
         groups: dict[tuple[object, ...], list[_Doubt]] = {}
         for doubt in waiting:
             groups.setdefault(doubt.alike, []).append(doubt)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -49,6 +50,7 @@ class Layer:
         self._whole = whole
         self._call, self._internals, self._wide_modules = call, internals, wide_modules
         self._sites: tuple[Site, ...] | None = None
+        self._wide_rows: dict[str, Tensor] = {}
 
     @property
     def doubts(self) -> Doubts | None:
@@ -65,10 +67,37 @@ class Layer:
         """How the layer is put together."""
         return self.stack.layers[self.index]
 
+    @functools.cached_property
+    def signature(self) -> Hashable:
+        """Layers with the same modules and the same structure have this in common."""
+        parts = tuple((path, type(part)) for path, part in self.submodule("").named_modules())
+        sites = tuple(
+            (
+                s.kind,
+                s.output_projection,
+                s.branch,
+                s.residual_scale,
+                s.residual_from,
+                s.input_norm,
+                s.output_norm,
+                s.witness,
+            )
+            for s in self.structure.sites
+        )
+        return parts, sites
+
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in float32 or better."""
-        return wide(self._call.hidden_in)
+        return self._widened("input", self._call.hidden_in)
+
+    def _widened(self, name: str, tensor: Tensor) -> Tensor:
+        """Remembered if it is a few targets; copies of all layers of a text would be too much."""
+        if self._whole is None:
+            return wide(tensor)
+        if name not in self._wide_rows:
+            self._wide_rows[name] = wide(tensor)
+        return self._wide_rows[name]
 
     @property
     def native_input(self) -> Float[Tensor, "batch target d_model"]:
@@ -78,7 +107,7 @@ class Layer:
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer returned: the stream before any final norm of the stack."""
-        return wide(self._call.hidden_out)
+        return self._widened("output", self._call.hidden_out)
 
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +26,15 @@ _lock = threading.Lock()
 _original: Callable[..., Any]
 
 
+@functools.lru_cache(maxsize=32)
+def _later_names(function: Callable[..., Any]) -> list[str]:
+    """The names of an attention function's arguments after the mask."""
+    return list(inspect.signature(function).parameters)[5:]
+
+
 def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., Any]:
     """The model's own attention function, which then reports what it did."""
-    names = list(inspect.signature(function).parameters)[5:]
+    names = _later_names(function)
 
     def attention(
         module: nn.Module,

@@ -11,6 +11,7 @@ import copy
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -43,7 +44,12 @@ class LinearisedNorm:
 
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """The norm of vectors, with their own sigma."""
-        return self.with_inverse(vectors, self.inverse_sigma(vectors))
+        if not self.scaled:
+            return self.linear(vectors) + self.shift
+        width = [vectors.shape[-1]]
+        if self.centred:
+            return F.layer_norm(vectors, width, self.gain, self.shift, self.epsilon)
+        return F.rms_norm(vectors, width, self.gain, self.epsilon) + self.shift
 
     def with_inverse(
         self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]

@@ -28,6 +28,8 @@ def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Ten
     if tensor.shape[dim] == 1:  # the same for every target
         return tensor
     batch, count = targets.shape
+    if batch == 1:
+        return tensor.index_select(dim, targets[0])
     tensor = tensor.expand(batch, *tensor.shape[1:])
     shape, sizes = [1] * tensor.dim(), list(tensor.shape)
     shape[0], shape[dim], sizes[dim] = batch, count, count

@@ -274,6 +274,7 @@ def row_recording(
         targets=positions_by_text(targets, named),
         target_stack=chosen.stack.name,
         produced=ready.produced,
+        patient=next(model.parameters()).device.type != "cpu",
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
     )
 

@@ -31,6 +31,11 @@ class Targets(Protocol):
         """[batch, target]: the position of every wanted target."""
         ...
 
+    @property
+    def everything(self) -> bool:
+        """Are all targets wanted, in their order?"""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
@@ -157,4 +162,5 @@ class Site:
             constant=None if parts.constant is None else take(parts.constant, 1),
             total=take(parts.total, 1),
             positions=targets.target_positions(batch, count, self.weights.device),
+            causal=self.structure.causal and targets.everything,
         )

@@ -86,14 +86,14 @@ class ByChanges:
             texts = torch.arange(len(places), device=places.device)[:, None]
             residual, projected = residual[texts, places], projected[texts, places]
         sums = self.structure.total(residual, projected)
-        normed, inverse = self.mlp.normed(sums)
+        normed, inverse = self._normed(sums)
         if self.folded:
+            assert inverse is not None
             first = [_times(mlp.norm.linear(sums), matrix) for matrix, _ in mlp.first]
             pairs = zip(first, self.constants, strict=True)
             products = [torch.addcmul(shift, part, inverse) for part, shift in pairs]
         else:
-            first = [_times(normed, matrix) + bias for matrix, bias in mlp.first]
-            products = [part.clone() for part in first]
+            products = first = [_times(normed, matrix) + bias for matrix, bias in mlp.first]
         hidden = mlp.hidden(products)
         branch = _times(hidden, mlp.second[0]) + mlp.second[1]
         stream = sums if self.structure.output_norm is None else normed
@@ -108,7 +108,7 @@ class ByChanges:
         """The same for all pairs, linked or not."""
         at = (sources.text, sources.targets)
         moved = self._moved(sources)
-        normed, inverse = self.mlp.normed(moved)
+        normed, inverse = self._normed(moved)
         change = self._hidden_change(sources, normed, inverse)
         change = _times(change, self.mlp.second[0])
         stream = moved if self.structure.output_norm is None else normed
@@ -132,8 +132,12 @@ class ByChanges:
         ]
         return sums - torch.stack(parts, 1)
 
+    def _normed(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """z, and 1 / sigma if the first product is folded."""
+        return self.mlp.normed(rows) if self.folded else (self.mlp.norm(rows), None)
+
     def _hidden_change(
-        self, sources: Sources, normed: Tensor, inverse: Tensor
+        self, sources: Sources, normed: Tensor, inverse: Tensor | None
     ) -> Float[Tensor, "source target d_ff"]:
         at = (sources.text, sources.targets)
         sums = [part[at] for part in self.constant.first]

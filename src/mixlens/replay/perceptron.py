@@ -21,7 +21,6 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import affine_map
 from mixlens.recording.remembered import Remembered
-from mixlens.replay.shortcuts import signature
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -86,7 +85,7 @@ def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | N
 
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
     """
-    paths = _known.of(layer.model, signature(layer), lambda: _discovered_paths(layer.whole))
+    paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
     if paths is None:
         return None
     wide = layer.input

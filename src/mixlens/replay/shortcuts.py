@@ -37,25 +37,6 @@ class Shortcut:
         return _filled(self.packing, rows if self.dims == 3 else rows[0])
 
 
-def signature(layer: Layer) -> object:
-    """Layers with the same modules and the same structure take the same shortcuts."""
-    parts = tuple((path, type(part)) for path, part in layer.submodule("").named_modules())
-    sites = tuple(
-        (
-            s.kind,
-            s.output_projection,
-            s.branch,
-            s.residual_scale,
-            s.residual_from,
-            s.input_norm,
-            s.output_norm,
-            s.witness,
-        )
-        for s in layer.structure.sites
-    )
-    return parts, sites
-
-
 def find_shortcuts(layer: Layer) -> list[Shortcut | None]:
     """For each attention site the outermost submodule around it whose output is known, from one run
     of the layer.

@@ -14,7 +14,6 @@ from mixlens.replay.fallbacks import fallbacks_collected
 from mixlens.replay.folding import fold, folded_bytes
 from mixlens.replay.forward_derivative import forward_derivative
 from mixlens.replay.intervention import LayerFunction
-from mixlens.replay.shortcuts import signature
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroing import feed_forward_matrices
 
@@ -29,7 +28,7 @@ def slow_paths(recording: Recording) -> dict[str, str]:
         kind = recording.structure.site(site).kind
         tried: dict[object, list[str]] = {}
         for layer in recording.layers(site):
-            key = signature(layer)
+            key = layer.signature
             if key not in tried:
                 tried[key] = _fallbacks(layer, kind)
             known = reasons.setdefault(layer.structure.path, [])

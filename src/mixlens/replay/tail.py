@@ -26,7 +26,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts, signature
+from mixlens.replay.shortcuts import Shortcut, answered_run, find_shortcuts
 
 _PROVED_ROWS = 1024
 
@@ -139,7 +139,7 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
-        key = (self.kind, self.layer.submodule("").training, signature(self.layer))
+        key = (self.kind, self.layer.submodule("").training, self.layer.signature)
         proved = _known.of(self.layer.model, key, self._proved_whole)
         if proved is None:
             note_fallback(
