@@ -25,6 +25,9 @@ for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
         expected = (y[:, :, None].abs() - (whole - y[:, :, None] + shift).abs()).sum(-1)
         difference = l1_gains(weights, vectors, scale, y, shift) - expected
         assert difference.abs().max() <= 1e-5 * expected.abs().max()
+        if targets == sources:
+            half = l1_gains(weights.tril(), vectors, scale, y, shift, causal=True).tril()
+            assert (half - expected.tril()).abs().max() <= 1e-5 * expected.abs().max()
 """
 
 
