@@ -27,7 +27,7 @@ def timings(
     return results
 
 
-@pytest.mark.parametrize("found", [()], indirect=True)
+@pytest.mark.parametrize("timings", [()], indirect=True)
 def test_without_peers_every_row_says_what_is_missing(timings: dict[str, Any]) -> None:
     assert len(timings["rows"]) == len(peers.tasks())
     for task, row in zip(peers.tasks(), timings["rows"], strict=True):
@@ -37,7 +37,7 @@ def test_without_peers_every_row_says_what_is_missing(timings: dict[str, Any]) -
     assert not timings["figures"]
 
 
-@pytest.mark.parametrize("found", [("captum",)], indirect=True)
+@pytest.mark.parametrize("timings", [("captum",)], indirect=True)
 def test_captum_gives_the_same_numbers(timings: dict[str, Any]) -> None:
     pytest.importorskip("captum")
     labels = [task.label for task in peers.tasks() if task.peer == "captum"]

@@ -17,7 +17,7 @@ from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, testing
 from mixlens.measures import names, spec_of
 from mixlens.recording.recording import Recording
 from mixlens.testing import largest_difference
-from tests.conformance.refusals import INCOMPLETE, PINNED, expected_refusal
+from tests.conformance.refusals import INCOMPLETE, expected_refusal
 from tests.conformance.zoo import FAMILIES, ZOO, as_eager_and_sdpa, built, inputs
 
 TEXTS = [name for name, animal in ZOO.items() if animal.kind in ("text", "translation")]
@@ -41,8 +41,6 @@ def measured(family: str, recording: Recording, measures: Iterable[str] | None =
                 maps = mixlens.measure(name, recording, site=site, **options)
             except (UnsupportedModel, InvalidInput) as error:
                 testing.require_reason(error)
-                if name not in PINNED:
-                    continue
                 words = INCOMPLETE if name == "deep_lift" and reason is None else reason
                 assert words is not None, f"{name} is refused on {family}, {site}: {error}"
                 assert words in str(error), f"{name} on {family}, {site}: not for {words}: {error}"
@@ -96,9 +94,9 @@ def test_shapes_labels_facts_files_and_refusals(family: Family) -> None:
         (measure, site)
         for measure, spec in specs.items()
         for site in (recording.sites if spec.gives == "maps" else recording.sites[:1])
-        if measure in PINNED and expected_refusal(measure, family.name, site, recording) is None
+        if expected_refusal(measure, family.name, site, recording) is None
     }
-    assert {key for key in family.maps if key[0] in PINNED} == given
+    assert family.maps.keys() == given
 
 
 @every_family
@@ -194,8 +192,7 @@ def test_bfloat16_is_close_to_float32(name: str, device: str) -> None:
     compared = [name for name, bound in bounds.items() if bound is not None]
     wide_maps = measured(name, Lens(wide).record(given), compared)
     for key, rows in wide_maps.items():
-        refused = expected_refusal(key[0], name, key[1], narrow) is not None
-        if key not in narrow_maps and (refused or key[0] not in PINNED):
+        if key not in narrow_maps and expected_refusal(key[0], name, key[1], narrow) is not None:
             continue
         a, b = rows[0].scores, narrow_maps[key][0].scores
         bound = bounds[key[0]]
