@@ -101,11 +101,6 @@ def _best(
 
 def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
     heard = passes.heard
-    orders = {tuple(call.path for call in calls) for calls in passes.calls}
-    if len(orders) != 1:
-        raise UnsupportedModel(
-            f"{type(model).__name__} does not call the same layers each time it runs"
-        )
     with torch.no_grad():
         structures, left_out = _verdicts(passes, probe)
     if not structures:
@@ -121,10 +116,14 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
     is measured only if all its runs are proved.
     """
     found: list[LayerStructure] = []
-    left_out: dict[str, str] = {}
-    numbers = [number for _, number in passes.heard.numbers()]
+    left_out = {
+        path: f"layer `{path}`: it is not called each time the model runs"
+        for path in passes.unsteady
+    }
+    numbers = [number for path, number in passes.heard.numbers() if path not in left_out]
+    steady = ([call for call in calls if call.path not in left_out] for calls in passes.calls)
     rows = batch_size(probe.inputs), batch_size(probe.resized)
-    for number, ours, other, theirs in zip(numbers, *passes.calls, strict=True):
+    for number, ours, other, theirs in zip(numbers, *steady, strict=True):
         if ours.path in left_out:
             continue
         try:

@@ -9,6 +9,7 @@ feed-forward part is parallel to attention: that is proved by one more run.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,12 @@ class Passes:
     def calls(self) -> tuple[Sequence[LayerCall], ...]:
         """The calls of the layers: overheard, of other rows, and natively."""
         return self.heard.calls, self.resized, self.native
+
+    @property
+    def unsteady(self) -> set[str]:
+        """Layers that are not called as often in each pass: what they return may be kept."""
+        counts = [Counter(call.path for call in calls) for calls in self.calls]
+        return {path for path in self.heard.layers if len({count[path] for count in counts}) > 1}
 
 
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
