@@ -5,12 +5,13 @@ Models are those of the zoo, in float64, every weight random.
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mixlens import Lens
 from mixlens.recording.layer import Layer
@@ -18,7 +19,9 @@ from tests.zoo.models import entries
 from tests.zoo.native import cosine_distance, output_without, value_channels
 
 GATED = ["Qwen3_5TextModel", "LagunaModel", "HrmTextModel", "GraniteSWAModel"]
-FORMS = [*GATED]
+CONFORMERS = {"ParakeetEncoder": 80, "LasrEncoder": 48, "Wav2Vec2BertForCTC": 12}  # frames
+SUMS = ["GraniteMoeSharedModel"]  # several parts add to the stream
+FORMS = [*GATED, *CONFORMERS, *SUMS]
 
 
 @functools.cache
@@ -26,6 +29,8 @@ def _lens(name: str) -> tuple[Lens, dict[str, Any]]:
     entry = next(entry for entry in entries() if entry.name == name)
     given = entry.given()
     given = {key: value.double() if _real(value) else value for key, value in given.items()}
+    if name in CONFORMERS:  # the rest of the sound would only take time
+        given = {key: value[:, : CONFORMERS[name]] for key, value in given.items()}
     model: Any = entry.build().double()
     if hasattr(model, "set_experts_implementation"):  # grouped products do not run in float64
         model.set_experts_implementation("batched_mm")
@@ -63,7 +68,8 @@ def test_value_zeroing_is_that_of_a_hook_on_the_model(name: str) -> None:
         torch.testing.assert_close(scores[:, source], expected[: len(scores)], atol=1e-7, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", FORMS)
+# the values of Gemma 4 pass a norm without weights: no projection holds them
+@pytest.mark.parametrize("name", [*FORMS, "Gemma4TextModel"])
 def test_parts_add_up_to_the_block(name: str) -> None:
     for layer in _layers(name):
         site = layer.site()
@@ -109,6 +115,42 @@ def test_norms_of_gated_attention_are_those_of_what_the_projection_takes(name: s
     gains = (gains * (site.weights[0] != 0).any(0)).clamp_min(0)
     shares = gains / gains.sum(-1, keepdim=True)
     torch.testing.assert_close(shares, _measured(name, "alti")[0], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", CONFORMERS)
+def test_the_stream_of_a_conformer_enters_attention_after_half_a_feed_forward_part(
+    name: str,
+) -> None:
+    (lens, given), layer = _lens(name), _layers(name)[1]
+    entry = layer.structure.sites[0].enters
+    assert entry is not None
+    seen: list[Tensor] = []
+    norm = lens.model.get_submodule(f"{layer.structure.path}.{entry.path}")
+    handle = norm.register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    with torch.no_grad():
+        lens.model(**given)
+    handle.remove()
+    residual = layer.site().residual
+    torch.testing.assert_close(seen[0], residual, atol=1e-6, rtol=1e-6)
+    assert (residual - layer.input).abs().max() > 0.1
+    assert len(layer.structure.further) == 2
+
+
+class _Mixing(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        mixed: Tensor = self.inner(hidden).cumsum(1)
+        return mixed
+
+
+def test_a_part_before_attention_that_mixes_tokens_is_refused() -> None:
+    lens, given = _lens("ParakeetEncoder")
+    model: Any = copy.deepcopy(lens.model)
+    model.layers[1].feed_forward1 = _Mixing(model.layers[1].feed_forward1)
+    assert list(Lens(model).verify(given).left_out) == ["`layers` 1"]
 
 
 def _written(site: Any, gate: Tensor | None, heads: slice = slice(None)) -> Tensor:

@@ -112,9 +112,10 @@ def _first_of_each(wanted: Tensor) -> Tensor:
 def _placed(wanted: Tensor, flat: Tensor) -> tuple[Tensor, Tensor] | None:
     """Columns and rows of `flat` that hold `wanted`, or None."""
     scale = wanted.abs().max().clamp_min(1e-9)
-    near = (flat[None, :, :] - wanted[0][:, None, None]).abs() <= 1e-5 * scale
-    for row in near.any(2).all(0).nonzero()[:, 0].tolist():  # where the first source may be
-        columns = near[:, row].float().argmax(1)
+    gaps = (flat[None, :, :] - wanted[0][:, None, None]).abs()
+    near = gaps.amin(2) <= 1e-5 * scale
+    for row in near.all(0).nonzero()[:, 0].tolist():  # where the first source may be
+        columns = gaps[:, row].argmin(1)
         count = len(wanted)
         for stride in (1, max(1, len(flat) // count)):  # rows of tokens, or tokens of rows
             rows = row + stride * torch.arange(count)

@@ -7,6 +7,7 @@ stream and the branch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +16,10 @@ from torch import Tensor
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import attention_error, rounding
 from mixlens.recording.events import Core, Event
-from mixlens.recording.evidence import Evidence
+from mixlens.recording.evidence import Evidence, outermost_first
 from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.projection import affine_map
+from mixlens.recording.structure import Witness
 
 
 @dataclass
@@ -150,6 +152,42 @@ def residual_sum(
             if by_channel is not None:
                 return ObservedSum(total, None, 1.0, by_channel, event, position)
     return None
+
+
+def entries(evidence: Evidence) -> Iterator[tuple[Witness, Tensor]]:
+    """Streams that may enter the first attention block in the place of the layer's input: sums of
+    that input and one part that ran before, each token by itself (the first half of a Conformer's
+    feed-forward part).
+    """
+    start = evidence.trace.cores[0].tick
+    before = [event for event in evidence.trace.events if event.end < start]
+    seen: list[Tensor] = [evidence.hidden]
+    for event in before:
+        tensor = event.inputs[0] if event.inputs else None
+        if tensor is None or tensor.shape != evidence.hidden.shape:
+            continue
+        if any(evidence.same(tensor, other) for other in seen):
+            continue
+        seen.append(tensor)
+        for part in outermost_first(before):
+            if part.end < event.start and part.output is not None:
+                if part.output.shape == tensor.shape and not evidence.same(part.output, tensor):
+                    summed = evidence.fitted(tensor, [evidence.hidden, part.output])
+                    if summed is not None and _by_token(evidence, event):
+                        yield Witness(event.path, "in"), tensor
+                        break
+
+
+def _by_token(evidence: Evidence, event: Event) -> bool:
+    """Does what a module is given at one token follow the layer's input at that token alone?"""
+    given = evidence.hidden.clone()
+    place = given.shape[1] // 2
+    given[:, place] = given[:, place].flip(-1)
+    moved = evidence.trace.again(given=given).at(event.path)
+    if moved is None or not moved.inputs:
+        return False
+    others = [token for token in range(given.shape[1]) if token != place]
+    return evidence.same(moved.inputs[0][:, others], event.inputs[0][:, others])
 
 
 def _is_identity(matrix: Tensor) -> bool:

@@ -17,13 +17,14 @@ from torch import Tensor
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.attention_reading import (
     branch_of,
+    entries,
     input_norm_of,
     projection_of,
     residual_sum,
 )
 from mixlens.recording.events import LayerTrace
 from mixlens.recording.evidence import Evidence
-from mixlens.recording.feed_forward_reading import feed_forwards, parallel
+from mixlens.recording.feed_forward_reading import feed_forwards, parallel, several_parts
 from mixlens.recording.sources import is_causal, sources_of
 from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure, Witness
 
@@ -31,18 +32,29 @@ from mixlens.recording.structure import FeedForwardStructure, LayerStructure, Si
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     """The layer's structure, or `UnsupportedModel` with the step that could not be explained."""
     explainer = _Explainer(Evidence(path, trace))
-    # a residual taken after a norm (Bloom's option) only if the plain reading fails
-    for detours in (False, True):
-        explainer.detours = detours
-        for sites, feed_forward in explainer.explanations(0, trace.hidden):
-            return LayerStructure(path, tuple(sites), feed_forward, axes)
+    for several in (False, True):
+        for entry, stream in ((None, trace.hidden), *entries(explainer.evidence)):
+            # a residual taken after a norm (Bloom's option) only if the plain reading fails
+            for detours in (False, True):
+                explainer.detours, explainer.several = detours, several
+                for (first, *sites), rest in explainer.explanations(0, stream):
+                    return LayerStructure(
+                        path,
+                        (replace(first, enters=entry), *sites),
+                        None if isinstance(rest, tuple) else rest,
+                        axes,
+                        further=rest if isinstance(rest, tuple) else (),
+                    )
     raise UnsupportedModel(f"layer `{path}`: {explainer.obstacle}")
+
+
+_Rest = FeedForwardStructure | tuple[str, ...] | None  # one part, several, or none
 
 
 class _Explainer:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.trace = evidence, evidence.trace
-        self.detours = False
+        self.detours = self.several = False
         self.obstacle = (
             "its output is not explained by its parts. Nothing is reported rather than a wrong"
             " number."
@@ -50,10 +62,11 @@ class _Explainer:
 
     def explanations(
         self, index: int, stream: Tensor
-    ) -> Iterator[tuple[list[SiteStructure], FeedForwardStructure | None]]:
+    ) -> Iterator[tuple[list[SiteStructure], _Rest]]:
         if index == len(self.trace.cores):
-            for feed_forward in feed_forwards(self.evidence, stream):
-                yield [], feed_forward
+            rests = several_parts if self.several else feed_forwards
+            for rest in rests(self.evidence, stream):
+                yield [], rest
             return
         for site, after, beside in self.sites(index, stream):
             if beside is not None:

@@ -68,8 +68,8 @@ class LayerTrace(Run):
     rerun: Callable[..., Tensor]
 
     def again(self, **edits: Any) -> Run:
-        """Another run: `replaced={path: tensor}` with other outputs of modules, `edit_values` with
-        other values of attention.
+        """A different run: `replaced={path: tensor}` with other outputs of modules, `edit_values`
+        with other values of attention, `given` with other hidden states.
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
 
@@ -165,6 +165,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
         on_call: Callable[[AttentionCall], None] | None = None,
         replaced: Mapping[str, Tensor] | None = None,
         edit_values: ValueEdit | None = None,
+        given: Tensor | None = None,
     ) -> Tensor:
         return run_layer(
             module,
@@ -172,7 +173,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
             args,
             kwargs,
             batch=2,
-            hidden=hidden,
+            hidden=hidden if given is None else given,
             on_call=on_call,
             replace_output=replaced,
             edit_values=edit_values,

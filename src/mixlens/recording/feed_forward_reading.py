@@ -4,6 +4,7 @@ run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,14 +22,7 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
     if evidence.same(stream, evidence.output):
         yield _idle(evidence, stream, after)
         return
-    sums: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
-    for event in reversed(after):
-        if (
-            event.inputs
-            and evidence.same(event.output, evidence.output)
-            and evidence.norm(event) is not None
-        ):
-            sums.append((event.path, event.inputs[0]))
+    sums = _totals(evidence, after)
     input_norm = next(
         (
             event.path
@@ -38,17 +32,8 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
         None,
     )
     for norm_path, total in sums:
-        for event in outermost_first(after):
-            if (
-                event.output is None
-                or event.output.shape != total.shape
-                or evidence.same(event.output, total)
-            ):
-                continue
-            if evidence.same(event.output, stream) or (
-                event.inputs and evidence.same(event.inputs[0], event.output)
-            ):
-                continue
+        for event in _parts(evidence, stream, total, after):
+            assert event.output is not None
             scales = evidence.fitted(total, [stream, event.output])
             if scales is not None:
                 yield FeedForwardStructure(
@@ -67,6 +52,68 @@ def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStr
                     input_norm=input_norm,
                     output_norm=norm_path,
                 )
+
+
+def _totals(evidence: Evidence, after: list[Event]) -> list[tuple[str | None, Tensor]]:
+    """The layer's output, and what the norms that return it were given."""
+    totals: list[tuple[str | None, Tensor]] = [(None, evidence.output)]
+    for event in reversed(after):
+        if event.inputs and evidence.same(event.output, evidence.output) and evidence.norm(event):
+            totals.append((event.path, event.inputs[0]))
+    return totals
+
+
+def several_parts(evidence: Evidence, stream: Tensor) -> Iterator[tuple[str, ...]]:
+    """Ways to explain the layer's output by several parts that add to the stream, one after the
+    other (a convolution and half of a feed-forward part in Conformers) or in one sum (experts and
+    a shared one).
+    """
+    last = evidence.trace.cores[-1]
+    after = [event for event in evidence.trace.events if event.start > last.tick]
+    for _, total in _totals(evidence, after):
+        yield from _steps(evidence, stream, total, after, 3)
+        parts = [part for part in _parts(evidence, stream, total, after) if "." not in part.path]
+        for one, other in itertools.combinations(parts, 2):
+            assert one.output is not None
+            assert other.output is not None
+            if evidence.same(one.output, other.output):
+                continue
+            if evidence.fitted(total, [stream, one.output, other.output]) is not None:
+                yield one.path, other.path
+
+
+def _steps(
+    evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event], most: int
+) -> Iterator[tuple[str, ...]]:
+    """Sums that lead from the stream to the total, each with the output of one part."""
+    for part in _parts(evidence, stream, total, after):
+        assert part.output is not None
+        later = [event for event in after if event.start > part.end]
+        if evidence.fitted(total, [stream, part.output]) is not None:
+            yield (part.path,)
+        elif most > 1:
+            for event in later:
+                summed = event.inputs[0] if event.inputs else None
+                if summed is None or summed.shape != total.shape or evidence.same(summed, stream):
+                    continue
+                if evidence.fitted(summed, [stream, part.output]) is not None:
+                    for rest in _steps(evidence, summed, total, later, most - 1):
+                        yield part.path, *rest
+                    break
+
+
+def _parts(
+    evidence: Evidence, stream: Tensor, total: Tensor, after: list[Event]
+) -> Iterator[Event]:
+    """Modules that may add something to the stream."""
+    for event in outermost_first(after):
+        output = event.output
+        if output is None or output.shape != total.shape:
+            continue
+        if evidence.same(output, total) or evidence.same(output, stream):
+            continue
+        if not (event.inputs and evidence.same(event.inputs[0], output)):
+            yield event
 
 
 def _idle(evidence: Evidence, stream: Tensor, after: list[Event]) -> FeedForwardStructure | None:

@@ -172,7 +172,9 @@ class Layer:
         where = f"layer {self.index} of {self.stack.name} (`{self.structure.path}`)"
         internals = self._internals or self._recomputed()
         rebuilt: list[Site] = []
-        stream = self.input
+        entry = self.structure.sites[0].enters
+        stream = self.input if entry is None else wide(internals[0].seen[entry])
+        stream = stream.reshape(self.input.shape)
         for number, parts in enumerate(internals):
             structure, module = self.structure.sites[number], at_hand(self._call.module)
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None

@@ -71,6 +71,7 @@ class SiteStructure(ResidualSum):
     output_norm: str | None = None
     parallel: bool = False
     witness: Witness | None = None  # where y can be seen; None: it is the layer's output
+    enters: Witness | None = None  # where its stream can be seen, if it is not the layer's input
     own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
 
     @property
@@ -124,13 +125,14 @@ class FeedForwardStructure(ResidualSum):
 @dataclass(frozen=True)
 class LayerStructure:
     """One layer: its attention sites in the order of their calls, and its feed-forward part (None:
-    it has none).
+    it has none, or several parts add to the stream).
     """
 
     path: str
     sites: tuple[SiteStructure, ...]
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
+    further: tuple[str, ...] = ()  # what adds to the stream after attention, if that is several
     number: int = 0  # in its list, layers that are left out counted
     shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
 
@@ -153,7 +155,8 @@ class LayerStructure:
         """What a recording keeps of the layer to prove itself right."""
         seen = {Witness(site.output_projection, "out") for site in self.sites}
         seen |= {Witness(site.output_projection, "in") for site in self.sites if site.gated}
-        seen |= {site.witness for site in self.sites if site.witness is not None}
+        for site in self.sites:
+            seen |= {found for found in (site.witness, site.enters) if found is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:
             # GlobEnc needs the second norm's true input
             seen.add(Witness(self.feed_forward.output_norm, "in"))

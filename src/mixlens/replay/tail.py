@@ -135,7 +135,9 @@ class Tail:
     @torch.no_grad()
     def _chosen_mode(self) -> str:
         last = self.position == len(self.sites) - 1
-        if last and (self.site.structure.parallel or self.layer.structure.feed_forward is None):
+        structure = self.layer.structure
+        alone = structure.feed_forward is None and not structure.further
+        if last and (self.site.structure.parallel or alone):
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
