@@ -234,11 +234,13 @@ class Request:
         chosen = _positions(recording, chosen_site.name, numbers)
         rows = None
         if named is not None:
+            stack = chosen_site.stack.name
+            known = recording.targets if recording.target_stack == stack else None
             tokens = [
                 recording.named_targets(chosen_site.name, row)
                 for row in range(recording.rows(chosen_site.name))
             ]
-            rows = positions_by_text(named, tokens)
+            rows = positions_by_text(named, tokens, first=known)
         return cls(
             site=chosen_site.name,
             kind=chosen_site.kind,

@@ -4,6 +4,7 @@ the scores.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -121,14 +122,27 @@ class EachText(tuple[tuple[int | str, ...], ...]):
 
 
 def positions_by_text(
-    targets: Sequence[int | str] | EachText, rows: Sequence[TokenRow]
+    targets: Sequence[int | str] | EachText,
+    rows: Sequence[TokenRow],
+    *,
+    first: Sequence[Sequence[int]] | None = None,
 ) -> tuple[tuple[int, ...], ...]:
-    """The positions of the named targets in every text of a batch."""
+    """The positions of the named targets in every text of a batch; labels are looked for among the
+    positions of `first` before all others.
+    """
     named = targets if isinstance(targets, EachText) else [targets] * len(rows)
+    before: Sequence[Sequence[int]] = [()] * len(rows) if first is None else first
     return tuple(
-        tuple(position_of(target, row, range(len(row))) for target in own)
-        for own, row in zip(named, rows, strict=True)
+        tuple(_found(target, row, known) for target in own)
+        for own, row, known in zip(named, rows, before, strict=True)
     )
+
+
+def _found(target: int | str, row: TokenRow, first: Sequence[int]) -> int:
+    if isinstance(target, str) and first:
+        with contextlib.suppress(InvalidInput):
+            return position_of(target, row, first)
+    return position_of(target, row, range(len(row)))
 
 
 def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:

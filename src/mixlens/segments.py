@@ -26,7 +26,7 @@ KINDS = ("sentences", "paragraphs", "turns")
 Spans = list[tuple[str, int, int]]
 """Names, with the first character and the one after the last."""
 
-By = str | Mapping[str, tuple[int, int] | str] | None
+By = str | Mapping[str, tuple[int, int] | str] | Spans | None
 """sentences, paragraphs, turns; or names with characters or with the text itself; None: the
 segments that a row has already."""
 
@@ -89,9 +89,11 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
     return tuple(found)
 
 
-def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str]) -> Spans:
+def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans) -> Spans:
     assert row.text is not None
     assert row.offsets is not None
+    if isinstance(by, list):
+        return by
     if not isinstance(by, str):
         return [(name, *_span(name, given, row.text)) for name, given in by.items()]
     if by not in KINDS:

@@ -33,7 +33,7 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     share = sink_share(maps.scores)
     kept = maps if sink else leave_out_sink(maps)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
-    named = by if isinstance(by, str) else "own" if by is None else ", ".join(by)
+    named = by if isinstance(by, str) else "own" if by is None else "named"
     return kept.derived(
         summed(kept.scores, groups),
         f"segments({named})",

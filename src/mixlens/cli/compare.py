@@ -20,6 +20,7 @@ from mixlens.cli.loading import (
 from mixlens.cli.options import described, number_or_name
 from mixlens.cli.output import print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
+from mixlens.cli.prompting import NoSinkOption, SegmentsOption, check_segments
 from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption, given_text
 from mixlens.errors import InvalidInput
 
@@ -67,6 +68,8 @@ def compare(
         str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")
     ] = "mean",
     words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
+    segments: SegmentsOption = None,
+    no_sink: NoSinkOption = False,
     site: Annotated[
         str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
     ] = None,
@@ -89,6 +92,9 @@ def compare(
     from mixlens.storage import writable
 
     given = given_text(text, text_file, target_text)
+    check_segments(segments)
+    if no_sink and segments is None:
+        raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
     if kind is not None and figure is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     check_figure(figure)
@@ -117,6 +123,9 @@ def compare(
             budget=budget,
             progress=progress,
         )
+    if segments is not None:
+        by = None if segments == "own" else segments
+        comparison = comparison.segments(by, sink=not no_sink)
     if figure is not None:
         write_figure(figure, lambda: comparison.plot(kind))
     if html is not None:

@@ -41,8 +41,9 @@ def lens_from(
     trust_remote_code: bool = False,
     *,
     reads_text: bool = False,
+    bundled: str = "masked",
 ) -> Lens:
-    """Loads the named model, or the bundled one and says so; `reads_text`: it needs a tokenizer."""
+    """Loads the named model, or a bundled one and says so; `reads_text`: it needs a tokenizer."""
     import logging
 
     if dtype not in DTYPES:
@@ -60,8 +61,8 @@ def lens_from(
     if trust_remote_code:
         options["trust_remote_code"] = True
     if model is None:
-        print("no --model given: using the bundled masked language model", file=sys.stderr)
-        lens = Lens.bundled(**options)
+        print(f"no --model given: using the bundled {bundled} language model", file=sys.stderr)
+        lens = Lens.bundled(bundled, **options)
     else:
         lens = Lens.from_pretrained(model, **options)
     if reads_text and lens.tokenizer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,16 @@ from mixlens.cli.loading import (
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
-from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption, given_text
+from mixlens.cli.prompting import (
+    AnswerOption,
+    GenerateOption,
+    NoSinkOption,
+    PromptFileOption,
+    Prompting,
+    SegmentsOption,
+    read_prompting,
+)
+from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,6 +41,11 @@ if TYPE_CHECKING:
 def map_command(
     text: TextArgument = None,
     text_file: TextFileOption = None,
+    prompt_file: PromptFileOption = None,
+    generate: GenerateOption = None,
+    answer: AnswerOption = None,
+    segments: SegmentsOption = None,
+    no_sink: NoSinkOption = False,
     measure: Annotated[str, typer.Option(help="See `mixlens measures`.")] = "value_zeroing",
     target: Annotated[
         str | None,
@@ -97,53 +112,84 @@ def map_command(
     options = measure_options(measure, option or [])
     spec = described(measure)
     _check_choices(measure, spec, rollout=rollout, layer=layer, head=head)
-    given = given_text(text, text_file, target_text)
+    prompt = read_prompting(
+        text,
+        text_file,
+        prompt_file,
+        target_text,
+        generate=generate,
+        answer=answer,
+        segments=segments,
+        sink=not no_sink,
+    )
+    given = prompt.given
     if kind is not None and figure is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     check_figure(figure)
     for file in (save, html):
         if file is not None:
             writable(file)
-    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
-    if spec.explains_output and target is not None:
+    bundled = "causal" if prompt.continues else "masked"
+    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled=bundled)
+    one = target is not None and spec.gives == "maps"
+    if spec.explains_output and target is not None and not prompt.continues:
         # they explain what the model says there
         options.setdefault("position", _position(lens, given, target))
     options["site"] = "cross" if alignment and site is None else site
     options["layers"] = None if layer is None or rollout else [layer]
-    maps: MixingMaps = lens.measure(measure, given, per_head=head is not None, **options)
+    options["per_head"] = head is not None
+    every_target = bool(rollout or save or html or figure or alignment)
+    if target is not None and not every_target and (one or prompt.continues):
+        options["targets"] = [number_or_name(target)]  # its row alone
+    measured = _measure_by(lens, prompt, options["site"])
+    maps = measured(measure, options)
     maps = maps if head is None else maps.head(head)
     maps = maps.rollout() if rollout else maps
     maps = maps.at(layers=[layer]) if layer is not None and rollout else maps
     if save is not None:
-        (maps.words() if words else maps).save(save)
+        prompt.grouped(maps.words() if words else maps).save(save)
         typer.echo(f"saved to {save}", err=True)
     if alignment:
         print(align_words(maps).pharaoh())
         return
     if html is not None:
-        shown_too = [lens.measure(name, given, site=site) for name in others or []]
-        first = None if target is None or spec.gives != "maps" else number_or_name(target)
+        shown_too = [measured(name, {"site": options["site"]}) for name in others or []]
+        first = number_or_name(target) if target is not None and one else None
         maps.to_html(html, *shown_too, target=None if first is None else maps.row(first).target)
         typer.echo(f"page: {html}", err=True)
-    every, one = maps, target is not None and spec.gives == "maps"
-    if target is not None and one:
+    every = maps
+    if target is not None and one and "targets" not in options:
         # before words: a position is a token's
         maps = maps.at(targets=[number_or_name(target)])
-    maps = maps.words() if words else maps
+    maps = prompt.grouped(maps.words() if words else maps)
     if figure is not None:
         if kind == "heads":
-            every = lens.measure(measure, given, per_head=True, **options)
-        _draw(figure, every, kind, maps.target_positions[0] if one else None, words)
+            every = measured(measure, {**options, "per_head": True})
+        every = prompt.grouped(every.words() if words else every)
+        shown_target = maps.target_positions[0] if one else None
+        write_figure(figure, lambda: every.plot(kind, target=shown_target))
     if as_json:
         print_json(_as_dict(maps))
     else:
         _show(maps, spec, top, elsewhere=any((save, figure, html)))
 
 
-def _draw(path: Path, maps: MixingMaps, kind: str | None, target: int | None, words: bool) -> None:
-    """The picture of all targets, or of one that `target` names among the tokens or words shown."""
-    maps = maps.words() if words else maps
-    write_figure(path, lambda: maps.plot(kind, target=target))
+def _measure_by(
+    lens: Lens, prompt: Prompting, site: str | None
+) -> Callable[[str, dict[str, Any]], MixingMaps]:
+    """How a measure is taken of what was given: what follows a prompt is generated once."""
+    from mixlens.measuring import measure
+
+    if not prompt.continues:
+        return lambda name, options: lens.measure(name, prompt.given, **options)
+    recording = prompt.recorded(lens, site)
+
+    def measured(name: str, options: dict[str, Any]) -> MixingMaps:
+        maps = measure(name, recording, **options)
+        assert not isinstance(maps, list)
+        return maps
+
+    return measured
 
 
 def _check_choices(
@@ -194,12 +240,16 @@ def _show(maps: MixingMaps, spec: Spec, top: int, elsewhere: bool) -> None:
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
     if len(maps.target_positions) == 1:
         _show_row(console, maps, spec, steps, top)
+    elif any(step.startswith("segments(") for step in maps.provenance.get("steps", [])):
+        _show_segments(console, maps, steps)
     elif len(maps.source_tokens) <= WIDEST:
         _show_matrix(console, maps, steps)
+    elif len(maps.target_positions) < len(maps.target_row):
+        _show_largest(console, maps, steps, top)
     elif not elsewhere:
         raise InvalidInput(
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
-            " --target, or use --figure, --json or --save"
+            " --target, sum them with --segments, or use --figure, --json or --save"
         )
 
 
@@ -214,6 +264,32 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
     console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
     console.print(f"\nlargest in layer {maps.layers[-1]}")
     console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
+
+
+def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:
+    from mixlens.render import terminal
+
+    console.print(f"{steps}, layer {maps.layers[-1]}: sums of each segment", markup=False)
+    console.print(terminal.numbers(maps.scores[-1], maps.tokens, maps.source_tokens))
+    share = maps.measured["sink_share"].values[-1]
+    console.print(
+        f"the first token has a share of {terminal.number(float(share.mean()))} on average",
+        style="dim",
+    )
+
+
+def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    console.print(f"{steps}, layer {maps.layers[-1]}: the largest sources of each target")
+    for position in maps.target_positions:
+        row = maps.row(position)
+        sources = "  ".join(
+            f"{printable(source.token)} {source.position} {terminal.number(source.score)}"
+            for source in row.top(top)
+        )
+        console.print(f"{printable(row.token)} ← {sources}", markup=False)
 
 
 def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:

@@ -29,17 +29,18 @@ def given_text(
         problem = "Missing argument 'TEXT'" if text is None else "Both TEXT and --text-file"
         raise typer.BadParameter(f"{problem}: give a text, - for standard input, or --text-file.")
     if text_file is not None:
-        content = _read(text_file)
+        content = read_text(text_file, "--text-file")
     else:
         content = _decoded(sys.stdin.buffer.read(), "standard input") if text == "-" else text or ""
     return content if target_text is None else (content, target_text)
 
 
-def _read(path: Path) -> str:
+def read_text(path: Path, option: str) -> str:
+    """The text of a file that an option names."""
     try:
         return _decoded(path.read_bytes(), str(path))
     except OSError as error:
-        raise InvalidInput(f"--text-file {path}: {error.strerror or error}") from error
+        raise InvalidInput(f"{option} {path}: {error.strerror or error}") from error
 
 
 def _decoded(content: bytes, origin: str) -> str:

@@ -41,6 +41,17 @@ def matrix(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> T
     return table
 
 
+def numbers(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> Table:
+    """Targets down, sources across, each score as a number."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", justify="right", no_wrap=True, style="bold")
+    for column in columns:
+        table.add_column(escaped(printable(column)), justify="right")
+    for label, values in zip(rows, scores, strict=True):
+        table.add_row(escaped(printable(label)), *[number(value) for value in values])
+    return table
+
+
 def by_layer(scores: np.ndarray, layers: Sequence[int], sources: Sequence[str]) -> Table:
     """Sources down, layers across, for one target: each layer is shaded by its own largest score,
     and the last is printed too.

@@ -1,0 +1,98 @@
+"""Prompts on the command line: generated and given continuations, prompt files, segments."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mixlens
+from mixlens import Lens, MixingMaps
+from tests.cli.running import run
+
+PROMPT = """=== rules ===
+The children sleep in the house.
+=== story ===
+The keys to the cabinet are on the table near the window.
+=== question ===
+The keys
+"""
+
+
+@pytest.fixture
+def prompt_file(tmp_path: Path) -> str:
+    path = tmp_path / "prompt.txt"
+    path.write_text(PROMPT)
+    return str(path)
+
+
+def test_a_prompt_file_with_generated_words(prompt_file: str, tmp_path: Path) -> None:
+    saved = tmp_path / "maps.safetensors"
+    ran = run(
+        *("map", "--prompt-file", prompt_file, "--generate", "3", "--measure", "alti"),
+        *("--json", "--save", str(saved)),
+    )
+    assert ran.status == 0, ran.err
+    made = json.loads(ran.out)
+    assert made["sources"] == ["(first token)", "rules", "story", "question", "answer"]
+    plain = "".join(line for line in PROMPT.splitlines(True) if not line.startswith("==="))
+    rows = Lens.bundled("causal").generate(plain.rstrip("\n"), max_new_tokens=3)
+    expected = mixlens.measure("alti", rows)
+    assert isinstance(expected, MixingMaps)
+    assert [target["token"] for target in made["targets"]] == list(expected.tokens)
+    by = {"rules": "The children sleep in the house.\n"}
+    np.testing.assert_allclose(
+        np.array(made["scores"])[..., 1], expected.segments(by).scores[..., 1], atol=1e-6
+    )
+    assert mixlens.load(saved).source_tokens == tuple(made["sources"])
+
+
+def test_shown_tables(prompt_file: str) -> None:
+    given = ("--prompt-file", prompt_file, "--answer", " are on", "--measure", "attention")
+    ran = run("map", *given)
+    assert "sums of each segment" in ran.out
+    assert "(first token)" in ran.out
+    assert "rules" in ran.out
+    ran = run("map", *given, "--segments", "sentences", "--no-sink")
+    assert "sentence 2" in ran.out
+    assert "(first token)" not in ran.out
+    ran = run("map", *given, "--target", "on", "--segments", "own")
+    assert "What is inside ·on" in ran.out
+    long = "The keys to the old cabinet near the doors. " * 5
+    ran = run("map", long, "--answer", " They are", "--measure", "attention", "--top", "2")
+    assert ran.out.count("←") == 2
+    ran = run("compare", long, "--segments", "sentences", "--measures", "alti,attention")
+    assert "sentence 5" in ran.out
+
+
+def test_a_chat_needs_a_template(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([{"role": "user", "content": "Hello"}]))
+    assert "no chat template" in run("map", "--prompt-file", str(path), "--generate", "3").err
+    assert "--generate N" in run("map", "--prompt-file", str(path)).err
+    path.write_text("{")
+    assert "not JSON" in run("map", "--prompt-file", str(path), "--generate", "3").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--answer", " are"], "Missing argument"),
+        (["The keys", "--answer", ""], "--answer is empty"),
+        (["The keys", "--answer", " are", "--generate", "3"], "either one"),
+        (["The keys", "--generate", "3", "--target-text", "x"], "--answer instead"),
+        (["The keys", "--segments", "sentance"], "did you mean sentences"),
+        (["The keys", "--segments", "turns", "--generate", "2"], "messages of a chat"),
+        (["The keys", "--prompt-file", "x.txt"], "give one of them"),
+        (["--prompt-file", "nowhere.txt"], "No such file"),
+        (["The keys", "--answer", " are" * 300], "may have up to"),
+        (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "does not generate"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], words: str) -> None:
+    ran = run("map", *arguments)
+    assert ran.status != 0
+    assert words in " ".join(ran.err.split())
+    assert "Traceback" not in ran.err
