@@ -18,6 +18,7 @@ from mixlens.errors import (
     MissingTokenizer,
     MixlensError,
     NonFiniteActivations,
+    OutOfMemory,
     UnsupportedModel,
     WrongKeys,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "MixingMaps",
     "MixlensError",
     "NonFiniteActivations",
+    "OutOfMemory",
     "Recording",
     "Report",
     "UnsupportedModel",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from mixlens.errors import InvalidInput
+from mixlens.estimating import Shape
+from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.placement import entry_device
 
 if TYPE_CHECKING:
@@ -49,20 +51,10 @@ def _count(tokenizer: Any, part: Any) -> int:
 
 def text_bytes(model: nn.Module, length: int, *, logits: bool = True) -> int:
     """About what one text of so many tokens holds at once, its maps included."""
-    config: Any = getattr(model.config, "text_config", None) or model.config
-    width, layers, heads, words = (
-        int(getattr(config, name, None) or fallback)
-        for name, fallback in (
-            ("hidden_size", 768),
-            ("num_hidden_layers", 12),
-            ("num_attention_heads", 12),
-            ("vocab_size", 0),
-        )
-    )
-    has_words = logits and getattr(model, "get_output_embeddings", lambda: None)() is not None
-    size = next(model.parameters()).element_size()
-    states = length * (6 * width * layers + (2 * words if has_words else 0))
-    return size * states + (size * (heads + 2) + 8) * layers * length**2
+    shape = Shape.of(model)
+    words, size = shape.words if logits else 0, shape.number
+    states = length * (6 * shape.d_model * shape.layers + 2 * words)
+    return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
 
 
 def plan_batches(
@@ -95,14 +87,6 @@ def plan_batches(
         else:
             batches.append([place])
     return batches
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Did a device, or the machine, have no more memory to give?"""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)
 
 
 def halve_until_it_fits(

@@ -54,6 +54,10 @@ class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer put out NaN or infinity."""
 
 
+class OutOfMemory(MixlensError, MemoryError):
+    """There is not enough memory for what was asked for."""
+
+
 class MissingExtra(MixlensError, ImportError):
     """An optional dependency is not installed."""
 

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.cutting import target_tokens, without_padding
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, UnsupportedModel
+from mixlens.estimating import in_words, plan_of
 from mixlens.maps import MixingMaps
 from mixlens.measures import refusal, scores_of, spec_of
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.provenance import provenance_of
+from mixlens.recording.memory import available_memory
+from mixlens.recording.placement import entry_device
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
@@ -154,7 +157,7 @@ def _batches_of_rows(
     parts: dict[str, list[Scores]] = {}
     try:
         rows = recording.of(request.site, request.targets or recording.targets)
-        with _at_work(recording, precision):
+        with _at_work(next(iter(wanted), ""), recording, request, precision):
             try:
                 parts = _visited(wanted, rows, request, refused)
             except LookAgain:
@@ -245,7 +248,7 @@ def _measured_whole(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch:
-    with _at_work(recording, precision):
+    with _at_work(name, recording, request, precision):
         scores = scores_of(name, recording, request, options)
     return MeasuredBatch(
         name=name,
@@ -258,15 +261,32 @@ def _measured_whole(
 
 
 @contextlib.contextmanager
-def _at_work(recording: Recording, precision: str | None) -> Iterator[None]:
+def _at_work(
+    name: str, recording: Recording, request: Request, precision: str | None
+) -> Iterator[None]:
     """While a measure runs the model or its layers, and nobody else does."""
     model = recording.model
+    available = available_memory(entry_device(model))
     with contextlib.ExitStack() as stack:
         for context in (turn(model), uncompiled(model), matmul_precision(precision)):
             stack.enter_context(context)
         stack.enter_context(weights_unchanged())
         stack.enter_context(outside_inference_mode())
-        yield
+        try:
+            yield
+        except (RuntimeError, MemoryError) as error:
+            plan = plan_of(
+                model,
+                name,
+                max(max(lengths) for lengths in recording.lengths.values()),
+                targets=None if request.targets is None else len(request.targets[0]),
+                layers=len(request.layers),
+                texts=recording.batch,
+            )
+            ours = in_words(error, plan, available)
+            if ours is None:
+                raise
+            raise ours from error
 
 
 def _checked_request(

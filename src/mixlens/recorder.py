@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
+from mixlens.estimating import Plan, Shape, in_words, require_room
 from mixlens.loading import damaged_weights
+from mixlens.measures import spec_of
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.continuation import continued
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.labels import token_rows
+from mixlens.recording.memory import available_memory, free_memory
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
@@ -65,6 +65,9 @@ def record(
     with turn(model), outside_inference_mode(), uncompiled(model):
         given = processed(lens.processor, given) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
+        plan = _plan(lens, ready, None if targets is None else 1, specs)
+        available = available_memory(entry_device(model))
+        require_room(plan, available)
         try:
             if targets is not None:
                 named = targets if isinstance(targets, EachText) else listed(targets, "targets")
@@ -74,6 +77,11 @@ def record(
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
+        except (RuntimeError, MemoryError) as error:
+            ours = in_words(error, plan, available)
+            if ours is None:
+                raise
+            raise ours from error
     if targets is None and recording.structure.left_out:  # NaN weights are not a kind of layer
         _require_sound_weights(model)
     recording.tokenizer = lens.tokenizer
@@ -185,6 +193,20 @@ def _recorded(
     return recording
 
 
+def _plan(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[Spec]) -> Plan:
+    """What is about to be recorded; without measures, as for the one that needs least."""
+    named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
+    texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
+    return Plan(
+        measure="a recording",
+        spec=specs[0] if specs else spec_of("attention"),
+        shape=Shape.of(lens.model),
+        tokens=int(tokens),
+        texts=int(texts),
+        targets=targets,
+    )
+
+
 def _require_eval(model: nn.Module) -> None:
     if any(module.training for module in model.modules()):
         raise UnsupportedModel(
@@ -202,18 +224,8 @@ def _require_sound_weights(model: nn.Module) -> None:
 def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     budget = lens.memory_budget if memory_budget is None else memory_budget
     if budget is None:
-        budget = _free_memory(entry_device(lens.model)) // 4
+        budget = free_memory(entry_device(lens.model)) // 4
     return budget
-
-
-def _free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):  # not on every system
-        return 2**31
 
 
 def default_input(model: nn.Module, tokenizer: Any) -> Any:

@@ -83,3 +83,14 @@ def test_real_models(model: str, shared: Path) -> None:
     assert report["native_error"] < 1e-5
     assert all(error < 1e-5 for stack in report["stacks"] for error in stack["errors"])
     assert [stack["layers"] for stack in report["stacks"]] == [6] * len(report["stacks"])
+
+
+def test_what_measures_would_need_for_a_long_text() -> None:
+    shown = run(app, ["doctor", "--tokens", "4096"]).output
+    assert "4,096 tokens, a forward pass of about" in shown
+    line = next(line for line in shown.splitlines() if line.strip().startswith("value_zeroing "))
+    assert "GiB" in line
+    assert "MiB for one target" in line
+    needs = json.loads(run(app, ["doctor", "--tokens", "64", "--json"]).stdout)["needs"]
+    assert needs["attention"]["fits"]
+    assert needs["attention"]["bytes of one target"] < needs["attention"]["bytes"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,7 @@ from mixlens.cli.texts import TargetTextOption
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 
 if TYPE_CHECKING:
+    from mixlens.lens import Lens
     from mixlens.recording.verification import Report
 
 
@@ -31,6 +33,10 @@ def doctor(
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
     trust_remote_code: RemoteCodeOption = False,
+    tokens: Annotated[
+        int | None,
+        typer.Option(help="Say what each measure would need for so many tokens.", min=1),
+    ] = None,
 ) -> None:
     """Show how a model is put together, and prove that its parts add up to what it computes.
 
@@ -49,10 +55,47 @@ def doctor(
             if isinstance(error, UnsupportedModel):
                 print(_COVERAGE, file=sys.stderr)
         raise typer.Exit(1) from None
+    needs = {} if tokens is None else _needs(lens, report, tokens)
     if as_json:
-        print_json({"ok": True, **report.to_dict()})
-    else:
-        _show(report)
+        print_json({"ok": True, **report.to_dict(), **({"needs": needs} if needs else {})})
+        return
+    _show(report)
+    if tokens is not None:
+        _show_needs(needs, tokens)
+
+
+def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
+    """Memory and work of every measure that applies, from shapes alone."""
+    from mixlens.estimating import plan_of, products_per_second
+    from mixlens.recording.memory import available_memory
+    from mixlens.recording.placement import entry_device
+
+    device, needs = entry_device(lens.model), {}
+    available = available_memory(device)
+    speed = products_per_second(device, next(lens.model.parameters()).dtype)
+    for name in (name for name, reason in report.measures.items() if reason is None):
+        plan = plan_of(lens.model, name, tokens)
+        one = plan_of(lens.model, name, tokens, targets=1)
+        needs[name] = {
+            "bytes": plan.needed,
+            "bytes of one target": one.needed if one.by_rows else None,
+            "fits": plan.needed <= available,
+            "cost": plan.spec.cost,
+            "seconds of a forward pass": plan.products / speed,
+        }
+    return needs
+
+
+def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int) -> None:
+    from mixlens.estimating import spelled
+
+    seconds = next(iter(needs.values()))["seconds of a forward pass"]
+    print(f"\n{tokens:,} tokens, a forward pass of about {seconds:.2g} s. Memory beyond weights:")
+    for name, need in needs.items():
+        fits = "" if need["fits"] else "  does not fit"
+        alone = need["bytes of one target"]
+        one = "" if alone is None else f"; {spelled(alone)} for one target"
+        print(f"  {name:26} {spelled(need['bytes'])}{fits}{one}. {need['cost']}")
 
 
 def _show(report: Report) -> None:

@@ -19,6 +19,7 @@ from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
+from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
 from mixlens.recording.passes import NoAttention, Passes, in_short, native_error, passes_on
 from mixlens.recording.probe import (
@@ -132,6 +133,8 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
         except Exception as error:  # what a layer raises when it runs on its own
+            if is_out_of_memory(error):
+                raise
             left_out[ours.path] = (
                 f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on what it"
                 " was given"

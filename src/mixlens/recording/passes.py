@@ -21,6 +21,7 @@ from mixlens.recording.calls import Inputs, LayerCall, layer_calls
 from mixlens.recording.capture import BACKENDS, plain_experts
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.hearing import Heard, hear
+from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.probe import Probe
 
 
@@ -125,6 +126,8 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
     except UnsupportedModel:
         raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise UnsupportedModel(
             f"{type(model).__name__} raises {in_short(error)} when it runs on"
             f" {_named(probe)}, so its layers cannot be taken apart."

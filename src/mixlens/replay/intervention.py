@@ -29,6 +29,7 @@ from mixlens.recording.capture import plain_experts
 from mixlens.recording.differences import difference
 from mixlens.recording.events import float_tensors
 from mixlens.recording.layer import Layer
+from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
@@ -133,13 +134,15 @@ def _on_copies(model: nn.Module, run: Callable[[], Any]) -> Any:
     """
     try:
         return run()
-    except (RuntimeError, ValueError, IndexError):
+    except (RuntimeError, ValueError, IndexError) as first:
+        if is_out_of_memory(first):
+            raise
         with plain_experts(model):
             try:
                 return run()
-            except torch.OutOfMemoryError:
-                raise
             except (RuntimeError, ValueError, IndexError) as error:
+                if is_out_of_memory(error):
+                    raise
                 said = " ".join(str(error).split())[:200]
                 raise UnsupportedModel(
                     f"{type(model).__name__} does not run on copies of a row of this input"

@@ -1,0 +1,38 @@
+"""How much memory is free, and whether an error says that there was too little."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be allocated."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # not on every system
+        return 2**31
+
+
+def available_memory(device: torch.device) -> int:
+    """Bytes that a plan may count on: what is free, and what would be freed for it."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free_memory(device) + cached
+    try:
+        with open("/proc/meminfo") as file:
+            known = dict(line.split(":", 1) for line in file)
+        return 1024 * int(known["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux: nothing is refused beforehand
+        return 2**63
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Did a device, or the machine, have no more memory to give?"""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, RuntimeError) and any(word in str(error).lower() for word in words)

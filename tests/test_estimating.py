@@ -1,0 +1,96 @@
+"""What a measure will need, said before it runs, and our own error when memory runs out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as hf
+
+import mixlens
+from benchmarks import models
+from benchmarks.allocation import peak_bytes
+from mixlens import Lens
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.errors import OutOfMemory
+from mixlens.estimating import plan_of, products_per_second, require_room, spelled
+from mixlens.measures import list_measures, register, unregister
+from mixlens.recording import memory
+from mixlens.recording.recording import Recording
+
+GIB = 2**30
+
+
+def llama() -> hf.LlamaForCausalLM:
+    """The shape of 8B, without numbers."""
+    config = hf.LlamaConfig(
+        hidden_size=4096,
+        intermediate_size=14336,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        vocab_size=128_256,
+        dtype=torch.bfloat16,
+    )
+    with torch.device("meta"):
+        return hf.LlamaForCausalLM(config).to(torch.bfloat16)
+
+
+def test_a_plan_that_cannot_fit_says_what_would() -> None:
+    model = llama()
+    whole = plan_of(model, "value_zeroing", 131_072)
+    assert whole.least > 1000 * GIB  # the weights of one layer: 32 heads of 131,072 squared
+    with pytest.raises(OutOfMemory, match=r"needs at least .* TiB, and 100 GiB are free") as error:
+        require_room(whole, 100 * GIB)
+    assert "one target at a time (targets=[-1]) takes about" in str(error.value).lower()
+    require_room(plan_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
+    require_room(plan_of(model, "value_zeroing", 1024), 100 * GIB)
+    with pytest.raises(OutOfMemory, match=r"A text of 4,096 tokens fits"):
+        require_room(plan_of(model, "effective_attention", 65_536), 30 * GIB)
+
+
+def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
+    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    model = models.bert("BertForSequenceClassification", **sizes, intermediate_size=512)
+    given = models.tokens(model, 128)
+    lens = Lens(model, memory_budget=0)
+    lens.record(given)
+    for name, spec in list_measures().items():
+        plan = plan_of(model, name, 128)
+        assert plan.needed > plan.least > 0
+        if name in ("attention", "attention_norm", "gradient_norm", "deep_lift"):
+            used = peak_bytes(lambda name=name, spec=spec: lens.measure(name, given, **spec.least))
+            assert used <= plan.needed, name
+
+
+def test_an_allocator_that_gives_up_is_reported_in_our_words() -> None:
+    @register("greedy", Spec(summary="", citation="", use_when="", cost="", facts=Facts()))
+    def greedy(recording: Recording, request: Request) -> Scores:
+        return Scores(torch.empty(2**58))
+
+    lens = Lens.bundled()
+    try:
+        with pytest.raises(OutOfMemory, match=r"memory ran out: greedy of \d+ tokens takes about"):
+            lens.measure("greedy", "The dogs are old.")
+        with pytest.raises(MemoryError):
+            mixlens.measure("greedy", lens.record("The dogs are old."))
+    finally:
+        unregister("greedy")
+
+
+def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lens = Lens.bundled()
+    calls: list[int] = []
+    lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
+    monkeypatch.setattr("mixlens.recorder.available_memory", lambda device: 1000)
+    with pytest.raises(OutOfMemory, match=r"e.03 bytes are free"):
+        lens.measure("attention", "The dogs are old.")
+    assert not calls
+
+
+def test_free_memory_and_speed_are_positive() -> None:
+    cpu = torch.device("cpu")
+    assert memory.available_memory(cpu) >= memory.free_memory(cpu) > 0
+    assert products_per_second(cpu, torch.float32) > 1e6
+    assert spelled(3 * GIB) == "3 GiB"
