@@ -81,6 +81,13 @@ def test_two_layers_by_hand() -> None:
     np.testing.assert_allclose(flow, [[[0.2 + 0.3, 0.7 + 0.1]]])  # rollout would give 0.41 and 0.59
 
 
+def test_a_target_that_takes_nothing_keeps_what_it_had() -> None:
+    scores = np.array([[[0.0, 0.0], [0.4, 0.6]], [[0.2, 0.8], [0.0, 0.0]]])
+    flow = MixingMaps.of(scores).flow(layers="all").scores
+    np.testing.assert_allclose(flow[0], [[1, 0], [0.4, 0.6]])
+    np.testing.assert_allclose(flow[1], [[0.2 + 0.4, 0.6], [0.4, 0.6]])
+
+
 def test_attention_has_half_the_identity_in_its_pipes() -> None:
     attention = np.array([[[0.2, 0.8], [1.0, 0.0]]])
     maps = MixingMaps.of(attention, measure="attention", rollout_residual=0.5).flow()

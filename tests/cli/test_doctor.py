@@ -47,6 +47,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "left out     `layers` 0: it shows no softmax attention" in result.output
     assert "the parts of what is measured add up" in result.output
+    assert "docs/coverage.md" in result.output
 
 
 def test_readable_report(tmp_path: Path) -> None:

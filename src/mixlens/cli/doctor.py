@@ -142,6 +142,8 @@ def _show(report: Report) -> None:
             console.print(f"  not {name}: {reason}", markup=False)
     for where, reason in report.left_out.items():
         console.print(f"left out     {where}: {reason}", markup=False)
+    if report.left_out:
+        console.print(_COVERAGE, style="dim")
     for where, reason in report.slow_paths.items():
         console.print(f"slower       {where}: {reason}", markup=False)
     what = "the parts of what is measured" if report.left_out else "the parts"
