@@ -130,9 +130,12 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         inner = getattr(config, part, None) if config_is_pair(model) else None
         limit = position_limit(model, prefix)
         if limit is not None and ids.shape[1] > limit:
+            text = getattr(config, "text_config", config)
+            rotary = getattr(text, "rope_parameters", None) is not None
+            more = ", or raise config.max_position_embeddings (rotary positions have no table)"
             raise InputTooLong(
                 f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
-                " the text"
+                f" the text{more if rotary else ''}"
             )
         rows = vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
         if not ids.is_floating_point():
