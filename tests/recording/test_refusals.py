@@ -176,3 +176,13 @@ def test_a_causal_mask_that_is_dropped_without_padding_is_not_assumed() -> None:
     assert not Lens(model).verify({"input_ids": ids, "attention_mask": mask}).stacks[0].causal
     model.set_attn_implementation("eager")
     assert Lens(model).verify({"input_ids": ids, "attention_mask": padded}).stacks[0].causal
+
+
+def test_attention_in_a_bottleneck_is_refused_for_what_it_is() -> None:
+    sizes = {"vocab_size": 50, "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 2}
+    config = hf.MobileBertConfig(
+        **sizes, num_attention_heads=2, intermediate_size=24, intra_bottleneck_size=16
+    )
+    model = randomised(hf.MobileBertModel(config)).float()
+    with pytest.raises(mixlens.UnsupportedModel, match=r"returns 16 channels, .* states have 32"):
+        Lens(model).record({"input_ids": torch.arange(3, 12)[None]})

@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import mixlens
 from mixlens.errors import MixlensError
+from mixlens.provenance import versions
 from tests.zoo.journal import Finding
 from tests.zoo.models import Entry
 
@@ -37,7 +37,7 @@ def finding_of(entry: Entry, examine: Examination) -> Finding:
     except BaseException as error:
         line.update(verdict="exception", reason=told(error))
     seconds = round(time.process_time() - start, 1)
-    return {**line, "seconds": seconds, "mixlens": mixlens.__version__}
+    return {**line, "seconds": seconds, **versions()}
 
 
 def told(error: BaseException) -> str:

@@ -12,7 +12,7 @@ _HEAD = """# Coverage
 
 What mixlens measures on the architectures of transformers. `make zoo` wrote this page: it builds
 {classes} model classes of {types} model types from transformers' own test configurations, with
-random weights, takes each apart on its own input, and compares with the model itself.
+random weights, takes each apart on its own input, and compares with the model itself ({versions}).
 
 * **Verified**: {verified} classes. The parts of every layer add up to what the model computes.
 * **In part**: {part} classes. What is proved is measured. What is not is named, and left out.
@@ -22,7 +22,42 @@ random weights, takes each apart on its own input, and compares with the model i
   length and at 40 tokens. Chosen targets are compared with full maps, one row with two, and a
   padded row with the same row alone. The model must be the same before and after.
 
+| check | classes | largest difference |
+|---|---|---|
+{kinds}
+Differences are relative to the largest score of a row, and absolute for attention weights.
 Measures that a structure does not allow are refused with a reason: `mixlens doctor` lists them.
+
+## What the reasons mean
+
+Each kind of reason was compared with the code of one class.
+
+| reason | class | what its code does |
+|---|---|---|
+| no softmax attention | FNet | Fourier transforms (`fftn`) mix the tokens |
+| | Autoformer | correlates by `rfft` and adds up shifted copies |
+| | Reformer | hashes tokens into buckets, `exp` minus `logsumexp` in each |
+| shows no softmax attention | Jamba | some of its layers are recurrent |
+| pieces of the sequence | Swin | `window_partition`: a window attends to itself |
+| | Q-Former of BLIP-2 | with a text, only its queries read the image |
+| no residual sum follows | Doge | multiplies the residual by a factor for each channel |
+| | XLM | the residual is added outside of the list of attentions |
+| does not add up afterwards | X-MOD | an adapter for each language follows the feed-forward part |
+| no linear module takes the product | BitNet | `attn_sub_norm` is between values and projection |
+| | ConvBERT | the output of a convolution is joined to the heads |
+| channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |
+| shape of hidden states | Sam2 | states are [batch, height, width, channel] |
+| reads fewer sources | PVT | a convolution pools keys and values |
+| something else than on its own | ViT-MAE | draws at random which patches it sees |
+| | SpeechT5 | the dropout before its decoder is never off |
+| not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |
+| raises when it runs again | X-CLIP | rows are frames: their number must fit a video |
+| | PI0 | its second stack reads the cache of the first |
+| raises on this input | TVP | does not run on two rows |
+| changes itself | BigBird | switches to full attention for good on a short text |
+| more tokens than positions | Qwen3-ASR | the configuration has 13 positions, the input 32 tokens |
+
+## Every class
 
 | type | class | sites | what is left out or refused, and why |
 |---|---|---|---|
@@ -40,11 +75,29 @@ def written(findings: Iterable[Finding], path: Path) -> None:
         classes=len(lines),
         types=len({line["type"] for line in lines}),
         **counts,
+        kinds="".join(_check_row(name, lines) for name in _check_names(lines)),
+        versions=", ".join(f"{name} {version}" for name, version in _versions(lines).items()),
         refused=len(lines) - sum(counts.values()),
         checks=sum(len(line.get("checks", ())) for line in lines),
         violations=sum(len(line.get("violations", ())) for line in lines),
     )
     path.write_text(head + "".join(_row(line) for line in lines))
+
+
+def _check_names(lines: list[Finding]) -> list[str]:
+    return list(dict.fromkeys(name for line in lines for name in line.get("checks", ())))
+
+
+def _check_row(name: str, lines: list[Finding]) -> str:
+    sizes = [line["checks"][name] for line in lines if name in line.get("checks", ())]
+    return f"| {name} | {len(sizes)} | {f'{max(sizes):.0e}' if max(sizes) else ''} |\n"
+
+
+def _versions(lines: list[Finding]) -> dict[str, str]:
+    """Of the packages with which the lines were written."""
+    names = ("transformers", "torch")
+    known = {name: sorted({line[name] for line in lines if name in line}) for name in names}
+    return {name: " and ".join(found) for name, found in known.items() if found}
 
 
 def _row(line: Finding) -> str:

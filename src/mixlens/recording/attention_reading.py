@@ -59,12 +59,34 @@ def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
             f" the values (off by {error:.1e}, relative), as in low-rank and kernel"
             " approximations of attention. Nothing is reported rather than a wrong number."
         )
+    width = _other_width(evidence, core, product)
+    if width is not None:
+        raise UnsupportedModel(
+            f"layer `{evidence.path}`: its output projection returns {width} channels, and the"
+            f" layer's states have {evidence.d_model}. Attention in a bottleneck (MobileBERT) adds"
+            " to a stream of its own, which is not the one that layers hand on. Nothing is reported"
+            " rather than a wrong number."
+        )
     raise UnsupportedModel(
         f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
         " values, as it is or times a gate (a norm or another mixing step is between them and the"
         " output projection), so the output cannot be split by source token. Nothing is reported"
         " rather than a wrong number."
     )
+
+
+def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
+    """The channels of the module that takes A V, if they are not as many as the stream has."""
+    for event in evidence.trace.events:
+        if event.start < core.tick or not event.inputs or event.output is None:
+            continue
+        given, width = event.inputs[0], int(event.output.shape[-1])
+        if width != evidence.d_model and given.numel() == product.numel():
+            if evidence.same(given.reshape(product.shape).flatten(2), product.flatten(2)):
+                affine = affine_map(event.module, product.shape[2] * product.shape[3], product)
+                if affine is not None and not _is_identity(affine[0]):
+                    return width
+    return None
 
 
 def _may_take(evidence: Evidence, event: Event, core: Core, product: Tensor) -> bool:
