@@ -73,14 +73,14 @@ def test_value_zeroing_is_that_of_a_hook_on_the_model(name: str) -> None:
 def test_parts_add_up_to_the_block(name: str) -> None:
     for layer in _layers(name):
         site = layer.site()
-        assert max(site.errors.values()) < 1e-9
+        assert max(site.errors.values()) < 1e-6  # some norms compute in float32
         written = _written(site, site.gate)
         parts = site.parts()
         assert parts.constant is not None
         for linear in site.block.maps:
             written = linear(written)
         total = (written.sum(2) * parts.scale[..., None]) + parts.own + parts.constant
-        torch.testing.assert_close(total, site.block_output, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(total, site.block_output, atol=1e-6, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", GATED)
@@ -149,7 +149,7 @@ class _Mixing(nn.Module):
 def test_a_part_before_attention_that_mixes_tokens_is_refused() -> None:
     lens, given = _lens("ParakeetEncoder")
     model: Any = copy.deepcopy(lens.model)
-    model.layers[1].feed_forward1 = _Mixing(model.layers[1].feed_forward1)
+    model.layers[1].feed_forward1 = _Mixing(model.layers[1].feed_forward1).eval()
     assert list(Lens(model).verify(given).left_out) == ["`layers` 1"]
 
 
