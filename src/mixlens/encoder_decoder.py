@@ -16,7 +16,8 @@ to one; they are divided by their sum, so that rounding does not build up.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ from mixlens.contracts import Facts, Request, Scores
 from mixlens.errors import UnsupportedModel
 from mixlens.maps import MixingMaps
 from mixlens.measures import alti
+from mixlens.provenance import model_name
 from mixlens.row import Row
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Segment, TokenRow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +48,7 @@ class SourceAndPrefix:
     scores: Float[np.ndarray, "layer target column"]
     source: TokenRow
     prefix: TokenRow
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def from_source(self) -> Float[np.ndarray, "layer target source"]:
@@ -77,6 +80,7 @@ class SourceAndPrefix:
             _one_after_the_other(self.source, self.prefix),
             measure="alti_through",
             facts=Facts(rows_sum_to_one=True, reaches_input=True, same_tokens=False),
+            provenance=self.provenance,
         )
 
     def row(self, target: int | str) -> Row:
@@ -111,11 +115,13 @@ def _one_after_the_other(first: TokenRow, second: TokenRow) -> TokenRow:
     labels = (*first.labels, *second.labels)
     special = [row.special or (False,) * len(row) for row in (first, second)]
     both = (*special[0], *special[1])
+    sides = (Segment("source", 0, len(first)), Segment("prefix", len(first), len(labels)))
     if first.text is None or second.text is None or not (first.offsets and second.offsets):
-        return TokenRow(labels, special=both)
+        return TokenRow(labels, special=both, segments=sides)
     start = len(first.text) + 1
     moved = tuple((a + start, b + start) if b > a else (0, 0) for a, b in second.offsets)
-    return TokenRow(labels, f"{first.text}\n{second.text}", (*first.offsets, *moved), both)
+    text, places = f"{first.text}\n{second.text}", (*first.offsets, *moved)
+    return TokenRow(labels, text, places, both, sides)
 
 
 def alti_through(recording: Recording, *, variant: str = "paper") -> list[SourceAndPrefix]:
@@ -129,7 +135,16 @@ def alti_through(recording: Recording, *, variant: str = "paper") -> list[Source
             f" cross-attention; this model has: {', '.join(sites)}"
         )
     maps = {site: _scores(recording, site, variant) for site in ("encoder", "decoder", "cross")}
-    return [_row(recording, maps, row) for row in range(recording.batch)]
+    about = {
+        "name": model_name(recording.model),
+        "summary": "how much of the source and of the target prefix is in each position",
+        "citation": (
+            "Ferrando et al. (2022), Towards Opening the Black Box of Neural Machine Translation,"
+            " EMNLP, section 3"
+        ),
+        "options": {"variant": variant},
+    }
+    return [_row(recording, maps, row, about) for row in range(recording.batch)]
 
 
 def _scores(recording: Recording, site: str, variant: str) -> Scores:
@@ -137,7 +152,9 @@ def _scores(recording: Recording, site: str, variant: str) -> Scores:
     return alti.scores(recording, request, variant=variant)
 
 
-def _row(recording: Recording, maps: dict[str, Scores], row: int) -> SourceAndPrefix:
+def _row(
+    recording: Recording, maps: dict[str, Scores], row: int, about: Mapping[str, Any]
+) -> SourceAndPrefix:
     source, prefix = (
         recording.target_tokens("encoder", row),
         recording.target_tokens("decoder", row),
@@ -147,7 +164,7 @@ def _row(recording: Recording, maps: dict[str, Scores], row: int) -> SourceAndPr
     decoder = maps["decoder"].values[:, row, :m, :m].double().cpu().numpy()
     cross = maps["cross"].values[:, row, :m, :n].double().cpu().numpy()
     residual = maps["cross"].extras["residual_share"][:, row, :m].double().cpu().numpy()
-    return SourceAndPrefix(through(encoder, decoder, cross, residual), source, prefix)
+    return SourceAndPrefix(through(encoder, decoder, cross, residual), source, prefix, about)
 
 
 def through(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ import torch
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import Facts
 from mixlens.encoder_decoder import alti_through
+from mixlens.viewer.payload import payload_of
 from tests.measures import models, oracles
 
 
@@ -108,6 +111,15 @@ def test_through_encoder_and_decoder_agrees_with_the_loops() -> None:
     assert len(through.labels) == 14
     np.testing.assert_allclose(through.source_share, through.scores[..., :9].sum(-1))
     assert not np.triu(through.from_prefix, 1).any()
+
+
+def test_both_sides_are_on_one_page(tmp_path: Path) -> None:
+    [through] = alti_through(models.recording("bart", 9))
+    through.to_html(tmp_path / "out.html")
+    payload = payload_of(through.maps)
+    (entry,) = payload["maps"]
+    assert "Black Box" in entry["citation"]
+    assert payload["texts"][entry["sources"]]["segments"] == [(0, 9, "source"), (9, 14, "prefix")]
 
 
 def test_through_encoder_and_decoder_does_not_see_padding() -> None:

@@ -12,7 +12,7 @@ import pytest
 from mixlens import Lens
 from mixlens.aggregation.target_row import shares
 from mixlens.errors import InvalidInput
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Segment, TokenRow
 from mixlens.viewer import packing
 from mixlens.viewer.payload import comparison_payload, payload_of
 from mixlens.viewer.text import text_of
@@ -101,6 +101,18 @@ def test_words_and_pieces_of_the_text() -> None:
     assert text["shown"] == ["[CLS]", "Un", "real", "🙂", "byte", ".", "[SEP]"]
     assert text["gaps"] == ["", "", "", "  ", "", "", ""]
     assert (1, 3) in text["words"]
+
+
+def test_segments_have_their_names() -> None:
+    parts = (Segment("(other)", 0, 1), Segment("user", 1, 3), Segment("answer", 3, 4))
+    row = TokenRow(("<s>", "Who", "?", "I"), segments=parts)
+    assert text_of(row)["segments"] == [(0, 1), (1, 3, "user"), (3, 4, "answer")]
+    long = TokenRow(("w",) * 600, segments=(Segment("prompt", 0, 598), Segment("answer", 598, 600)))
+    segments = text_of(long)["segments"]
+    assert segments[-1] == (598, 600, "answer")
+    assert [len(each) for each in segments[:-1]] == [2] * 7, "a prompt is cut where sentences end"
+    assert segments[-2][1] == 598
+    assert text_of(TokenRow(("a", "b")))["segments"] is None
 
 
 def test_a_comparison_of_two_sides_has_no_target_among_its_sources() -> None:

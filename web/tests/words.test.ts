@@ -47,6 +47,18 @@ describe("groups", () => {
     expect([...half.of]).toEqual([0, 0, 0, 0, 1, 1, 2, 2]);
     expect(half.label(1)).toBe("e f");
   });
+
+  it("of closed segments go by their names", () => {
+    const text = {
+      ...textOf("a", "b", "c"),
+      segments: [
+        [0, 2, "user"],
+        [2, 3],
+      ],
+    };
+    const grouping = new Grouping(text as ReturnType<typeof textOf>, "segments");
+    expect([grouping.label(0), grouping.label(1)]).toEqual(["user", "c"]);
+  });
 });
 
 describe("a link", () => {

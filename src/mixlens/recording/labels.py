@@ -136,7 +136,7 @@ def with_pictures(
     image = image_token(config)
     if image is None or not isinstance(pixels, Tensor) or pixels.shape[:1] != (len(rows),):
         return rows
-    found = []
+    pictured = []
     for own, row, values in zip(ids, rows, pixels, strict=True):
         places = (own[: len(row)] == image).nonzero().flatten().tolist()
         side = round(len(places) ** 0.5)
@@ -144,8 +144,8 @@ def with_pictures(
         if together:
             picture = picture_of(values, processor, rows=side, columns=side, first=places[0])
             row = replace(row, picture=picture)
-        found.append(row)
-    return found
+        pictured.append(row)
+    return pictured
 
 
 def image_token(config: Any) -> int | None:

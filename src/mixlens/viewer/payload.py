@@ -230,7 +230,7 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
     spec = list_measures().get(name)
     return {
         "measure": name,
-        "summary": spec.summary if spec is not None else "",
+        "summary": spec.summary if spec is not None else provenance.get("summary", ""),
         "citation": spec.citation if spec is not None else provenance.get("citation", ""),
         "provenance": plain(provenance),
     }

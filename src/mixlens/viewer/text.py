@@ -7,15 +7,19 @@ UTF-16 units.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixlens.errors import InvalidInput
-from mixlens.tokens import TokenRow
+from mixlens.segments import OTHER, PROMPT
+from mixlens.tokens import Segment, TokenRow
 from mixlens.words import words
 
 _SHORTEST, _LONGEST = 24, 96  # tokens in a segment
 _SEGMENTED_FROM = 300  # tokens; a shorter text is shown whole
+Named = tuple[int, int] | tuple[int, int, str]
+"""The first token, the one after the last, and the name of a segment if it has one."""
+
 _ENDS = (".", "!", "?", "。", "！", "？", "؟", "।", "…")
 
 
@@ -32,7 +36,7 @@ def text_of(row: TokenRow) -> dict[str, Any]:
         "gaps": gaps,
         "special": [int(mark) for mark in row.special or (False,) * len(row)],
         "words": ranges,
-        "segments": None if _is_numbered(row) else _segments(shown, gaps),
+        "segments": None if _is_numbered(row) else _segments(row, shown, gaps),
         "seconds": row.seconds,
     }
 
@@ -85,16 +89,25 @@ def well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _segments(shown: Sequence[str], gaps: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Long texts in pieces that end with a line or a sentence."""
-    count = len(shown)
-    if count < _SEGMENTED_FROM:
-        return None
-    segments, start = [], 0
-    for i in range(1, count + 1):
+def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[Named] | None:
+    """The segments that a text has, and those of a long text that has none."""
+    given = row.segments or (Segment(PROMPT, 0, len(row)),)
+    segments: list[Named] = []
+    for name, start, stop in given:
+        if name == PROMPT and len(row) >= _SEGMENTED_FROM:
+            segments += _sentences(shown, gaps, start, stop)
+        else:
+            segments.append((start, stop) if name == OTHER else (start, stop, well_formed(name)))
+    return segments if len(segments) > 1 else None
+
+
+def _sentences(
+    shown: Sequence[str], gaps: Sequence[str], start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """Tokens in pieces that end with a line or a sentence."""
+    for i in range(start + 1, stop + 1):
         length = i - start
-        ends = i == count or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)
-        if i == count or length >= _LONGEST or (ends and length >= _SHORTEST):
-            segments.append((start, i))
+        ends = i == stop or "\n" in gaps[i] or "\n" in shown[i - 1] or shown[i - 1].endswith(_ENDS)
+        if i == stop or length >= _LONGEST or (ends and length >= _SHORTEST):
+            yield start, i
             start = i
-    return segments

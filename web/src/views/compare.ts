@@ -47,6 +47,7 @@ export class CompareView implements View {
     const reading = () =>
       new Reading("The text: choose a target", {
         choose: (g) => this.choose(g),
+        close: (segment) => this.close(segment),
         point: (g, e) => this.point(g, e),
       });
     this.readings = [reading(), reading()];
@@ -78,17 +79,29 @@ export class CompareView implements View {
       this.canvas,
       this.table,
       h("h2", {}, "Rank agreement"),
+      h(
+        "p",
+        { class: "quiet hint" },
+        "Spearman's rank correlation over all sources but the target itself.",
+      ),
       this.matrix,
       this.leftOut,
     );
   }
 
   private choose(group: number): void {
-    const { start, stop } = this.context.sources.groups[group]!;
+    const { start, stop, segment } = this.context.sources.groups[group]!;
+    const { open } = this.context.state;
+    if (segment !== null) return this.context.actions.set({ open: [...open, segment] });
     if (!this.context.current.square) return;
     for (let at = start; at < stop; at++)
       if (this.context.current.holds(at))
         return this.context.actions.set({ target: at, node: null });
+  }
+
+  private close(segment: number): void {
+    const open = this.context.state.open.filter((each) => each !== segment);
+    this.context.actions.set({ open });
   }
 
   private point(group: number | null, event: MouseEvent | null): void {

@@ -109,14 +109,7 @@ export function agreementTable(context: Context, opinions: Opinion[]): HTMLEleme
     );
     return h("tr", {}, name, ...cells);
   });
-  const about = "Spearman's rank correlation over all sources but the target itself";
-  return h(
-    "table",
-    {},
-    h("caption", { class: "quiet" }, about),
-    h("thead", {}, h("tr", {}, h("td"), ...head)),
-    h("tbody", {}, ...body),
-  );
+  return h("table", {}, h("thead", {}, h("tr", {}, h("td"), ...head)), h("tbody", {}, ...body));
 }
 
 function shaded(context: Context, value: number): HTMLElement {

@@ -3,7 +3,7 @@
 import { css, inkOn, shade } from "../colour";
 import type { Context } from "../context";
 import { h, isolated, percent } from "../dom";
-import type { Grouping } from "../groups";
+import type { Group, Grouping } from "../groups";
 import { fitted, type Painter } from "../painter";
 import { visible } from "../visible";
 
@@ -64,6 +64,7 @@ export class Reading {
       close?(segment: number): void;
       point(group: number | null, event: MouseEvent | null): void;
     },
+    private readonly ofTargets = false,
   ) {
     this.element = h("div", {
       class: "reading",
@@ -130,6 +131,13 @@ export class Reading {
     }
   }
 
+  /** On a side of targets only those that were measured are shown. */
+  private holds(context: Context, { start, stop }: Group): boolean {
+    if (!this.ofTargets) return true;
+    for (let at = start; at < stop; at++) if (context.current.holds(at)) return true;
+    return false;
+  }
+
   /** Are all its tokens seen elsewhere, as patches of a picture? */
   get isEmpty(): boolean {
     return !this.element.firstChild;
@@ -145,10 +153,10 @@ export class Reading {
     const pieces: Node[] = [];
     const heads = headings(grouping);
     this.items = grouping.groups.map((group, number) => {
-      const patch = context.isPatch(text, group.start);
+      const unseen = context.isPatch(text, group.start) || !this.holds(context, group);
       const head = heads.get(group.start);
       if (head) pieces.push(head);
-      else if (!patch && group.segment === null) pieces.push(...between(text.gaps[group.start]!));
+      else if (!unseen && group.segment === null) pieces.push(...between(text.gaps[group.start]!));
       const special = grouping.special(number) && !/mask/i.test(text.labels[group.start]!);
       const item = h("span", {
         class: ["token", special && "special", group.segment !== null && "segment"]
@@ -164,13 +172,13 @@ export class Reading {
       item.append(label);
       if (group.segment !== null)
         item.append(h("small", {}, `${group.stop - group.start} tokens`), h("small", {}));
-      if (!patch) pieces.push(item);
-      if (!patch && label.endsWith("↵")) pieces.push(h("br"));
+      if (!unseen) pieces.push(item);
+      if (!unseen && label.endsWith("↵")) pieces.push(h("br"));
       return item;
     });
     this.element.replaceChildren(...pieces);
     this.element.dir = isRightToLeft(text.shown) ? "rtl" : "ltr";
-    const size = grouping.size;
+    const size = this.element.querySelectorAll(".token").length;
     this.element.dataset.size =
       size <= 40 ? "large" : size <= 150 ? "middle" : size <= 700 ? "small" : "tiny";
     const first = this.items[Math.max(0, active)] ?? this.items[0];
@@ -268,6 +276,7 @@ export class Reading {
     labels.forEach((label, i) => {
       const { start } = grouping.groups[i]!;
       if (context.isPatch(grouping.text, start)) return;
+      if (!this.holds(context, grouping.groups[i]!)) return;
       const name = names.get(start)?.textContent;
       if (name) {
         top += at > 0 ? line : 0;

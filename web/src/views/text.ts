@@ -42,11 +42,15 @@ export class TextView implements View {
       point: (group, event) => this.point(group, event, true),
       close: (segment) => this.close(segment),
     });
-    this.targetText = new Reading("The target side: choose a target", {
-      choose: (group) => this.choose(group, false),
-      point: (group, event) => this.point(group, event, false),
-      close: (segment) => this.close(segment),
-    });
+    this.targetText = new Reading(
+      "The target side: choose a target",
+      {
+        choose: (group) => this.choose(group, false),
+        point: (group, event) => this.point(group, event, false),
+        close: (segment) => this.close(segment),
+      },
+      true,
+    );
     this.element = h(
       "div",
       { class: "text-view" },
@@ -163,7 +167,7 @@ export class TextView implements View {
     const speech = Boolean(current.sources.seconds);
     this.strip.element.hidden = !speech;
     this.targetName.hidden = !two;
-    this.sourceName.hidden = !two;
+    this.sourceName.hidden = !two || Boolean(current.sources.segments?.[0]?.[2]);
     this.targetText.element.hidden = !two;
     this.sourceText.show(sources, context);
     this.sourceText.element.hidden = speech || this.sourceText.isEmpty;
