@@ -65,7 +65,7 @@ def versions() -> dict[str, str]:
 
 
 def model_name(model: Any) -> str:
-    """By what a model was loaded, a hub name or a folder; its class where it was built."""
+    """By what a model was loaded, a hub name or a folder; its class if it was built."""
     return str(getattr(model.config, "_name_or_path", None) or type(model).__name__)
 
 

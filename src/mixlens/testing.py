@@ -91,7 +91,7 @@ def measured(
     spec = spec_of(name)
     given = {**spec.least, **fixed_output(spec, recording), **(options or {}), **chosen}
     rows, refused = {}, []
-    # One row is about the whole model: the first site stands for all.
+    # One row is about the whole model: the first site is enough.
     for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
         try:
             maps = measure(name, recording, site=site, **given)

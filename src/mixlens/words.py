@@ -2,9 +2,9 @@
 
 A word is a run of characters without space; punctuation at its ends is split off, each mark a word
 of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
-on two words joins them. A special token is always alone, also where the text spells it out
-([MASK]); an unknown token counts by the characters that it stands for. A blank token belongs to the
-word after it (SentencePiece writes "▁" apart), or before it where none follows; a line break stands
+on two words joins them. A special token is always alone, also if the text spells it out
+([MASK]); an unknown token counts by the characters that it covers. A blank token belongs to the
+word after it (SentencePiece writes "▁" apart), or before it if none follows. A line break is
 alone.
 
 Without offsets the text is spelled out from the tokens' own marks: "##" (WordPiece), "▁"
@@ -91,7 +91,7 @@ def merged(values: np.ndarray, groups: Sequence[Sequence[int]], axis: int, how: 
 
 
 def _alone(row: TokenRow, text: str, places: Sequence[Span]) -> list[bool]:
-    """Tokens that are no part of the text, or that the text spells out as they are."""
+    """Tokens that are not part of the text, or that the text spells out as they are."""
     alone = []
     for label, mark, (start, stop) in zip(row.labels, _special(row), places, strict=True):
         outside = start == stop and (mark or label.strip("▁Ġ ") != "")
@@ -193,7 +193,7 @@ def _merged_segments(row: TokenRow, ranges: Sequence[Span]) -> tuple[Segment, ..
 
 
 def _printable(text: str) -> str:
-    """Bytes that are no character alone were carried through as surrogates, which no terminal
+    """Bytes that are not a character alone were carried through as surrogates, which no terminal
     takes.
     """
     return re.sub("[\ud800-\udfff]", _UNKNOWN, text)
@@ -222,7 +222,7 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
     if spelled is None:
         if any(not a and not b for a, b in itertools.pairwise(special)):
             raise InvalidInput(
-                "words need to know where each token stands in the text, and these tokens neither"
+                "words need to know where each token is in the text, and these tokens neither"
                 " come with character offsets nor carry a mark (##, ▁, Ġ, </w>, @@). Measure a text"
                 " with a fast tokenizer, or merge token ranges with `spans`."
             )
@@ -234,7 +234,7 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
 
 
 def _spelling(labels: Sequence[str]) -> Iterator[bytes] | None:
-    """What each token writes, or None where no token carries a mark."""
+    """What each token writes, or None if no token carries a mark."""
     if any(label.startswith(("Ġ", "Ċ")) for label in labels):
         alphabet = _byte_alphabet()
         return (
@@ -273,7 +273,7 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 def _placed(spelt: Sequence[bytes]) -> tuple[str, list[Span]]:
-    """Bytes of one character may lie in several tokens: each of these then stands on the whole
+    """Bytes of one character may lie in several tokens: each of these then covers the whole
     character.
     """
     text = b"".join(spelt).decode("utf-8", "surrogateescape")

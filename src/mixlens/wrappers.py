@@ -36,7 +36,7 @@ _INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
 
 
 def _inner(model: Any) -> tuple[Any, Any]:
-    """What is inside one wrapper, and its tokenizer; None if this is no wrapper that is known."""
+    """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
     package, kind = type(model).__module__.split(".")[0], type(model).__name__
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         return model.module, None

@@ -70,7 +70,7 @@ def test_targets(fields: dict[str, Any]) -> None:
         ({"foil": "are"}, "the same word"),
         ({"text": "The [MASK] [MASK]."}, "2 masks"),
         ({"text": "They are what we are."}, "stands 2 times"),
-        ({"text": "They care."}, "does not stand in the text"),  # care is not are
+        ({"text": "They care."}, "is not in the text"),  # care is not are
         ({"position": 3}, "the mask stands at 24"),
         ({"text": "They are here.", "position": 4}, "not the target 'are'"),
         ({"text": "They care.", "position": 6}, "cuts a word"),
@@ -159,7 +159,7 @@ def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
     )
     assert [name for name, _ in data.errors] == ["mine.csv:3", "mine.csv:4"]
     assert "'lock' stands 0 times" in data.errors[0][1]
-    assert "2 columns, where the header has 5" in data.errors[1][1]
+    assert "2 columns, but the header has 5" in data.errors[1][1]
 
     lines = tmp_path / "mine.jsonl"
     lines.write_text(

@@ -71,13 +71,13 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
     data = read(tmp_path, "sentence\tlabel\ngood\t1\n\nno label\n \t1\nbad\t\n")
     assert triples(data) == [("good", None, "1")]
     assert data.errors == (
-        ("dev.tsv:4", "1 columns, where the header has 2"),
+        ("dev.tsv:4", "1 columns, but the header has 2"),
         ("dev.tsv:5", "the text is missing"),
         ("dev.tsv:6", "the label is missing"),
     )
     data = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
     assert [(name, reason) for name, reason in data.errors] == [
-        ("dev.tsv:11", "3 columns, where other rows have 2"),
+        ("dev.tsv:11", "3 columns, but other rows have 2"),
         ("dev.tsv:12", "'not one' is no label"),
     ]
     with pytest.raises(

@@ -283,5 +283,5 @@ def test_agreement_across_layers_is_scipys() -> None:
         probing.agreement_with(compression[1:], alignment),
         spearmanr(compression[1:], alignment).statistic,
     )
-    with pytest.raises(InvalidInput, match="7 layers of compression beside 4"):
+    with pytest.raises(InvalidInput, match="7 layers of compression next to 4"):
         probing.agreement_with(compression, alignment[:4])

@@ -130,7 +130,7 @@ def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
     }
     reasons.clear()
     assert len(prompts(causal, [plain, first, later], 128, reasons)) == 1
-    assert reasons == {"the target is the first word": 1, "a cue stands after the target": 1}
+    assert reasons == {"the target is the first word": 1, "a cue comes after the target": 1}
     reasons.clear()
     assert not prompts(lens, [plain], 5, reasons)
     assert reasons == {"more than 5 tokens": 1}

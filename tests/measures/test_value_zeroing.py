@@ -121,7 +121,7 @@ def test_which_layers_take_the_fast_way() -> None:
         == modes("gemma2", "decoder")
         == {"shortcut"}
     )
-    assert modes("bart", "cross", "cross") == {"shortcut"}
+    assert modes("bart", "cross", AttentionKind.CROSS) == {"shortcut"}
     assert modes("gpt_neox", "decoder") == {"sum"}
     assert modes("bart", "decoder") == {"sequences"}  # cross-attention follows
 

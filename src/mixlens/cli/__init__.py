@@ -49,7 +49,7 @@ def _app(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("--debug", help="Show tracebacks; it can stand anywhere in the command."),
+        typer.Option("--debug", help="Show tracebacks; it can be anywhere in the command."),
     ] = False,
 ) -> None:
     pass

@@ -289,7 +289,7 @@ def _show(
     verdicts = {
         True: "[green]holds[/]",
         False: "[red]does not hold[/]",
-        None: "[dim]cannot be told[/]",
+        None: "[dim]cannot be decided[/]",
     }
     for finding in result["findings"]:
         console.print(f"{verdicts[finding['holds']]}  ", end="")

@@ -1,4 +1,4 @@
-"""Classification examples: a text, where there is one its pair, and a label, by the names of the
+"""Classification examples: a text, if there is one its pair, and a label, by the names of the
 columns that GLUE and most others use.
 
 Test splits have no label: their examples are plain texts.

@@ -1,8 +1,8 @@
 """Universal Dependencies: CoNLL-U files, for the parts of speech (UPOS) of words.
 
 The text is that of `# text`; without it, the words with a space after each that does not say
-`SpaceAfter=No`. A multiword token (`2-3 don't`) is taken apart where its words make it up letter by
-letter (do, n't); where they do not (French «du» = de, le), it is one word with the tags joined by a
+`SpaceAfter=No`. A multiword token (`2-3 don't`) is taken apart if its words make it up letter by
+letter (do, n't). If they do not (French «du» = de, le), it is one word with the tags joined by a
 plus sign (ADP+DET). Empty nodes (`8.1`) are left out.
 """
 
@@ -49,7 +49,7 @@ def tagged(name: str, lines: list[str]) -> Tagged:
             cursor += 1
         if not text.startswith(form, cursor):
             raise InvalidInput(
-                f"the word {form!r} does not stand at character {cursor} of the text:"
+                f"the word {form!r} is not at character {cursor} of the text:"
                 f" {text[cursor : cursor + 20]!r}"
             )
         spans.append((cursor, cursor + len(form)))
@@ -60,7 +60,7 @@ def tagged(name: str, lines: list[str]) -> Tagged:
 
 
 def _tokens(rows: list[list[str]]) -> list[Token]:
-    """The words of a sentence as they stand in its text."""
+    """The words of a sentence as they are in its text."""
     tokens: list[Token] = []
     place = 0
     while place < len(rows):

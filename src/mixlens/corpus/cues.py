@@ -13,9 +13,9 @@ A pair is kept if the sentences differ in exactly one word, and its number, read
 foil, is not contradicted by the cue («Those drivers disgusts Dan» is left out).
 
 Where the rules can fail: they know BLiMP's simple noun phrases and nothing more. A subject with an
-adjective or a relative clause is refused or, where the adjective looks like a noun before a verb,
+adjective or a relative clause is refused or, if the adjective looks like a noun before a verb,
 its cue is wrong. In «a lot of ladies» the cue is «ladies», a parser's head is «lot». A name of
-several words is one cue. Determiners («these», «every») tell the number as well and are not marked,
+several words is one cue. Determiners («these», «every») show the number as well and are not marked,
 as in the paper.
 """
 
@@ -65,7 +65,7 @@ Slice = tuple[int, int]  # of words: first, after the last
 
 
 def cue(paradigm: str, words: Words, target: int, foil: str) -> tuple[Slice, str] | None:
-    """The words of the cue and the number (singular or plural); None where the paradigm is not one
+    """The words of the cue and the number (singular or plural); None if the paradigm is not one
     of the five.
     """
     if paradigm not in PARADIGMS:
@@ -115,7 +115,7 @@ def of_noun(words: Words, target: int) -> Slice:
 
 
 def of_subject(words: Words, target: int) -> Slice:
-    """The head of what stands before the verb."""
+    """The head of what is before the verb."""
     first = _noun_phrase(words)
     last = next((place for place in range(first, target) if words[place] in PREPOSITIONS), target)
     return _head(words, first, last)
@@ -169,7 +169,7 @@ PARADIGMS = {
 
 
 def counts(dataset: Dataset) -> str:
-    """How many examples with cues each paradigm yields, beside the paper's count."""
+    """How many examples with cues each paradigm yields, next to the paper's count."""
     sizes = {group: size for group, size in dataset.groups.items() if group in PARADIGMS}
     lines = [f"{group:<42}{size:>6,}" for group, size in sizes.items()]
     return "\n".join(

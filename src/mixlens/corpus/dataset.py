@@ -75,8 +75,8 @@ class Dataset(Sequence[Example]):
 
 
 def digest(examples: Iterable[Example]) -> str:
-    """Of everything that is known of the texts, in their order: another sample of as many is
-    another one.
+    """Of everything that is known of the texts, in their order: a different sample of as many is
+    a different one.
     """
     digest = hashlib.sha256()
     for example in examples:
@@ -103,7 +103,7 @@ def _shares(groups: dict[str | None, int], count: int, seed: int) -> dict[str | 
 
 
 def _lot(example: Example, seed: int) -> tuple[str, str]:
-    """Drawn by what the example says, so that another order of the rows changes nothing; names
+    """Drawn by what the example says, so that a different order of the rows changes nothing; names
     break ties of equal texts.
     """
     return _digest(seed, example.text, example.pair or ""), example.name

@@ -15,7 +15,7 @@ Span = tuple[int, int]
 class Example:
     """A text, or a pair of texts.
 
-    `name` says where it stands (file:line), `group` to which part of the data it belongs.
+    `name` says where it is (file:line), `group` to which part of the data it belongs.
     """
 
     kind: ClassVar[str] = "text"

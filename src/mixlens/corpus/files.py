@@ -51,12 +51,12 @@ def lines_of(path: Path) -> list[tuple[str, str]]:
     """(name, line) of every line that is not blank; the name is file:line, from 1."""
     lines = (
         text_of(path).replace("\r\n", "\n").split("\n")
-    )  # not splitlines(): it cuts at characters that may stand inside a text
+    )  # not splitlines(): it cuts at characters that may be inside a text
     return [(f"{path.name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
-    """(name, object) of every line of a JSONL file; the object is a `Refused` where the line is no
+    """(name, object) of every line of a JSONL file; the object is a `Refused` if the line is not a
     JSON object.
     """
     for name, line in lines_of(path):

@@ -1,7 +1,7 @@
 """Data sets of the Hugging Face hub, by name, through the `datasets` library.
 
-`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it where another than the validation split is
-wanted: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`, `hf:owner/name`,
+`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it if you want a split other than the
+validation split: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`, `hf:owner/name`,
 `hf:owner/name/config:test`. Of a name with one slash, the first part is the owner, unless it is one
 of the short names below. Rows are read by their fields, as in a JSONL file.
 """
@@ -40,7 +40,7 @@ def named(name: str) -> tuple[str, str | None, str | None]:
     if not first or len(rest) > 1:
         raise InvalidInput(
             f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with :SPLIT behind"
-            " it where wanted"
+            " it if wanted"
         )
     return first, rest[0] if rest else None, split or None
 
@@ -96,7 +96,7 @@ def _rows(table: Any, place: str, group: str) -> Iterator[Example | Refused]:
 
 
 def _fields(row: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with class names for class numbers; −1 stands for a label that is kept secret."""
+    """The row with class names for class numbers; −1 is a label that is kept secret."""
     return {
         key: names[key](value) if key in names and isinstance(value, int) and value >= 0 else value
         for key, value in row.items()

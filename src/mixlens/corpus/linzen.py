@@ -21,7 +21,7 @@ from mixlens.errors import InvalidInput
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
-    """The examples of `NAME.text`, with the `NAME.gold` beside it."""
+    """The examples of `NAME.text`, with the `NAME.gold` next to it."""
     texts, golds = (
         text_of(file).rstrip("\n").split("\n") for file in (path, path.with_suffix(".gold"))
     )

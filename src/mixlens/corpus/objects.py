@@ -15,7 +15,7 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 
 def parser_of(first: Mapping[str, Any], group: str) -> Parser:
-    """What reads rows with the fields of this one; `group` is what they are a group of where they
+    """What reads rows with the fields of this one; `group` is what they are a group of if they
     do not say.
     """
     if word_lists.recognises(first):

@@ -60,7 +60,7 @@ ORIGINS = (
 
 
 def advice(path: str) -> str:
-    """Where to get what the path seems to name; empty where it names nothing known."""
+    """Where to get what the path seems to name; empty if it names nothing known."""
     lowered = path.lower()
     for origin in ORIGINS:
         if any(mark in lowered for mark in origin.marks):

@@ -1,4 +1,4 @@
-"""Where words stand in a text.
+"""Where words are in a text.
 
 A word is found only as a whole word, and must be there exactly once: a place that could be meant
 otherwise is an error, never a guess.
@@ -11,7 +11,7 @@ from mixlens.errors import InvalidInput
 
 
 def whole_words(text: str, word: str) -> list[Span]:
-    """Every place where the word stands by itself."""
+    """Every place where the word is by itself."""
     places, start = [], text.find(word) if word else -1
     while start >= 0:
         span = (start, start + len(word))
@@ -26,9 +26,7 @@ def only_place(text: str, word: str, what: str, advice: str) -> Span:
     places = whole_words(text, word)
     if len(places) != 1:
         times = (
-            "does not stand in the text"
-            if not places
-            else f"is in the text {len(places)} times: {advice}"
+            "is not in the text" if not places else f"is in the text {len(places)} times: {advice}"
         )
         raise InvalidInput(f"the {what} {word!r} {times}")
     return places[0]

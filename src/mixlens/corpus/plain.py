@@ -1,6 +1,6 @@
 """Plain text: one text a line, or one a paragraph.
 
-Where blank lines part the file into blocks and most of them have several lines, a block is a text
+If blank lines part the file into blocks and most of them have several lines, a block is a text
 and its lines are joined; otherwise each line is one. WikiText is known by its headings (` = Title =
 `): they are left out, each line is a paragraph, and its tokenised spelling («role @-@ playing ,
 is») becomes plain.
@@ -32,7 +32,7 @@ def read(path: Path) -> Iterator[Example]:
 
 
 def _paragraphs(path: Path) -> list[tuple[str, str]]:
-    """(name of the first line, text) of each block; none where most blocks are single lines."""
+    """(name of the first line, text) of each block; none if most blocks are single lines."""
     blocks: list[tuple[str, list[str]]] = []
     blank = True
     for number, line in enumerate(text_of(path).replace("\r\n", "\n").split("\n"), 1):

@@ -4,7 +4,7 @@
 |---|---|---|
 | BLiMP | JSONL with `sentence_good` and `sentence_bad` as sentences | agreement |
 | word lists with cues | JSONL with the same as lists, and `target_index` | agreement |
-| Linzen | `NAME.text` beside `NAME.gold` | agreement |
+| Linzen | `NAME.text` next to `NAME.gold` | agreement |
 | your own | CSV, TSV or JSONL with `text`, `target`, `foil` | agreement |
 | labelled text | CSV, TSV, JSONL; GLUE files without header | classification (text if unlabelled) |
 | Universal Dependencies | `.conllu` | tagged |
@@ -36,7 +36,7 @@ def read(
     of its examples.
 
     `kind` says what is wanted (agreement, classification, tagged, alignment, text); anything can be
-    read as text. Rows that cannot be read are in `errors`; where none can, `InvalidInput` says why.
+    read as text. Rows that cannot be read are in `errors`. If none can, `InvalidInput` says why.
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")

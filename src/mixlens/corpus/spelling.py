@@ -39,7 +39,7 @@ WRITTEN = {"``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "@-@": "-", "@,@": 
 
 
 def spelled(words: Sequence[str]) -> tuple[str, list[Span]]:
-    """The text, and where each word stands in it."""
+    """The text, and where each word is in it."""
     text, spans, joined, quoted = "", [], True, False
     for word in words:
         opens, closes = (

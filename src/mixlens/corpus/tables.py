@@ -56,7 +56,7 @@ def has_text(header: Cells) -> bool:
 
 def _fields(header: Cells, cells: Cells) -> dict[str, str]:
     if len(cells) != len(header):
-        raise InvalidInput(f"{len(cells)} columns, where the header has {len(header)}")
+        raise InvalidInput(f"{len(cells)} columns, but the header has {len(header)}")
     return dict(zip(header, cells, strict=True))
 
 
@@ -103,8 +103,8 @@ def _are_labels(cells: Cells) -> bool:
 
 def _columns(name: str, cells: Cells, label: int, width: int) -> Example:
     if len(cells) != width:
-        raise InvalidInput(f"{len(cells)} columns, where other rows have {width}")
+        raise InvalidInput(f"{len(cells)} columns, but other rows have {width}")
     if " " in cells[label].strip():
-        raise InvalidInput(f"{cells[label]!r} is no label")
+        raise InvalidInput(f"{cells[label]!r} is not a label")
     texts = [cell for column, cell in enumerate(cells) if column != label]
     return example(name, texts[0], texts[1] if width == 3 else None, cells[label])

@@ -1,11 +1,11 @@
-"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, where known,
+"""Agreement examples as people write them: a row with `text`, `target`, `foil` and, if known,
 `cue`.
 
 * `text` holds [MASK] (or <mask>) where the target belongs, or the target itself. If the target
-  stands there more than once, `position` says which one is meant: the number of its first
+  is there more than once, `position` says which one is meant: the number of its first
   character, from 0, or a span.
 * `cue` is a word of the text, or a span of characters `first:after-last` (JSON: [first, after
-  last]); several stand in a JSON list, or in a table with semicolons between them. Spans count
+  last]); several are in a JSON list, or in a table with semicolons between them. Spans count
   characters of `text` as it is written.
 * `label` (such as singular or plural) and `group` are free.
 """
@@ -65,11 +65,11 @@ def _target_place(text: str, target: str, position: Any) -> Span:
     span = _position(position, target)
     if masks:
         if span[0] != masks[0][0]:
-            raise InvalidInput(f"the position is {span[0]}, but the mask stands at {masks[0][0]}")
+            raise InvalidInput(f"the position is {span[0]}, but the mask is at {masks[0][0]}")
         return masks[0]
     if text[slice(*span)] != target:
         raise InvalidInput(
-            f"at position {span[0]} stands {text[slice(*span)]!r}, not the target {target!r}"
+            f"at position {span[0]} is {text[slice(*span)]!r}, not the target {target!r}"
         )
     return checked(text, span, "target")
 
@@ -84,7 +84,7 @@ def _position(position: Any, target: str) -> Span:
 
 
 def _cue(text: str, cue: Any, target: Span) -> Span:
-    """Where the cue stands."""
+    """Where the cue is."""
     span = _span(cue)
     if span is not None:
         span = checked(text, span, "cue")
@@ -104,7 +104,7 @@ def _cue(text: str, cue: Any, target: Span) -> Span:
 
 
 def _listed(cues: Any) -> list[Any]:
-    """Several cues as a list; one alone may stand without."""
+    """Several cues as a list; one alone needs no list."""
     if cues in (None, "", []):
         return []
     if isinstance(cues, str):

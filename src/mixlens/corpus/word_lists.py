@@ -1,7 +1,7 @@
 """Agreement sets whose sentences are lists of words, as Mohebbi et al. (2023, §4.1) use BLiMP.
 
 One JSON object a line: `sentence_good`, `sentence_bad` (lists of words), `target_index`,
-`cue_indices`, and where present `good_word`, `bad_word`, `labels`. The group is the file's name.
+`cue_indices`, and if present `good_word`, `bad_word`, `labels`. The group is the file's name.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ An evaluation file holds
 
 * `SPEC`, an `EvaluationSpec`: what it asks, its citation, which way is better, which examples it
   takes;
-* `observe(case, measure, **options)`, or `observe(case, **options)` where the model is judged: what
+* `observe(case, measure, **options)`, or `observe(case, **options)` if the model is judged: what
   one text says. A number, or a dict of numbers and arrays; it depends on nothing but that text, so
   that a long run may stop and go on;
-* `conclude(observations, **options) -> Result`: what all texts say together. Where it is left out,
+* `conclude(observations, **options) -> Result`: what all texts say together. If it is left out,
   their mean;
 * `evaluate(...) -> Result`: both in one call.
 

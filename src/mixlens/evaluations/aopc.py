@@ -3,13 +3,13 @@ or when only they stay.
 
 DeYoung et al. (2020), "ERASER", section 4.2: with p the probability of the explained output,
 
-* comprehensiveness = p(text) - p(text without its top k %): high where the measure found what the
+* comprehensiveness = p(text) - p(text without its top k %): high if the measure found what the
   model needs;
-* sufficiency = p(text) - p(the top k % alone): low where that is enough.
+* sufficiency = p(text) - p(the top k % alone): low if that is enough.
 
 Both are averaged over several k, the area over the perturbation curve (Samek et al. 2017, equation
 12; Nguyen 2018 for text). The paper divides by the number of bins plus one (k = 0, where nothing
-changes); its program takes the mean over the bins, and so do we: the same but for a factor that all
+changes). Its code takes the mean over the bins, and so do we: the same but for a factor that all
 measures share.
 
 By default 1, 5, 10, 20 and 50 % of the tokens, rounded down but at least one; `unit="tokens"`
@@ -144,7 +144,7 @@ def observe(
 ) -> dict[str, Any]:
     """`value`: the mean over the bins; `comprehensiveness` and `sufficiency`: of each bin.
 
-    NaN where no token may go.
+    NaN if no token may go.
     """
     if metric not in METRICS:
         raise InvalidInput(f"there is no metric {metric!r}; choose one of: {', '.join(METRICS)}")

@@ -51,7 +51,7 @@ class Case:
         self._others: dict[Lens, Case] = {}
 
     def under(self, lens: Lens) -> Case:
-        """The same example under another model, remembered, so that all measures share its
+        """The same example under a different model, remembered, so that all measures share its
         recording.
         """
         if lens not in self._others:
@@ -92,7 +92,7 @@ class Case:
 
     @cached_property
     def causal(self) -> bool:
-        """Does the model see only what stands before a token? Asked of the model itself, once."""
+        """Does the model see only what is before a token? Asked of the model itself, once."""
         if self.lens.tokenizer is None:
             raise MissingTokenizer("evaluations read texts: use Lens(model, tokenizer)")
         if self.lens not in _CAUSAL:
@@ -142,20 +142,20 @@ class Case:
                 raise InvalidInput("a cue overlaps the target")
             if self.causal and first > start:
                 raise InvalidInput(
-                    "a cue stands after the target, where a causal model cannot see it"
+                    "a cue comes after the target, where a causal model cannot see it"
                 )
             shift = len(self._mask) - (stop - start) if first >= stop else 0
             tokens = self.tokens_of((first + shift, last + shift))
             if not tokens:
-                raise InvalidInput(f"no token stands on the cue {self.example.text[first:last]!r}")
+                raise InvalidInput(f"no token is part of the cue {self.example.text[first:last]!r}")
             places.append(tokens)
         return tuple(places)
 
     def tokens_of(self, span: Span) -> tuple[int, ...]:
-        """The tokens that stand on these characters of the recorded text."""
+        """The tokens that are on these characters of the recorded text."""
         if self.row.offsets is None:
             raise InvalidInput(
-                "places in the text need a fast tokenizer, which says where each token stands"
+                "places in the text need a fast tokenizer, which says where each token is"
             )
         return tuple(i for i, (a, b) in enumerate(self.row.offsets) if a < span[1] and span[0] < b)
 

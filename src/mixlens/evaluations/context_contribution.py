@@ -51,8 +51,8 @@ def observe(
     case: Case, *, probes: int | None = 32, wrt: str = "embedding", seed: int = 0
 ) -> dict[str, np.ndarray]:
     """`own` [layer, token]; `largest` [layer, token]: is no other source larger; `offsets` [layer,
-    2 n - 1]: sums over targets by source less target, from -(n - 1); `to_cls` [layer, token] (no
-    tokens where there is no [CLS]); `separator`: the first [SEP], or -1; `category` and `tag`
+    2 n - 1]: sums over targets by source minus target, from -(n - 1); `to_cls` [layer, token] (no
+    tokens if there is no [CLS]); `separator`: the first [SEP], or -1; `category` and `tag`
     [token].
     """
     options = {} if probes is None else {"seed": seed}
@@ -79,7 +79,7 @@ def observe(
 
 
 def _tags(case: Case, count: int) -> np.ndarray:
-    """The tag of the word that each token stands on; empty where there is none."""
+    """The tag of the word that each token is part of; empty if there is none."""
     tags = [""] * count
     if isinstance(case.example, Tagged):
         if len(case.example.words) != len(case.example.tags):
@@ -109,7 +109,7 @@ def conclude(
     `own_mean` of all tokens it adds up to one); `by_offset` [layer, 2 reach + 1]: mean over the
     targets that have a source there, `by_offset_total`: over all targets; `offsets`: from -reach
     (before the target) to reach; `cls_around_cls` and `cls_around_sep` [layer, 2 reach + 1]: mean
-    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN where no text
+    contribution to [CLS] at these offsets from [CLS] and from the first [SEP], NaN if no text
     has a token.
     """
     if not len(observations):

@@ -32,7 +32,7 @@ class EvaluationSpec:
     direction: str  # "higher" is better, "lower" is better, or "neither": it describes
     kinds: tuple[str, ...]  # of examples that it takes (`Example.kind`); none: it brings its own
     of: str = "measure"  # what is judged: a "measure", or the "model"
-    chance: float | None = None  # what a measure that knows nothing gets, where that is known
+    chance: float | None = None  # what a measure that knows nothing gets, if that is known
     cost: str = "the measure itself"
     same_method: tuple[str, ...] = ()  # measures that work as it does: it would judge itself
     by_layer: bool = False  # do `Result.details["layers"]` hold its value for each layer?
@@ -70,7 +70,7 @@ class Result:
     """A number with its examples behind it."""
 
     value: float
-    per_example: np.ndarray  # one number for each example; NaN where it has none
+    per_example: np.ndarray  # one number for each example; NaN if it has none
     interval: tuple[float, float]  # bootstrap over the examples, 95 %
     direction: str
     chance: float | None = None

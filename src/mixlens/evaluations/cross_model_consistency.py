@@ -1,13 +1,13 @@
 """Cross-model consistency: does a measure say the same of two models that decide the same?
 
 Ferrando et al. (2022), section 5 and figure 7: Spearman's rank correlation of the attributions of
-two models, over texts for which both predict the same. Where they do not, a text has no number
+two models, over texts for which both predict the same. If they do not, a text has no number
 (NaN). Which word or class that is: for an agreement example the preferred one of target and foil,
 else the class, or the word, that each finds most probable.
 
-Special tokens and the target are not counted unless `special=True`, `own=True`. Where the two
+Special tokens and the target are not counted unless `special=True`, `own=True`. If the two
 models cut the text into other tokens, the scores of a word's pieces are added up and words are
-compared; then special tokens cannot be. High agreement is no proof of being right: a measure that
+compared; then special tokens cannot be. High agreement is not proof of being right: a measure that
 looks at positions alone agrees with itself on every model.
 """
 
@@ -48,14 +48,14 @@ SPEC = EvaluationSpec(
 
 
 def predicted(case: Case) -> str:
-    """What the model says, as a name that another model has too."""
+    """What the model says, as a name that a different model has too."""
     if isinstance(case.example, Agreement):
         return case.example.target if prefers_target(case) else case.example.foil
     return explained(case.recording, **case.explain).names[0]
 
 
 def _same_answer(one: Case, other: Case) -> bool:
-    """By the names of classes; where two classifiers name as many classes differently (LABEL_1,
+    """By the names of classes. If two classifiers name as many classes differently (LABEL_1,
     POSITIVE), by their numbers.
     """
     known = [getattr(case.lens.model.config, "id2label", None) or {} for case in (one, other)]
@@ -80,7 +80,7 @@ def observe(
     special: bool = False,
     own: bool = False,
 ) -> float:
-    """The rank correlation for one text; NaN where the two models do not predict the same."""
+    """The rank correlation for one text; NaN if the two models do not predict the same."""
     pair = (case, case.under(other))
     if not _same_answer(*pair):
         return math.nan

@@ -8,11 +8,11 @@ from grammar, and a measure is good in so far as the row of the mask points at t
   indicator);
 * `average_precision`: of the sources in the order of their scores, with the cue tokens as the right
   ones; ties as scikit-learn has them;
-* `probes_needed`: how many other tokens stand before the last cue token in that order (ties count
+* `probes_needed`: how many other tokens come before the last cue token in that order (ties count
   as before).
 
-By layer, or with the layers joined (`aggregate`). Sizes are compared where scores have signs. The
-paper's program takes the first sub-word of a cue only: `cue_tokens="first"`.
+By layer, or with the layers joined (`aggregate`). Sizes are compared if scores have signs. The
+paper's code takes the first sub-word of a cue only: `cue_tokens="first"`.
 """
 
 from __future__ import annotations

@@ -6,19 +6,19 @@ Mohebbi et al. (2023), section 7 and table 3; Ferrando et al. (2022), section 4 
 column of subject-verb agreement).
 
 By default: the layers joined by the measure's own rollout; a token becomes [MASK] (else [UNK], else
-a zero embedding); the target against its foil where the example has one; sizes of the changes;
+a zero embedding); the target against its foil if the example has one; sizes of the changes;
 special tokens and the target itself are not counted, because without its [CLS] a model is outside
 of all that it has learnt, and replacing a mask by a mask says nothing. `variant` sets all of this
 as a paper has it:
 
 * `"mohebbi2023"`: [UNK], softmax over {target, foil}, changes with their signs, rollout of
-  normalised rows without a residual part. (The authors' program for this table is not public; which
+  normalised rows without a residual part. (The authors' code for this table is not public; which
   tokens it counts is not known, so that stays as above.)
 * `"ferrando2022"`: [MASK], absolute changes of the probability among all words, special tokens and
   the target included.
 
 An option that is named as well has the last word. Erasure is itself a measure with blind spots:
-tokens that stand in for each other.
+tokens that can replace each other.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Protocol:
     """How blank-out is taken and compared."""
 
     replacement: str | None = None  # None: mask, else unk, else zero
-    against: str | None = None  # None: the foil where there is one
+    against: str | None = None  # None: the foil if there is one
     signed: bool = False
     special: bool = False
     own: bool = False
@@ -110,7 +110,7 @@ def observe(
     special: bool | None = None,
     own: bool | None = None,
 ) -> float:
-    """The rank correlation of one text; NaN where all scores, or all changes, are the same."""
+    """The rank correlation of one text; NaN if all scores, or all changes, are the same."""
     how = protocol(
         variant, replacement=replacement, against=against, signed=signed, special=special, own=own
     )
@@ -130,7 +130,7 @@ def observe(
 def plain_row(
     case: Case, measure: str, aggregate: str | int, explained: dict[str, Any]
 ) -> np.ndarray:
-    """The row with the layers joined by the bare product of normalised maps, where the measure has
+    """The row with the layers joined by the bare product of normalised maps, if the measure has
     layers to join.
     """
     specs = list_measures()

@@ -53,7 +53,7 @@ def observe(
     special: bool = True,
     own: bool = True,
 ) -> float:
-    """The rank correlation of one text; NaN where all scores, or all gradients, are the same."""
+    """The rank correlation of one text; NaN if all scores, or all gradients, are the same."""
     explained = explained_options(case, against)
     reference = shares(
         case.maps("gradient_norm", **explained, of=of, reduction=reduction).scores[0, 0]

@@ -85,8 +85,8 @@ def _side(tokenizer: Any, words: Sequence[str], side: str) -> tuple[list[int], t
 
 
 def _frame(tokenizer: Any, side: str) -> tuple[list[int], list[int], str]:
-    """The special tokens before and after a text, and what stands before a word inside a text (a
-    blank, where it is part of the word).
+    """The special tokens before and after a text, and what comes before a word inside a text (a
+    blank, if it is part of the word).
     """
     whole = tokenizer(**{side: "a"})["input_ids"]
     bare = tokenizer(**{side: "a"}, add_special_tokens=False)["input_ids"]

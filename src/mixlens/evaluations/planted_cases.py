@@ -42,7 +42,7 @@ class Planted:
     `sources` are the places whose word is in the target's final state; the target's own place is
     left aside.
 
-    Where `sources` is the target alone, nothing else is in it.
+    If `sources` is the target alone, nothing else is in it.
     """
 
     name: str
@@ -159,7 +159,7 @@ def _null_space() -> Planted:
     head = Head(*weighing(TARGET, weights, 3), value, output)
     return Planted(
         "null space",
-        "more tokens than d_head; two places have constant values, whatever stands there, that"
+        "more tokens than d_head; two places have constant values, whatever is there, that"
         " cancel under large weights; the word at place 1 has a small weight and is what remains",
         Blueprint([Layer([head] * 12)], d_head=3),
         _text((C, 0)),
@@ -203,7 +203,7 @@ def _understudies() -> Planted:
     )
     return Planted(
         "understudies",
-        "the heads of the target share their weight among all words; the same word stands at places"
+        "the heads of the target share their weight among all words; the same word is at places"
         " 1 and 2, so that either alone would do. Both are the source",
         Blueprint([Layer([head] * 4)]),
         _text((C, 0), (A, 0)),

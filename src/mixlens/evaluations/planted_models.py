@@ -4,7 +4,7 @@ They are ordinary models of transformers (BERT, GPT-2) of 36 channels. A token's
 *features*, each written as (+x, -x) on two channels: the channels of a state then sum to zero, and
 a layer norm does nothing but scale. The features, by block:
 
-* `word`: which word stands here, one of three (one-hot), or nothing for a mark;
+* `word`: which word is here, one of three (one-hot), or nothing for a mark;
 * `mark`: +1 or -1 for the two marks (think of punctuation), 0 for words;
 * `got` and `middle`: empty at first; what heads bring is written there;
 * `place`: the position, one-hot.

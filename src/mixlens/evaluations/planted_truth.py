@@ -3,12 +3,12 @@
 No paper's experiment: small transformers with weights set by hand (`_planted_models`,
 `_planted_cases`), ordinary models of transformers that go through the same recording and the same
 checks as any other. In each it is known exactly which tokens are in the target's final state: those
-for which putting another word (or another mark) in their place changes it, which a test does.
+for which putting a different word (or mark) in their place changes it, which a test does.
 
-A measure's row for the target, with the layers joined by its own rollout, is right where every true
-source stands above every other token; sizes are compared, ties are wrong, and the target itself is
-left aside (it is in its own state by the residual stream). Where nothing but the target is in it, a
-row is right if the target stands first, or if it names no token at all. The value is the share of
+A measure's row for the target, with the layers joined by its own rollout, is right if every true
+source is above every other token; sizes are compared, ties are wrong, and the target itself is
+left aside (it is in its own state by the residual stream). If nothing but the target is in it, a
+row is right if the target is first, or if it names no token at all. The value is the share of
 the cases that are right; `details["shares"]` says how much of each row lies on true sources. A case
 on which a measure is not defined has no number.
 
@@ -54,8 +54,8 @@ START, END = "<!-- table: start -->", "<!-- table: end -->"
 
 
 def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, float]:
-    """Whether every true source stands above every other token, and the share of the row on true
-    sources (NaN where it is empty).
+    """Whether every true source is above every other token, and the share of the row on true
+    sources (NaN if it is empty).
     """
     sizes, true = np.abs(np.asarray(row, np.float64)), np.zeros(len(row), bool)
     sizes[sizes < NOISE * sizes.max()] = 0
@@ -86,7 +86,7 @@ def row_of(case: Planted, measure: str) -> np.ndarray:
 
 
 def observe(case: Planted, measure: str) -> dict[str, Any]:
-    """`value`: 1 where it is right, 0 where wrong, NaN where the measure is not defined; `share`:
+    """`value`: 1 if it is right, 0 if wrong, NaN if the measure is not defined; `share`:
     on true sources.
     """
     try:
@@ -116,7 +116,7 @@ def cases() -> tuple[Planted, ...]:
 def evaluate(measure: str) -> Result:
     """One measure on all cases; `details` names them.
 
-    The interval is over cases, which are no random sample: read it with care.
+    The interval is over cases, which are not a random sample: read it with care.
     """
     return conclude([observe(case, measure) for case in cases()])
 
@@ -166,7 +166,7 @@ def written(page: str) -> str:
 
 
 def main() -> None:
-    """Writes the table into a page, docs/planted_truth.md unless another is named."""
+    """Writes the table into a page, docs/planted_truth.md unless a different one is named."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/planted_truth.md")
     path.write_text(written(path.read_text("utf-8")), "utf-8")
 

@@ -1,10 +1,10 @@
-"""Probing: how few bits tell the label (singular or plural ...) to someone who has the hidden state
+"""Probing: how few bits give the label (singular or plural ...) to someone who has the hidden state
 of the target, by layer.
 
 Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an
 online code with a linear probe; see `_online_code` for the code and where it departs. Compression
-is 1.0 where states say nothing about labels, whatever the number of examples.
-`variant="mohebbi2023"` repeats the released program, whose compression starts at 1.44; see
+is 1.0 if states say nothing about labels, whatever the number of examples.
+`variant="mohebbi2023"` repeats the released code, whose compression starts at 1.44; see
 `_released_probe`.
 
 The model is judged here. A measure is judged by `agreement_with`: where the label can be read off
@@ -87,9 +87,9 @@ def conclude(
     """The mean compression over the layers; per example the bits saved of log2(classes), likewise.
 
     `details`: `layers` [layer + 1] compression (0: the input of the first layer), `bits` [layer +
-    1] code lengths (in the variant: bits and nats together, as its program has them),
+    1] code lengths (in the variant: bits and nats together, as its code has them),
     `uniform_bits`, `blocks` (where each ends, in examples), `classes` and their `counts`,
-    `labels_only`: the compression of a code that counts labels and sees no state (above 1 where
+    `labels_only`: the compression of a code that counts labels and sees no state (above 1 if
     classes are unequal), `variant`.
     """
     if variant not in VARIANTS:
@@ -190,7 +190,7 @@ def agreement_with(
     """Spearman's correlation across layers of compression and a measure's cue alignment (Mohebbi et
     al. 2023, table 2).
 
-    Where compression has one entry more, its first, of the input of the first layer, is left out.
+    If compression has one entry more, its first, of the input of the first layer, is left out.
     """
     compression, alignment = (
         np.asarray(side, np.float64) for side in (layers_of_compression, layers_of_cue_alignment)
@@ -199,6 +199,6 @@ def agreement_with(
         compression = compression[1:]
     if len(compression) != len(alignment):
         raise InvalidInput(
-            f"{len(compression)} layers of compression beside {len(alignment)} of cue alignment"
+            f"{len(compression)} layers of compression next to {len(alignment)} of cue alignment"
         )
     return spearman(compression, alignment)

@@ -5,10 +5,10 @@ measure's row for the target is compared with the one before by Spearman's rank 
 sizes of scores, over all sources but the target). A measure whose row stays the same is blind to
 the weights: it shows the text or the architecture (positions, a causal mask), not the model.
 
-What is judged is |rho|, text by text: a row turned upside down tells the old one as well as an
+What is judged is |rho|, text by text: a row turned upside down shows the old one as well as an
 equal row does, and a rho somewhat below zero is chance, no better than one as far above. So no
 measure gets 0: of two unrelated rows of n sources, |rho| is about sqrt(2 / (pi (n - 1))) on
-average, .27 for n = 10. Signed rhos, which the paper plots, stand beside it.
+average, .27 for n = 10. Signed rhos, which the paper plots, are next to it.
 
 * `mode="cascading"`: layers from the last one down to the first, then everything else (embeddings,
   head). The value is that of the fully random model; `curve=True` adds every step before it. The
@@ -19,7 +19,7 @@ Every weight is drawn from a normal distribution with its tensor's own mean and 
 norms and biases too, with a seed; the paper takes the network's own initialisation. One draw serves
 all texts, so that the interval speaks of texts, not of draws. Output measures go on explaining the
 word or class that the trained model was asked for. The model itself is never touched: random models
-are copies that share every weight that is not drawn anew. Where layers share their weights
+are copies that share every weight that is not drawn anew. If layers share their weights
 (ALBERT), the first step draws them all.
 """
 

@@ -1,9 +1,9 @@
-"""The probe of the program released with Mohebbi et al.
+"""The probe of the code released with Mohebbi et al.
 
 (2023), for numbers on the scale of their figure 3.
 
 It departs from an online code in several ways, all kept here. A hidden layer of 128 (ReLU, layer
-norm, dropout .2 and .3) stands in place of a linear probe. Its softmax goes once more through the
+norm, dropout .2 and .3) takes the place of a linear probe. Its softmax goes once more through the
 softmax of the cross-entropy, in training and in what is counted. What is counted is in nats, the
 first block in bits. The learning rate falls to zero within the first pass over the data, so that
 later passes change nothing and small data sets stay far from the ceiling. A label costs ln 2 = .69

@@ -49,7 +49,7 @@ def counted(case: Case, *, special_tokens: bool, own: bool) -> np.ndarray:
 
 
 def explained_options(case: Case, against: str | None) -> dict[str, Any]:
-    """Options that name the output: the target against its foil (where there is one), or among all
+    """Options that name the output: the target against its foil (if there is one), or among all
     words or classes.
     """
     if against is None:
@@ -82,7 +82,7 @@ def rank_agreement(
 ) -> float:
     """Spearman's correlation over the sources that count, of sizes unless `signed`.
 
-    NaN where one side is constant.
+    NaN if one side is constant.
     """
     a, b = np.asarray(row, np.float64)[counting], np.asarray(reference, np.float64)[counting]
     return spearman(a, b) if signed else spearman(np.abs(a), np.abs(b))

@@ -8,7 +8,7 @@ chance for every length. Equal scores share their places. Special tokens are tho
 
 The value describes, it does not judge: the authors hold that these tokens say little, and that a
 measure which ranks them high is misled by attention that does nothing; but a model may well keep
-something in them. Their program (`variant="ferrando2022"`) divides r by n, takes the first token of
+something in them. Their code (`variant="ferrando2022"`) divides r by n, takes the first token of
 each kind, and averages over tokens, not texts.
 """
 
@@ -47,7 +47,7 @@ SPEC = EvaluationSpec(
 
 
 def relevance_places(row: np.ndarray, variant: str = "default") -> np.ndarray:
-    """The place of each source in the order of sizes; NaN where there is only one."""
+    """The place of each source in the order of sizes; NaN if there is only one."""
     if variant not in VARIANTS:
         raise InvalidInput(f"there is no variant {variant!r}; choose one of: {', '.join(VARIANTS)}")
     sizes = np.abs(np.asarray(row, np.float64))

@@ -38,7 +38,7 @@ def categories(case: Case, site: str | None = None) -> np.ndarray:
 
     Punctuation is the comma and the full stop, as in Kobayashi (2020).
 
-    Where a tokenizer has no [CLS] or [SEP], its marks of the beginning and the end take their
+    If a tokenizer has no [CLS] or [SEP], its marks of the beginning and the end take their
     place.
     """
     row = case.recording.target_tokens(site, 0)

@@ -88,7 +88,7 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def known_mean(values: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """The mean over the first axis of the entries that are numbers; NaN where none is."""
+    """The mean over the first axis of the entries that are numbers; NaN if none is."""
     array = np.asarray(values, np.float64)
     known = ~np.isnan(array)
     mean: np.ndarray = np.where(known, array, 0).sum(0) / np.where(

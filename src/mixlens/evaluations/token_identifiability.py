@@ -1,11 +1,11 @@
-"""Token identifiability: from how many hidden states can the input token be told again, by layer?
+"""Token identifiability: from how many hidden states can the input token be identified, by layer?
 
 Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those
 of `mixlens.identifiability.tokens`; the default is the `ridge` probe, a closed form that is not in
 the paper, for quick answers. Beside the rate by layer:
 
 * `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
-* `offset=k`: it is the token k places further on that is to be told (figures 14-17);
+* `offset=k`: it is the token k places further on that is to be identified (figures 14-17);
 * `single`: from the output of each layer back to its own input (figures 11-13).
 
 Sentences are split, never tokens: 70 / 15 / 15 % for training, for stopping and for the test with
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
 
 SPEC = EvaluationSpec(
-    summary="share of tokens whose input can be told from their last hidden state",
+    summary="share of tokens whose input can be identified from their last hidden state",
     citation=(
         'Brunner et al. (2020), "On Identifiability in Transformers", section 4 and appendix B'
     ),
@@ -40,7 +40,7 @@ SPEC = EvaluationSpec(
     of="model",
     cost="1 forward pass; then a probe for each layer and fold",
     reports={
-        "layers": Detail("share of tokens that are told", "state"),
+        "layers": Detail("share of tokens that are identified", "state"),
         "chance": Detail("by chance"),
         "tokens": Detail("tokens"),
         "probe": Detail("probe"),
@@ -56,7 +56,7 @@ def observe(
     case: Case, *, site: str | None = None, layers: Sequence[int] | None = None
 ) -> dict[str, np.ndarray]:
     """`states` [layer + 1, token, d_model], 0 being the input; `layers` keeps some (0 is always
-    among them), and `layer` tells which.
+    among them), and `layer` says which.
     """
     kept = None if layers is None else sorted({0, *layers})
     states = hidden_states(case, site, kept)
@@ -88,7 +88,7 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
 
 @dataclass(frozen=True)
 class _Task:
-    """What is to be told from what, in every sentence."""
+    """What is to be identified from what, in every sentence."""
 
     sentences: Sequence[np.ndarray]  # [layer, token, d_model]
     offset: int
@@ -124,7 +124,7 @@ class _Task:
         return Pairs(states, inputs)
 
     def hits(self, number: int, layer: int, probe: Probe) -> float:
-        """How many tokens of a sentence are told."""
+        """How many tokens of a sentence are identified."""
         sentence = self.sentences[number]
         places, candidates = self.places(sentence), self.candidates(sentence, layer)
         if not len(places):
@@ -138,7 +138,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Found:
-    """Hits by layer and sentence, NaN where a sentence was not tested."""
+    """Hits by layer and sentence, NaN if a sentence was not tested."""
 
     test: np.ndarray  # [layer, sentence]
     train: np.ndarray  # [layer]: rate
@@ -187,8 +187,8 @@ def conclude(
     seed: int = 0,
     training: Training | None = None,
 ) -> Result:
-    """The share of tokens that are told in the last layer; per example that of each text (NaN where
-    it was not tested).
+    """The share of tokens that are identified in the last layer; per example that of each text (NaN
+    if it was not tested).
 
     `probe`: ridge, naive, linear or mlp; `metric`: cosine or l2; `share` of the training sentences
     is used (figure 7); `training`: how linear and mlp are trained, and on which device. `details`:

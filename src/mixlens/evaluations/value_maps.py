@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def read_by(layer: Layer, site: Site) -> Tensor:
     """What the self-attention of a layer reads, [batch, target, d_model]: the stream, after the
-    input norm where there is one.
+    input norm if there is one.
     """
     path = site.structure.input_norm
     norm = None if path is None else norm_of(layer.module.get_submodule(path), layer.input)

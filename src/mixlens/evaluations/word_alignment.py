@@ -19,7 +19,7 @@ by the alignment error rate over the whole corpus (Och & Ney 2003):
   `details["held_out_aer"]` does without: each half of the sentences is read in the layer that is
   best on the other.
 
-Sizes are compared where scores have signs. A row without any score (ALTI has such) gives no link. A
+Sizes are compared if scores have signs. A row without any score (ALTI has such) gives no link. A
 measure that explains outputs (gradients, erasure) is asked for every piece of the translation in
 turn and has a single layer.
 """
@@ -81,7 +81,7 @@ def link_counts(
 
 
 def error_rate(counts: np.ndarray) -> np.ndarray:
-    """AER from counts [..., 4]; NaN where there are neither found nor sure links."""
+    """AER from counts [..., 4]; NaN if there are neither found nor sure links."""
     links, in_sure, in_possible, sure = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     return 1 - _ratio(in_sure + in_possible, links + sure)
 
@@ -118,7 +118,7 @@ def soft_alignment(
     inputs = _INPUTS[case]
     sizes = np.abs(_scores(case, measure, inputs).astype(np.float64))
     if not np.isfinite(sizes).all():
-        raise InvalidInput(f"{measure} has scores that are no number on {case.example.name}")
+        raise InvalidInput(f"{measure} has scores that are not numbers on {case.example.name}")
     shift = 1 if setting == "AWO" else 0
     rows = _indicator([(a - shift, b - shift) for a, b in inputs.target], sizes.shape[1])
     columns = _indicator(inputs.source, sizes.shape[2])

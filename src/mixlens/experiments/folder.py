@@ -22,7 +22,7 @@ from mixlens.runs.settings import differences
 
 
 def published(spec: ExperimentSpec, model: str, origin: str) -> Mapping[str, float] | None:
-    """The paper's numbers where both the checkpoint and the data are the paper's own: only then can
+    """The paper's numbers if both the checkpoint and the data are the paper's own: only then can
     they be compared one to one.
     """
     name = model.rstrip("/").split("/")[-1].lower()

@@ -42,7 +42,7 @@ class Reproduced:
     name: str
     folder: Path | None
     result: Mapping[str, Any]
-    outcome: Outcome | None = None  # None where an earlier run had it finished
+    outcome: Outcome | None = None  # None if an earlier run had it finished
 
 
 def reproduce(
@@ -172,15 +172,15 @@ def require_model(spec: ExperimentSpec, lens: Lens) -> None:
         )
     if spec.needs == "masked" and not kind.endswith(("ForMaskedLM", "ForPreTraining")):
         raise InvalidInput(
-            f"this experiment masks words, and {kind} is no masked language model: name one by"
+            f"this experiment masks words, and {kind} is not a masked language model: name one by"
             " --model"
         )
     if spec.needs == "language" and not kind.endswith(
         ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
     ):
         raise InvalidInput(
-            f"this experiment asks the model for words, and {kind} is no language model: name one"
-            " by --model"
+            f"this experiment asks the model for words, and {kind} is not a language model: name"
+            " one by --model"
         )
 
 
@@ -212,7 +212,7 @@ def _examples(
 
 
 def _cut(examples: list[Example], lens: Lens, longest: int | None) -> list[Example]:
-    """Plain texts without what stands after the last token that is wanted."""
+    """Plain texts without what comes after the last token that is wanted."""
     if longest is None or not getattr(lens.tokenizer, "is_fast", False):
         return examples
     kept = []

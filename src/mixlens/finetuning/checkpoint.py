@@ -39,14 +39,14 @@ def save(training: Training, folder: Path, run: str) -> None:
 
 
 def resume(training: Training, folder: Path, run: str) -> bool:
-    """Brings a training to where the checkpoint left it; False where there is none."""
+    """Brings a training to where the checkpoint left it; False if there is none."""
     if not (folder / NAME).exists():
         return False
     arrays, content = storage.read(folder / NAME, _KIND)
     if content["run"] != run:
         raise InvalidInput(
-            f"{folder} holds the checkpoint of another run (other data, model or settings): give"
-            f" another folder, or remove {NAME}"
+            f"{folder} holds the checkpoint of a different run (other data, model or settings):"
+            f" give a different folder, or remove {NAME}"
         )
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "best": {}}
     for name, array in arrays.items():
@@ -71,7 +71,7 @@ def resume(training: Training, folder: Path, run: str) -> bool:
 def fingerprint(
     model: Any, items: Sequence[Item], held_out: Sequence[Item], settings: Settings
 ) -> str:
-    """The same for two runs exactly where their model, examples and settings are."""
+    """The same for two runs exactly if their model, examples and settings are."""
     weights = 0
     for name, value in sorted(model.state_dict().items()):
         weights = zlib.crc32(

@@ -4,7 +4,7 @@ model, all weights trained.
 Devlin et al. (2019), "BERT: Pre-training of Deep Bidirectional Transformers", NAACL, appendix A.3:
 batch 32, learning rate 2e-5 (of 5e-5, 3e-5, 2e-5), 3 epochs (of 2, 3, 4). AdamW with weight decay
 0.01, linear warm-up over a tenth of the steps, linear decay and gradients clipped at norm 1 are
-those of its program. The rates are for models of BERT's size; small ones need a higher rate or more
+those of its code. The rates are for models of BERT's size; small ones need a higher rate or more
 epochs.
 
 The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture
@@ -51,7 +51,7 @@ def classifier_finetuned(
 
     With `out`, the model is saved there, and a run that was killed goes on from its last epoch. The
     sources are noted in the report. The given model is not changed; `in_place` trains a given
-    classifier itself, where its classes are those of the data.
+    classifier itself, if its classes are those of the data.
     """
     first = labelled(examples)
     second = [] if held_out is None else labelled(held_out)
@@ -236,7 +236,7 @@ def correlations(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
 
 def matthews(answers: Sequence[int], chosen: Sequence[int]) -> float:
     """Matthews correlation for any number of classes (Gorodkin 2004, "Comparing two K-category
-    assignments"); 0 where undefined.
+    assignments"); 0 if undefined.
     """
     size = max(*answers, *chosen) + 1
     table = np.zeros((size, size))

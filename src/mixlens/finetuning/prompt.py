@@ -7,14 +7,14 @@ new head; the loss is the cross-entropy of the softmax over {target, foil} at th
 examples is learned from, the other half kept for judging.
 
 Learning rate 3e-5, AdamW without weight decay, linear warm-up over a tenth of the steps and linear
-decay are those of the authors' program. Batch 64 and 5 epochs stand there in a comment only (they
+decay are those of the authors' code. Batch 64 and 5 epochs are there in a comment only (they
 are its arguments), so these two are our choice. It halves the five paradigms together, after
 drawing the singular examples of one of them with replacement; ours halves each by itself, and no
 sentence is in both halves.
 
 A causal model is asked for the word that follows the text before the target. Examples that it
-cannot answer are left out and counted: the target is the first word, or a cue stands after it. So
-are targets and foils that are not one token, as in the authors' program.
+cannot answer are left out and counted: the target is the first word, or a cue comes after it. So
+are targets and foils that are not one token, as in the authors' code.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _prompt(lens: Lens, example: Agreement, longest: int) -> Item:
         if not example.text[:start].strip():
             raise _LeftOut("the target is the first word")
         if any(first > start for first, _ in example.cues):
-            raise _LeftOut("a cue stands after the target")
+            raise _LeftOut("a cue comes after the target")
     inputs = token_inputs(lens.model, lens.tokenizer, case.given)
     ids = inputs["input_ids"]
     if len(ids) > longest:
@@ -154,7 +154,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
 
 
 def accuracies(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
-    """Accuracy over all, and by group where the data has groups."""
+    """Accuracy over all, and by group if the data has groups."""
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):
         groups.setdefault(item.group or "", []).append(chosen == item.answer)

@@ -27,7 +27,7 @@ Measured = Callable[[Sequence[Item], Choices], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Finetuned:
-    """The model with its tokenizer, and the report that is saved beside it: data, settings, scores
+    """The model with its tokenizer, and the report that is saved next to it: data, settings, scores
     before and after, versions.
     """
 
@@ -36,7 +36,7 @@ class Finetuned:
 
 
 def working_copy(model: Any, settings: Settings, in_place: bool) -> Any:
-    """The model to train, in float32 (or float64 where asked for): a copy, unless the caller wants
+    """The model to train, in float32 (or float64 if asked for): a copy, unless the caller wants
     its own model changed.
     """
     dtype = torch.float64 if settings.dtype == "float64" else torch.float32

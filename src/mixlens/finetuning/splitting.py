@@ -31,7 +31,7 @@ def _parted(
 ) -> tuple[list[Kind], list[Kind]]:
     """Each part of the data is cut by itself.
 
-    What stands in both results would be a leak, so equal texts stay together.
+    What is in both results would be a leak, so equal texts stay together.
     """
     chance = random.Random(seed)
     parts: dict[str, dict[tuple[str, str | None], list[Kind]]] = {}

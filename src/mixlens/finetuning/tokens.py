@@ -11,7 +11,7 @@ from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
 def token_inputs(
     model: Any, tokenizer: Any, text: str | tuple[str, str], longest: int | None = None
 ) -> dict[str, list[int]]:
-    """Token ids, and segments where the model takes them; cut to `longest` tokens where that is
+    """Token ids, and segments if the model takes them; cut to `longest` tokens if that is
     given.
     """
     if tokenizer is None:

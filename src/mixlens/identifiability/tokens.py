@@ -3,7 +3,7 @@
 Probes that map hidden states back to input embeddings, and the test by nearest neighbour.
 
 Brunner et al. 2020, On Identifiability in Transformers, section 4 and appendix B.1. A token counts
-as identified where the probe's answer is nearer to its own input embedding than to that of any
+as identified if the probe's answer is nearer to its own input embedding than to that of any
 other token of the same sentence. Inputs that are equal to the last digit (the same word twice, in a
 model whose positions come later) are one answer.
 

@@ -65,7 +65,7 @@ def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """In float64 where the device has it: squares and normal equations lose half of the digits, and
+    """In float64 if the device has it: squares and normal equations lose half of the digits, and
     these matrices are small.
     """
     return tensor if tensor.device.type == "mps" else tensor.to(torch.float64)

@@ -1,5 +1,5 @@
 """What each source writes into each chosen target, as factors: T_ij = scale_i * sum_h A_hij
-vectors_hj (+ own_i where j is i itself).
+vectors_hj (+ own_i if j is i itself).
 
 The vectors T_ij themselves, targets x sources x d_model, are never formed; only those on the
 diagonal are.
@@ -36,7 +36,7 @@ class Decomposition:
 
     @cached_property
     def diagonal(self) -> Float[Tensor, "batch target d_model"]:
-        """T_ii, each added up as it stands: here the residual may cancel most of what attention
+        """T_ii, each added up as it is: here the residual may cancel most of what attention
         writes.
         """
         batch, heads, targets, _ = self.weights.shape

@@ -2,7 +2,7 @@
 without a block of vectors in memory.
 
 One program holds a tile of targets and walks through a few sources and all channels; a tile of T
-lives in registers only. Products are taken in full float32. Used where Triton is installed and the
+lives in registers only. Products are taken in full float32. Used if Triton is installed and the
 tensors are float32 on a CUDA device; `gains` is the same by plain torch.
 """
 

@@ -11,7 +11,7 @@ error grows with the condition number of C_i, not with its square.
 While fewer than k rows have been seen, or when tokens repeat (in the first layer of a model with
 rotary positions equal tokens have equal values), G_i is singular. C is therefore expressed in a
 basis of directions ordered by the row that first shows them: for a prefix of rows G_i is then zero
-outside its leading block and takes the identity there. Where all visible rows are independent, A
+outside its leading block and takes the identity there. If all visible rows are independent, A
 itself is the answer. What is still ill-conditioned (it shows in the residual) is done by a singular
 value decomposition, one target at a time.
 """

@@ -1,15 +1,14 @@
 """Attention without the part that the values cannot show: A P, P the projector onto the column
 space of T = V W_O.
 
-T has d_head useful columns, not d_model: where W_O has full row rank, T and V have the same column
-space, and where it has not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a
+T has d_head useful columns, not d_model: if W_O has full row rank, T and V have the same column
+space, and if it has not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a
 thin QR factor of a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated
 once for float64 values: matrix products only, for whole batches and all heads at once. Its
-condition number is bounded on the way; heads that are (nearly) rank deficient are done one by one
-by a singular value decomposition, where singular values below `tolerance` times the largest count
-as zero.
+condition number is bounded on the way. Heads that are (nearly) rank deficient are done one by one
+by a singular value decomposition, and singular values below `tolerance` times the largest are zero.
 
-Where targets see different sources (causal masks, windows), each has its own projector: see
+If targets see different sources (causal masks, windows), each has its own projector: see
 `prefixes`.
 """
 
@@ -43,7 +42,7 @@ class Inverse:
 
 
 def inverse_factor(gram: Float[Tensor, "*batch k k"], least: float) -> Inverse:
-    """L^-1 for gram = L L^T; trusted where every singular value of L exceeds `least` times the
+    """L^-1 for gram = L L^T; trusted if every singular value of L exceeds `least` times the
     largest, for certain.
     """
     lower, info = torch.linalg.cholesky_ex(gram)
@@ -65,7 +64,7 @@ def value_columns(
     """A matrix with the column space of T for every head, in float64, its Frobenius norm one, rows
     of padding zero.
 
-    `full`: what `full_rows` says of the output projection, where it is known already.
+    `full`: what `full_rows` says of the output projection, if it is known already.
     """
     real = torch.arange(values.shape[2], device=values.device) < lengths[:, None]
     columns = wide(values) * real[:, None, :, None]

@@ -30,7 +30,7 @@ def _with_slope(result: Tensor, linear: Tensor) -> Tensor:
 
 
 def curve(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """An elementwise function with the slope of its secant between the two halves, or its own where
+    """An elementwise function with the slope of its secant between the two halves, or its own if
     they coincide.
     """
     result = function(x)

@@ -2,7 +2,7 @@
 and sinks.
 
 The layer's map is the mean over heads, as in attention rollout (Abnar & Zuidema 2020,
-https://aclanthology.org/2020.acl-main.385). Where a model has attention sinks (a column that is
+https://aclanthology.org/2020.acl-main.385). If a model has attention sinks (a column that is
 dropped after the softmax), rows sum to less than one and are left so.
 """
 

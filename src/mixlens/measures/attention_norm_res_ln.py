@@ -62,7 +62,7 @@ def scores(recording: Recording, request: Request) -> Scores:
 def mixing_ratio(parts: Decomposition) -> Float[Tensor, "batch target"]:
     """The share of the other tokens: ||sum_{j != i} T_ij|| against ||T_ii||.
 
-    The sum is the output less everything else.
+    The sum is the output minus everything else.
     """
     kept = parts.diagonal
     assert parts.constant is not None  # these parts are the block's own

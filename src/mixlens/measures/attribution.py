@@ -153,7 +153,7 @@ def copies_at_once(recording: Recording, request: Request) -> int:
 
 
 def baseline(recording: Recording, request: Request, layer: int, kind: str, like: Hidden) -> Hidden:
-    """Hidden states that stand for the absence of the text: zeros, or those of a text of "pad" or
+    """Hidden states for the absence of the text: zeros, or those of a text of "pad" or
     "mask" tokens.
     """
     if kind == "zero":

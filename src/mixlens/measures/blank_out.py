@@ -4,7 +4,7 @@ The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each 
 [MASK], the absolute change of the probability over the whole vocabulary (the defaults). Mohebbi et
 al. 2023: each token becomes [UNK], the signed change of the probability among {target, foil}:
 `replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with token j
-replaced): positive where the token speaks for the explained output (see `mixlens.explained`).
+replaced): positive if the token speaks for the explained output (see `mixlens.explained`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPEC = Spec(
     reads="output",
     gives="row",
     blind_spots=(
-        "right wherever one token decides; blind where another stands in for the one that is"
+        "right wherever one token decides; blind if another takes the place of the one that is"
         " removed"
     ),
     memory="graph + chunk",
@@ -108,7 +108,7 @@ def _blanked(
     places: Tensor,
     token: int | None,
 ) -> Float[Tensor, " place"]:
-    """The explained output with the tokens at these places replaced, one at a time (by zeros where
+    """The explained output with the tokens at these places replaced, one at a time (by zeros if
     there is no token).
     """
     rows = torch.full_like(places, row)

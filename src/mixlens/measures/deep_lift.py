@@ -8,7 +8,7 @@ Captum's DeepLift attaches its rule to the activation modules that it knows; tra
 activations, softmax and products of activations as functions, and norms stay plain gradients, so
 that its attributions do not add up and come close to gradient times input. Here every operation has
 its rule (`mixlens.kernels.rescale`); on networks of linear layers and activations the two agree.
-Where the sum is missed beyond rounding, because the model uses an operation without a rule, no
+If the sum is missed beyond rounding, because the model uses an operation without a rule, no
 numbers are given.
 """
 

@@ -4,12 +4,12 @@ Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
 (source x d_model): what it removes, `null_attention`, lies in T's left null space and never reaches
 the output. Scores may be negative, and equal A when tokens are no more than the rank. Rows of
-padding are no part of T.
+padding are not part of T.
 
-Departures. The paper's projector is that of a whole text; where a target cannot see every source
+Departures. The paper's projector is that of a whole text. If a target cannot see every source
 (causal masks, windows), its projector is that of the rows it sees, so that the future keeps weight
-zero and the product with V stays (see `kernels.prefixes`). `rank` and `null_dimension` (tokens less
-rank) are those of all tokens of the row, which is what the last target of a causal model sees.
+zero and the product with V stays (see `kernels.prefixes`). `rank` and `null_dimension` (tokens
+minus rank) are those of all tokens of the row: what the last target of a causal model sees.
 
 `constraint` takes up what section 3.4 of the paper leaves open: "sum" removes only what also leaves
 the row's sum as it is (the left null space of [T, 1]); "simplex" is the shortest row of

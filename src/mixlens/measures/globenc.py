@@ -3,7 +3,7 @@
 
 Modarressi et al. 2022, GlobEnc: Quantifying Global Token Attribution by Incorporating the Whole
 Encoder Layer (https://aclanthology.org/2022.naacl-main.19), eq. 6-8. The feed-forward part enters
-through sigma_2 alone, which is taken from the true input of the second norm. Where the residual of
+through sigma_2 alone, which is taken from the true input of the second norm. If the residual of
 the feed-forward part is scaled, T_ij is scaled with it. The authors roll their maps out as they
 are, without making rows sum to one.
 
@@ -67,7 +67,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
         )
     if len(layer.sites) > 1:
         return (
-            "a cross-attention block stands between the self-attention and the last norm, which"
+            "a cross-attention block is between the self-attention and the last norm, which"
             f" the measure does not know{use}"
         )
     return None

@@ -7,10 +7,10 @@ the embedding module returns (`wrt="embedding"`), or the sum of the embeddings b
 (`wrt="embedding_sum"`).
 
 Exact by forward-mode differentiation (with what follows each attention folded into one matrix per
-target, where that pays and fits into half of the memory budget), or with `probes=k` estimated from
-k Gaussian vectors per source token: the squared norm is unbiased, and `standard_error` tells how
-far each contribution may be off. For cross-attention x0 is the encoder's output; the decoder's own
-self-attention is measured with the encoder's output held fixed.
+target, if that saves time and fits into half of the memory budget), or with `probes=k` estimated
+from k Gaussian vectors per source token: the squared norm is unbiased, and `standard_error` says
+how far each contribution may be off. For cross-attention x0 is the encoder's output. The decoder's
+own self-attention is measured with the encoder's output held fixed.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def scores(
         raise InvalidInput("probes: at least 2 are needed to know their standard error")
     if wrt == "embedding_sum" and request.kind is AttentionKind.CROSS:
         raise InvalidInput(
-            "for cross-attention the sources are the encoder's output, which is no sum of"
+            "for cross-attention the sources are the encoder's output, which is not a sum of"
             " embeddings: use wrt='embedding'"
         )
     norm = embedding_norm(recording, request.site) if wrt == "embedding_sum" else None

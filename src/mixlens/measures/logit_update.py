@@ -2,7 +2,7 @@
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
 "Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit behind
-the final norm, whose sigma is held. The token of a layer stands for the input token at its place.
+the final norm, whose sigma is held. The token of a layer is taken for the input token at its place.
 `mixlens.measures.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
 """
 
@@ -28,7 +28,7 @@ SPEC = Spec(
     ),
     use_when=(
         "signed updates of one logit, layer by layer, at the price of the forward pass; the token"
-        " of a layer stands for the input token"
+        " of a layer is taken for the input token"
     ),
     cost="1 forward pass, and next to nothing",
     facts=Facts(signed=True),

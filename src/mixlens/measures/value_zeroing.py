@@ -8,9 +8,9 @@ whole layer behind them is recomputed.
 The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's
 correlation of the channels. `normalized=True` first gives every representation mean zero and
 variance one over its channels. The paper shows results for normalised representations (figure A.1)
-without a formula, and the published program names the option but leaves out its code. With grouped
+without a formula, and the published code names the option but leaves out its code. With grouped
 heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it
-shares with others. Scores are not divided by their row sum; the authors' program does that before
+shares with others. Scores are not divided by their row sum; the authors' code does that before
 rollout, as `normalized()` does here.
 """
 

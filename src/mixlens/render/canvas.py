@@ -102,7 +102,7 @@ def finish(axes: Axes, title: str = "", x: str = "", y: str = "", *, legend: boo
     axes.set_title(title, fontsize=TITLE, loc="left")
     axes.set_xlabel(x, fontsize=TEXT)
     axes.set_ylabel(y, fontsize=TEXT)
-    # Ticks may be made when the figure is saved, after our style was undone: so they are told now.
+    # Ticks may be made when the figure is saved, after our style was undone: so they are set now.
     axes.tick_params(labelsize=SMALL, labelfontfamily=FONT, width=0.8, length=3)
     axes.set_axisbelow(True)
     if legend:

@@ -5,7 +5,7 @@ k^T + bias).
     dv
 
 and dq, dk, dv are one product with the tangent of the stream (through the norm before the
-attention, where there is one). A few large products take the place of the many small steps that
+attention, if there is one). A few large products take the place of the many small steps that
 automatic differentiation makes of them. Queries, keys, weights and values are overheard at the two
 products around the softmax; the projections are found by differentiating, not by name. Positions
 that turn queries and keys, caps, sinks and whatever else is not of this form show in the numbers,
@@ -47,7 +47,7 @@ class AttentionSlopes:
         padding = (-width) % tokens
         basis = torch.cat([unit, unit.new_zeros(padding, width)]).view(
             -1, tokens, width
-        )  # another channel in each row
+        )  # a different channel in each row
 
         def one(tangent: Tensor) -> tuple[Tensor, ...]:
             result: tuple[Tensor, ...] = torch.func.jvp(

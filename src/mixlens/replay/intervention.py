@@ -251,6 +251,6 @@ def embedding_norm(
         if form is not None and form.scaled and difference(form(wide), first.input) <= tolerance:
             return form, wide
     raise UnsupportedModel(
-        f"no norm stands between the embeddings and the first layer of {stack.name}, so there is no"
+        f"no norm is between the embeddings and the first layer of {stack.name}, so there is no"
         " embedding sum before a norm: use wrt='embedding'"
     )

@@ -41,7 +41,7 @@ class PerceptronSlopes:
                 return None
             form = norm_of(layer.module.get_submodule(path), stream)
             if form is None:
-                raise ValueError(f"`{path}` is no norm")
+                raise ValueError(f"`{path}` is not a norm")
             return form
 
         self.after, self.output_norm = norm(mlp.after), norm(feed_forward.output_norm)

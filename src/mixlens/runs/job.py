@@ -1,4 +1,4 @@
-"""What a run is to do, in values that can be sent to another process."""
+"""What a run is to do, in values that can be sent to a different process."""
 
 from __future__ import annotations
 

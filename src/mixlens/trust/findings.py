@@ -151,7 +151,7 @@ def _column(
 
 
 def _aligned(per_example: np.ndarray, places: Sequence[int], examples: int) -> np.ndarray:
-    """One number for each example, NaN where the measure gave none, so that measures can be
+    """One number for each example, NaN if the measure gave none, so that measures can be
     compared example by example.
     """
     values = np.full(examples, math.nan)

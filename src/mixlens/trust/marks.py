@@ -17,7 +17,7 @@ from mixlens.trust.standings import ROUNDING, SIGNIFICANT, Column
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """What the tests say of one measure under one evaluation; NaN where nothing could be tested."""
+    """What the tests say of one measure under one evaluation; NaN if nothing could be tested."""
 
     is_first: bool = False  # has it the best value of the evaluation?
     p_best: float = math.nan  # against the best of the evaluation
@@ -37,7 +37,7 @@ class Marks:
 
     @property
     def not_better_than_random(self) -> bool:
-        """It stands no better, or so little better that chance would do."""
+        """It is no better, or so little better that chance would do."""
         return not math.isnan(self.p_random) and not (
             self.ahead_of_random and self.p_random < SIGNIFICANT
         )

@@ -30,7 +30,7 @@ class Plan:
     )  # by measure or evaluation
     extras: Mapping[str, Any] = field(
         default_factory=dict
-    )  # what an evaluation may ask for by name, such as another model
+    )  # what an evaluation may ask for by name, such as a different model
 
     def sent(self) -> Plan:
         """Without the second model, which every worker loads itself."""
@@ -95,7 +95,7 @@ def _known(chosen: Sequence[str] | None, known: Sequence[str], what: str) -> tup
         return tuple(known)
     for name in chosen:
         if name not in known:
-            raise InvalidInput(f"there is no {what} {name!r}; choose some of: {', '.join(known)}")
+            raise InvalidInput(f"there is no {what} {name!r}; choose from: {', '.join(known)}")
     return tuple(dict.fromkeys(chosen))
 
 

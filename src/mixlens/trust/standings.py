@@ -2,7 +2,7 @@
 everything is ranked anew.
 
 The same texts are drawn for all measures and evaluations. A value moves as the mean of its examples
-does (where it is that mean, this is the bootstrap; for a rate over the whole corpus it comes
+does (if it is that mean, this is the bootstrap; for a rate over the whole corpus it comes
 close). An evaluation that does not go by text keeps its ranks. Ties share their mean rank; values
 that differ by rounding only are ties.
 """
@@ -31,7 +31,7 @@ class Column:
     results: Mapping[str, Result]
     values: Mapping[
         str, np.ndarray
-    ]  # one number for each example, the same examples for every measure; NaN where it has none
+    ]  # one number for each example, the same examples for every measure; NaN if it has none
     by_text: bool = True  # are the examples the texts of the data?
     itself: frozenset[str] = (
         frozenset()
@@ -130,7 +130,7 @@ def standings(
 def _drawn(columns: Sequence[Column], measures: Sequence[str], seed: int) -> np.ndarray | None:
     """Mean ranks over texts drawn with replacement: [draw, measure].
 
-    None where nothing can be drawn.
+    None if nothing can be drawn.
     """
     counts = {
         len(values) for column in columns if column.by_text for values in column.values.values()
@@ -167,7 +167,7 @@ def _mean(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _p(drawn: np.ndarray | None, first: int, other: int) -> float:
-    """Two-sided, from the draws in which the other stands no lower than the first."""
+    """Two-sided, from the draws in which the other is no lower than the first."""
     if drawn is None:
         return math.nan
     gaps = drawn[:, other] - drawn[:, first]

@@ -48,7 +48,10 @@ def run(
         f"smallest rate {naive:.2f}",
     )
     figure = figures.lines(
-        layers, x=table.layer, title="from each layer to its input", y_label="share of tokens told"
+        layers,
+        x=table.layer,
+        title="from each layer to its input",
+        y_label="share of tokens identified",
     )
     return Outcome(
         {"by_layer": table},

@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figures 14 to 17: can the neighbours of a token be told from its hidden
-state?
+"""Brunner et al. (2020), figures 14 to 17: can the neighbours of a token be identified from its
+hidden state?
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from mixlens.render import figures
 
 SPEC = ExperimentSpec(
     title=(
-        "share of tokens from whose state the token k places before or after can be told, by layer"
+        "share of tokens from whose state the token k places before or after can be identified, by"
+        " layer"
     ),
     finding=(
-        "neighbours can be told above chance, less so with distance and depth; left and right"
+        "neighbours can be identified above chance, less so with distance and depth; left and right"
         " differ"
     ),
     kinds=("text",),
@@ -59,19 +60,21 @@ def run(
     )
     findings = [
         Finding(
-            "direct neighbours can be told above chance",
+            "direct neighbours can be identified above chance",
             bool(near > 1.5 * chance["+1"]),
             f"{near:.2f}, chance {chance['+1']:.2f}",
         ),
         Finding(
-            "neighbours three places away can be told less often", bool(far < near), f"{far:.2f}"
+            "neighbours three places away can be identified less often",
+            bool(far < near),
+            f"{far:.2f}",
         ),
     ]
     figure = figures.lines(
         layers,
         x=table.layer,
         title="telling the token k places away",
-        y_label="share of tokens told",
+        y_label="share of tokens identified",
     )
     return Outcome(
         {"by_layer": table},

@@ -1,5 +1,5 @@
-"""Brunner et al. (2020), figure 2a: in which layers can the input token still be told from the
-hidden state?
+"""Brunner et al. (2020), figure 2a: in which layers can the input token still be identified from
+the hidden state?
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SPEC = ExperimentSpec(
     ),
     finding=(
         "the state itself is close to its token up to layer 4; a linear probe with cosine distance"
-        " tells 93 % in layer 12"
+        " identifies 93 % in layer 12"
     ),
     kinds=("text",),
     data=paper.DATA,
@@ -44,7 +44,7 @@ def run(
     seen, layers = paper.rates(setting, probes, metrics, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     figure = figures.lines(
-        layers, x=table.layer, title="token identifiability", y_label="share of tokens told"
+        layers, x=table.layer, title="token identifiability", y_label="share of tokens identified"
     )
     measured = {
         "linear, cosine, last layer": (
@@ -67,7 +67,7 @@ def findings(layers: dict[str, np.ndarray]) -> list[Finding]:
             f"{early:.2f}",
         ),
         Finding(
-            "a probe tells most tokens in the last layer",
+            "a probe identifies most tokens in the last layer",
             best > 0.8 if trained else None,
             f"{best:.2f}; without a probe {naive[-1]:.2f}",
         ),

@@ -15,7 +15,7 @@ from mixlens.render import figures
 SPEC = ExperimentSpec(
     title="token identifiability of a probe that was trained on one layer and is tested on another",
     finding=(
-        "a probe of layer 12 tells 94 % there and more below; one of layer 1 tells less than 70 %"
+        "a probe of layer 12 identifies 94 % there and more below; one of layer 1 less than 70 %"
         " in layers 11 and 12"
     ),
     kinds=("text",),
@@ -55,7 +55,10 @@ def run(
     }
     drawn = {
         "fig2b": figures.lines(
-            lines, x=range(len(cross)), x_label="tested on layer", y_label="share of tokens told"
+            lines,
+            x=range(len(cross)),
+            x_label="tested on layer",
+            y_label="share of tokens identified",
         ),
         "all_layers": figures.heat_map(
             cross, names, names, x_label="tested on", y_label="trained on", scale=(0, 1)

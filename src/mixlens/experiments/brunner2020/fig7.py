@@ -19,8 +19,8 @@ SPEC = ExperimentSpec(
         " the training data"
     ),
     finding=(
-        "with 50, 80, 90 and 100 % of the data an MLP on layer 11 tells 0.74, 0.80, 0.81, 0.82:"
-        " more data would help more"
+        "with 50, 80, 90 and 100 % of the data an MLP on layer 11 identifies 0.74, 0.80, 0.81,"
+        " 0.82: more data would help more"
     ),
     kinds=("text",),
     data=paper.DATA,
@@ -66,17 +66,19 @@ def run(
     by_layer = pd.DataFrame({"layer": np.arange(len(next(iter(curves.values())))), **curves})
     by_share = pd.DataFrame({"share of the training data": SHARES, "rate": more})
     drawn = {
-        "train_and_test": figures.lines(curves, x=by_layer.layer, y_label="share of tokens told"),
+        "train_and_test": figures.lines(
+            curves, x=by_layer.layer, y_label="share of tokens identified"
+        ),
         "data": figures.lines(
             {learner: more},
             x=SHARES,
             x_label="share of the training data",
-            y_label="share of tokens told",
+            y_label="share of tokens identified",
         ),
     }
     grows = more[-1] > more[0] if more[0] < 0.99 else None  # nothing to gain at the ceiling
     finding = Finding(
-        "more training data tells more tokens", grows, f"{more[0]:.2f} to {more[-1]:.2f}"
+        "more training data identifies more tokens", grows, f"{more[0]:.2f} to {more[-1]:.2f}"
     )
     measured = {f"{round(100 * share)} %": rate for share, rate in zip(SHARES, more, strict=True)}
     return Outcome(

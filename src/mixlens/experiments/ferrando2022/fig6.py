@@ -1,4 +1,4 @@
-"""Ferrando et al. (2022), figure 6: where special tokens and punctuation stand in the order of
+"""Ferrando et al. (2022), figure 6: where special tokens and punctuation are in the order of
 relevance.
 """
 

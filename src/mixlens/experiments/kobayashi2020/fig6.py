@@ -65,7 +65,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def _ranks(setting: Setting) -> dict[int, int] | None:
-    """Token id -> rank from the file of the paper's authors, where it is at hand and the vocabulary
+    """Token id -> rank from the file of the paper's authors, if it is at hand and the vocabulary
     is BERT's.
     """
     folder = setting.context.get("data_folder")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw(
     maps: MixingMaps, *, layer: int | None = None, head: int | None = None
 ) -> tuple[Figure, str]:
-    """The last layer unless another is named."""
+    """The last layer unless a different one is named."""
     maps, of_head = whole_layers(maps, head)
     place = layer_of(maps, layer)
     figure = heat_map(

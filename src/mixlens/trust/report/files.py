@@ -53,7 +53,7 @@ def write_files(
 
 
 def _parquet(entries: Iterable[Mapping[str, Any]]) -> bytes:
-    """A row for each example, evaluation and measure (empty where the model is judged)."""
+    """A row for each example, evaluation and measure (empty if the model is judged)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

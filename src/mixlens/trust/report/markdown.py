@@ -110,7 +110,7 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it stands: brackets and stars are no markup, and a row stays one row."""
+    """As it is: brackets and stars are not markup, and a row stays one row."""
     for sign in "\\`*_[]<>|":
         text = text.replace(sign, f"\\{sign}")
     return text

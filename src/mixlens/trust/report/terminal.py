@@ -82,7 +82,7 @@ def _evaluations(ranking: Ranking) -> Iterator[Column]:
 
 
 def _parts(columns: Sequence[Column], repeated: int, width: int) -> Iterator[Table]:
-    """Tables that fit the width; the measures' names stand in each."""
+    """Tables that fit the width; the measures' names are in each."""
     widths = (
         [max(len(head), *map(len, cells)) + _GAP for head, cells in columns]
         if columns[0][1]

@@ -51,7 +51,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def spread(interval: tuple[float, float], digits: int = 3) -> str:
-    """Half of the interval's width, to stand after ±; nothing where there is no interval."""
+    """Half of the interval's width, to come after ±; nothing if there is no interval."""
     low, high = interval
     return "" if math.isnan(low) or math.isnan(high) else f"±{(high - low) / 2:.{digits}f}"
 
