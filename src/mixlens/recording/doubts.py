@@ -86,7 +86,7 @@ class Doubts:
         groups: dict[tuple[object, ...], list[_Doubt]] = {}
         for doubt in waiting:
             groups.setdefault(doubt.alike, []).append(doubt)
-        errors = {}
+        errors: dict[int, Tensor] = {}
         for group in groups.values():
             columns = zip(*(doubt.tensors for doubt in group), strict=True)
             made = group[0].error(*(torch.stack(column) for column in columns))
