@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-BATCH_BYTES = 2**30
+BATCH_BYTES = {"cpu": 2**30}
+BATCH_BYTES_ELSEWHERE = 2**33  # a GPU is slow on small batches
 MOST_TOKENS = {"cpu": 4096}  # more at once is not faster on a CPU
 MOST_TOKENS_ELSEWHERE = 65_536
 
@@ -57,6 +58,11 @@ def text_bytes(model: nn.Module, length: int, *, logits: bool = True) -> int:
     return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
 
 
+def batch_bytes(model: nn.Module) -> int:
+    """What a batch may hold unless somebody says; the same on every machine."""
+    return BATCH_BYTES.get(entry_device(model).type, BATCH_BYTES_ELSEWHERE)
+
+
 def plan_batches(
     lengths: Sequence[int],
     model: nn.Module,
@@ -70,7 +76,7 @@ def plan_batches(
     """
     if batch_size is not None and batch_size < 1:
         raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
-    memory = BATCH_BYTES if memory is None else memory
+    memory = batch_bytes(model) if memory is None else memory
     device = entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
     batches: list[list[int]] = []

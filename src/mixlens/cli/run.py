@@ -83,8 +83,9 @@ def run_command(
         str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")
     ] = None,
     memory: Annotated[
-        float, typer.Option(help="Gigabytes that a batch may hold, by estimate.")
-    ] = 1.0,
+        float | None,
+        typer.Option(help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8."),
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)
     ] = None,
@@ -133,7 +134,7 @@ def run_command(
         keep=keep,
         by_head=by_head,
         shard_rows=shard_rows,
-        memory=int(memory * 2**30),
+        memory=None if memory is None else int(memory * 2**30),
         batch_size=batch_size,
     )
     source = ModelSource(

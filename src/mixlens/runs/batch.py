@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mixlens.batching import batch_bytes
 from mixlens.corpus.rows import TextRow
 from mixlens.errors import InvalidInput
 from mixlens.measures import spec_of
@@ -69,7 +70,8 @@ def _batches(
     """By measure, and by `measure by head` for those whose heads are told apart."""
     given = [row.text for row in rows] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
-    how: dict[str, Any] = {"site": job.site, "memory_budget": job.memory}
+    memory = batch_bytes(lens.model) if job.memory is None else job.memory
+    how: dict[str, Any] = {"site": job.site, "memory_budget": memory}
     measures = {name: _options(job, name, rows) for name in job.measures}
     if job.targets == "generated":
         recording = generate(lens, rows[0].text, answer=None, options={}, **how)

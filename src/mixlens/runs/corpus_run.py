@@ -104,7 +104,8 @@ def run_corpus(
 
 
 def _event(report: Report) -> dict[str, Any]:
-    short = {key: report[key] for key in ("shard", "file", "texts", "tokens", "halved", "seconds")}
+    kept = ("shard", "file", "texts", "tokens", "halved", "seconds", "processor_seconds")
+    short = {key: report[key] for key in kept}
     errors = len(report["errors"])
     return {"event": "shard", **short, "errors": errors, "rows": report["texts"] + errors}
 
@@ -125,9 +126,9 @@ def _opened(
             raise InvalidInput(f"shards {shards[0]}:{shards[1]}: the corpus has {len(plan)}")
         settings = {**job.settings(), "model source": asdict(source), **_model(source)}
         begun = (out / SETTINGS).exists()
+        guard(out, settings, begun=begun)
         if begun and (out / PLAN).exists():
             _compare_plans(out, plan)
-        guard(out, settings, begun=begun)
         store.write_safely(out / PLAN, json.dumps([shard.to_dict() for shard in plan], indent=1))
         with Journal.continued(out / f"journal{suffix}.jsonl") as journal:
             yield plan, journal

@@ -64,7 +64,7 @@ class Job:
     keep: str = "summary"
     by_head: bool = False  # aggregates for single heads too
     shard_rows: int = 512
-    memory: int = 2**30  # bytes that a batch may hold, by estimate
+    memory: int | None = None  # bytes that a batch may hold, by estimate; see `batching`
     batch_size: int | None = None
 
     def __post_init__(self) -> None:

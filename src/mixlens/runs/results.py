@@ -102,17 +102,18 @@ class RunResults:
         special = None if first["special"] is None else tuple(first["special"])
         sources = TokenRow(tuple(first["tokens"]), special=special)
         positions, labels = tuple(first["targets"]), tuple(first["target_tokens"])
-        same = Facts(**about["facts"]).same_tokens
+        facts = Facts(**about["facts"])
+        named_so = facts.same_tokens and labels == tuple(sources.labels[i] for i in positions)
         residual, normalized = about["rollout"]
         return MixingMaps(
             scores=np.stack(
                 [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
             ),
             layers=tuple(row["layer"] for row in rows),
-            target_row=sources if same else _sparse_row(positions, labels),
+            target_row=sources if named_so else _sparse_row(positions, labels),
             source_row=sources,
             target_positions=positions,
-            facts=Facts(**about["facts"]),
+            facts=facts,
             provenance=about["provenance"],
             rollout_residual=residual,
             rollout_normalized=normalized,

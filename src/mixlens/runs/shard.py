@@ -45,15 +45,20 @@ class ShardWorker:
 
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens, self.job = lens, job
-        self._device = threading.Lock()
+        self.device = threading.Lock()
 
     def __call__(self, shard: Shard) -> Report:
         """Reads, measures and writes one shard. A text that cannot be measured is an error."""
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         texts = read_texts(self.lens, self.job, shard)
-        with self._device:
+        with self.device:
             measured = measure_shard(self.lens, self.job, texts)
-        return write_results(self.job, shard, texts, measured, start)
+        report = write_results(self.job, shard, texts, measured)
+        return {
+            **report,
+            "seconds": time.perf_counter() - start[0],
+            "processor_seconds": time.process_time() - start[1],
+        }
 
 
 def worker_for(source: ModelSource, job: Job) -> ShardWorker:
@@ -143,9 +148,7 @@ def measure_shard(lens: Lens, job: Job, texts: Texts) -> MeasuredShard:
     return shard
 
 
-def write_results(
-    job: Job, shard: Shard, texts: Texts, measured: MeasuredShard, start: float
-) -> Report:
+def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:
     """Writes the file of a shard and says what was done."""
     rows, failed = texts.rows, measured.failed
     errors = [_error(shard, row.line, row.id, row.reason) for row in texts.bad]
@@ -167,7 +170,6 @@ def write_results(
         "errors": sorted(errors, key=lambda error: error["line"]),
         "halved": measured.halved,
         "aggregates": measured.aggregates.to_dict(),
-        "seconds": time.perf_counter() - start,
     }
 
 
