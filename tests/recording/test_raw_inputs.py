@@ -122,7 +122,7 @@ def _image_text_lens() -> Lens:
         vision_config={"model_type": "clip_vision_model", "num_attention_heads": 4}
         | {"image_size": 8, "patch_size": 4, "projection_dim": 32}
         | shape,
-        image_token_id=2,
+        image_token_index=2,
         vision_feature_layer=-1,
     )
     model = randomised(transformers.LlavaForConditionalGeneration(config)).float()

@@ -164,8 +164,12 @@ def test_a_layer_that_attends_twice_is_left_out_by_name() -> None:
 
 
 def test_a_causal_mask_that_is_dropped_without_padding_is_not_assumed() -> None:
-    sizes = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 37, "num_hidden_layers": 2}
-    config = hf.Aimv2TextConfig(**sizes, num_attention_heads=4, eos_token_id=2)
+    sizes: dict[str, Any] = {
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "intermediate_size": 37,
+    }
+    config = hf.Aimv2TextConfig(**sizes, num_hidden_layers=2, num_attention_heads=4, eos_token_id=2)
     model = randomised(hf.Aimv2TextModel(config)).float().eval()
     ids = torch.arange(3, 21).reshape(2, 9)
     mask = torch.ones_like(ids)
@@ -179,9 +183,17 @@ def test_a_causal_mask_that_is_dropped_without_padding_is_not_assumed() -> None:
 
 
 def test_attention_in_a_bottleneck_is_refused_for_what_it_is() -> None:
-    sizes = {"vocab_size": 50, "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 2}
+    sizes: dict[str, Any] = {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "embedding_size": 16,
+    }
     config = hf.MobileBertConfig(
-        **sizes, num_attention_heads=2, intermediate_size=24, intra_bottleneck_size=16
+        **sizes,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        intra_bottleneck_size=16,
     )
     model = randomised(hf.MobileBertModel(config)).float()
     with pytest.raises(mixlens.UnsupportedModel, match=r"returns 16 channels, .* states have 32"):

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -211,15 +212,26 @@ class Examination:
         self._same_scores("one row against two", alone, self.given)
 
     def padding(self) -> None:
-        """Padding on the right changes no score."""
-        ids = self.given["input_ids"]
-        padded = dict(self.given)
-        padded["input_ids"] = torch.nn.functional.pad(ids, (0, 3), value=1)
-        mask = self.given.get("attention_mask", torch.ones_like(ids))
-        padded["attention_mask"] = torch.nn.functional.pad(mask, (0, 3))
-        self._same_scores("padding", padded, self.given)
+        """A row alone has the scores that it has padded, next to a longer one, if the model itself
+        says the same of both (experts with a capacity and means over all tokens do not).
+        """
+        long = self.given["input_ids"][:1]
+        count = long.shape[1] - 2
+        if count < 2 or "attention_mask" not in signature(self.model.forward).parameters:
+            return
+        alone = {"input_ids": long[:, :count]}
+        alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+        both = {
+            name: torch.cat([torch.nn.functional.pad(row, (0, 2), value=filler), full])
+            for (name, row), filler, full in zip(
+                alone.items(), (1, 0), (long, torch.ones_like(long)), strict=True
+            )
+        }
+        if native.answers_alike(self.model, alone, both):
+            self._same_scores("padding", alone, both)
 
     def _same_scores(self, check: str, one: Any, other: Any) -> None:
+        """Of the first row."""
         for name in ("attention_norm_res", "value_zeroing"):
             a = first_row(attempt(self.lens.measure, name, one))
             b = first_row(attempt(self.lens.measure, name, other))

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
 from mixlens.recording.capture import overheard
+from mixlens.recording.casts import idle_casts_skipped
 from mixlens.recording.listener import AttentionCall, Listener, ValueEdit, listening
 
 
@@ -140,5 +141,6 @@ def run_layer(
         listener = Listener(on_call=on_call, edit_values=edit_values, batch=batch)
         stack.enter_context(listening(listener))
         stack.enter_context(overheard(module, backend))
+        stack.enter_context(idle_casts_skipped(module))
         stack.enter_context(torch.set_grad_enabled(grad))
         return first_tensor(module(*args, **kwargs))

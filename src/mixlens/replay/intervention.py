@@ -34,7 +34,6 @@ from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
 from mixlens.recording.wide import computing_dtype
-from mixlens.replay.casts import idle_casts_skipped
 
 _STATES = "encoder_hidden_states"
 
@@ -72,8 +71,7 @@ class LayerFunction:
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
         if states is not None:
             args, kwargs = _with_argument(self.module, args, kwargs, _STATES, states)
-        with idle_casts_skipped(self.module):
-            return self.layer.run(args, kwargs, copies, grad=torch.is_grad_enabled())
+        return self.layer.run(args, kwargs, copies, grad=torch.is_grad_enabled())
 
 
 def _with_argument(
