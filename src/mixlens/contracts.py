@@ -67,6 +67,7 @@ class Spec:
     # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
     # and the options that name the output (label, word, foil, position, of) come by themselves.
     explains_output: bool = False
+    explains_embedding: bool = False  # may it be an embedding, or the similarity of two?
     explains_by_default: str = "probability"  # or "logit": the default of the option `of`
     # What of a forward pass it reads: the "attention" inside, taken apart and verified; only what
     # enters the layers and the "output"; or these two and the "gradient" of one by the other.

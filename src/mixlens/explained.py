@@ -89,7 +89,8 @@ def no_logits(output: Any) -> str | None:
         return None
     return (
         "this model gives no logits, so there is no prediction to explain: a checkpoint with a head"
-        " for words or classes is needed"
+        " for words or classes is needed, or, for an encoder of texts, of='embedding' or"
+        " of='similarity'"
     )
 
 
@@ -113,7 +114,7 @@ def explained(
 ) -> Explained:
     """What the options name, or the model's own prediction."""
     if of not in ("probability", "logit"):
-        raise InvalidInput(f"of={of!r}: choose probability or logit")
+        raise InvalidInput(f"of={of!r}: choose probability, logit, similarity or embedding")
     require_head(recording.model)
     logits = logits_of(recording.output)
     if logits.shape[-1] == 1 and of == "probability":

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.pooling import remember_pooling
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
@@ -45,6 +46,8 @@ def _inner(model: Any) -> tuple[Any, Any]:
     if package == "sentence_transformers":
         first = model[0] if isinstance(model, nn.Sequential) else model
         inner = next((part for part in first.children() if hasattr(part, "config")), None)
+        if inner is not None and isinstance(model, nn.Sequential):
+            remember_pooling(inner, model)
         return inner, getattr(model, "tokenizer", None)
     if package == "peft" and hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):

@@ -35,6 +35,7 @@ from mixlens.registry import Registry
 from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
+    from mixlens.explained import Explained
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
 
@@ -61,7 +62,10 @@ OUTPUT_OPTIONS = (
     Option("word", None, _NAMED),
     Option("foil", None, _NAMED),
     Option("position", None, "int | list[int] | None"),
+    Option("to", None, "str | list[str] | None"),
+    Option("pooling", None, "str | None"),
 )
+EMBEDDINGS = ("embedding", "similarity")  # values of the option `of`
 
 
 _PLAIN: dict[str, Any] = {
@@ -165,8 +169,6 @@ def scores_of(
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
         return _without_noise(measure.SPEC, measure.scores(recording, request, **options))
-    from mixlens.explained import explained  # not above: listing the measures needs no torch
-
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains what the model says of each row of the input, and {request.site} has"
@@ -179,9 +181,27 @@ def scores_of(
             " position=, not by targets"
         )
     named = {key: options[key] for key in options if key in naming}
-    output = explained(recording, **{"of": measure.SPEC.explains_by_default, **named})
+    output = _output(name, measure.SPEC, recording, named)
     own = {key: options[key] for key in options if key not in naming}
     return _without_noise(measure.SPEC, measure.scores(recording, request, output, **own))
+
+
+def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:
+    """What the options name: a logit or a probability, or something of the text's embedding."""
+    from mixlens.explained import explained  # not above: listing the measures needs no torch
+    from mixlens.explained_embedding import explained_embedding
+
+    of = named.pop("of", spec.explains_by_default)
+    chosen = {key: named.pop(key, None) for key in ("to", "pooling")}
+    if of not in EMBEDDINGS:
+        if any(value is not None for value in chosen.values()):
+            raise InvalidInput("the options to and pooling are for of='similarity' or 'embedding'")
+        return explained(recording, of=of, **named)
+    if not spec.explains_embedding:
+        raise InvalidInput(f"{name} takes a logit apart, not an embedding")
+    if any(value is not None for value in named.values()):
+        raise InvalidInput(f"of={of!r} explains an embedding: {', '.join(named)} name a word")
+    return explained_embedding(recording, of=of, **chosen)
 
 
 def _without_noise(spec: Spec, scores: Scores) -> Scores:

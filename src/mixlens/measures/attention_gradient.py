@@ -36,6 +36,7 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     explains_output=True,
+    explains_embedding=True,
     explains_by_default="logit",
     rollout_normalized=False,
     rollout_adds_identity=True,

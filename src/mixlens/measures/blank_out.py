@@ -40,6 +40,7 @@ SPEC = Spec(
     facts=Facts(),
     sites=(AttentionKind.SELF,),
     explains_output=True,
+    explains_embedding=True,
     reads="output",
     gives="row",
     blind_spots=(

@@ -47,6 +47,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     sites=(AttentionKind.SELF,),
     explains_output=True,
+    explains_embedding=True,
     reads="output",
     gives="rows",
     blind_spots=(

@@ -37,6 +37,7 @@ SPEC = Spec(
     facts=Facts(),
     sites=(AttentionKind.SELF,),
     explains_output=True,
+    explains_embedding=True,
     reads="gradient",
     gives="rows",
     blind_spots=(

@@ -32,6 +32,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     sites=(AttentionKind.SELF,),
     explains_output=True,
+    explains_embedding=True,
     reads="gradient",
     gives="rows",
     blind_spots=(

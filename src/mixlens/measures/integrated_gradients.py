@@ -39,6 +39,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     sites=(AttentionKind.SELF,),
     explains_output=True,
+    explains_embedding=True,
     reads="output",
     gives="rows",
     blind_spots=(

@@ -1,0 +1,99 @@
+"""The embedding of a text as an output to explain: what made it, or what made it similar to a
+different text.
+
+* `of="similarity"`: the cosine of the text's embedding and that of the text `to`, which is held
+  fixed.
+* `of="embedding"`: the part of the embedding along its own direction, which is held fixed. For the
+  text as it is this is the embedding's length.
+
+An embedding is pooled from what the encoder returns for the tokens (`mixlens.pooling`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.explained import Explained
+from mixlens.pooling import pooled, pooling_of
+from mixlens.recording.calls import forward
+from mixlens.recording.inputs import prepared
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+_SHOWN = 40  # characters of a text in a label
+
+
+@dataclass(frozen=True)
+class ExplainedEmbedding(Explained):
+    """One number of each text's embedding."""
+
+    real: Bool[Tensor, "batch token"]
+    pooling: str
+    directions: Float[Tensor, "batch d_model"]  # of length one
+
+    def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
+        """The explained number in a model's output for copies of the named texts."""
+        states = _states(output)
+        rows = rows.to(states.device)
+        vectors = pooled(states, self.real[rows], self.pooling)
+        along = (vectors * self.directions[rows]).sum(-1)
+        return along if self.of == "embedding" else along / (vectors * vectors).sum(-1).sqrt()
+
+
+def explained_embedding(
+    recording: Recording, *, of: str, to: str | Sequence[str] | None, pooling: str | None
+) -> ExplainedEmbedding:
+    """The embedding, or its similarity to a text; a list of texts gives each row its own."""
+    if (to is None) != (of == "embedding"):
+        raise InvalidInput(
+            "of='similarity' needs the option to: the text that this one is similar to"
+            if to is None
+            else "the option to is for of='similarity': an embedding is explained by itself"
+        )
+    kind = pooling_of(recording.model, pooling)
+    states = _states(recording.output)
+    stack = recording.structure.calls[-1][0].name
+    lengths = torch.tensor(list(recording.lengths[stack]), device=states.device)
+    real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    if to is None:
+        vectors, names = pooled(states, real, kind), ["the embedding"] * recording.batch
+    else:
+        texts = [to] * recording.batch if isinstance(to, str) else list(to)
+        if len(texts) != recording.batch:
+            raise InvalidInput(f"to: {len(texts)} texts were given for {recording.batch}")
+        vectors = _embeddings(recording, texts, kind)
+        names = [f"similarity to {_short(text)}" for text in texts]
+    directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
+    nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
+    return ExplainedEmbedding(nobody, None, None, of, tuple(names), real, kind, directions)
+
+
+def _embeddings(recording: Recording, texts: list[str], kind: str) -> Float[Tensor, "text d_model"]:
+    tensors = prepared(recording.model, recording.tokenizer, texts).tensors
+    with torch.no_grad():
+        states = _states(forward(recording.model, tensors))
+    mask = tensors.get("attention_mask")
+    ones = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+    return pooled(states, ones if mask is None else mask.to(states.device).bool(), kind)
+
+
+def _states(output: Any) -> Float[Tensor, "text token d_model"]:
+    states = getattr(output, "last_hidden_state", None)
+    if not isinstance(states, Tensor):
+        raise UnsupportedModel(
+            "this model does not return the states of its tokens, so that there is no embedding to"
+            " explain: load the encoder without a head (AutoModel)"
+        )
+    return states.float() if states.element_size() < 4 else states
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…")
