@@ -48,7 +48,7 @@ MODELS = {
     "de-en": "German-English Marian trained on Multi30k",
 }
 
-VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be told"}
+VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be decided"}
 
 # What the numbers of a paper say together; the tables below it are made by the program.
 SUMMARIES: dict[str, str] = (
@@ -196,7 +196,7 @@ def index_page() -> str:
         counts = [sum(verdict is kind for verdict in verdicts) for kind in (True, False, None)]
         rows.append(f"| [{TITLES[paper]}]({paper}.md) | {counts[0]} | {counts[1]} | {counts[2]} |")
     table = "\n".join(
-        ["| paper | holds | does not hold | cannot be told |", "|---|---|---|---|", *rows]
+        ["| paper | holds | does not hold | cannot be decided |", "|---|---|---|---|", *rows]
     )
     return (
         "\n\n".join(["# Results", SUMMARIES.get("index", ""), table, SUMMARIES.get("models", "")])

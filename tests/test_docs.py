@@ -373,6 +373,17 @@ def test_links_lead_somewhere(page: Path) -> None:
 # ----------------------------------------------------------------------------- version and citation
 
 
+def test_lines_of_prose_have_at_most_100_characters() -> None:
+    long = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        inside = False  # a block of code, which shows what is printed
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            inside ^= line.strip().startswith("```")
+            free = not inside and "|" not in line and "http" not in line
+            long += [f"{page.name}:{number}"] * (free and len(line) > 100)
+    assert not long
+
+
 def test_citation_and_changelog_name_this_version() -> None:
     yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())

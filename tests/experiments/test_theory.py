@@ -53,7 +53,7 @@ def test_raw_is_effective_attention_while_texts_are_short() -> None:
     outcome = module("brunner2020/fig1a").run(Setting(lens=lens_for("any"), examples=_texts(4)))
     assert (outcome.tables["by_text"].tokens <= outcome.tables["by_text"].d_head).all()
     assert outcome.findings[0].holds is True
-    assert outcome.findings[1].holds is None  # no long text: cannot be told
+    assert outcome.findings[1].holds is None  # no long text: cannot be decided
 
 
 def test_layers_that_mix_nothing_leave_every_token_itself() -> None:
