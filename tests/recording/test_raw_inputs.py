@@ -160,7 +160,7 @@ def test_a_text_with_one_image_has_its_picture() -> None:
     from mixlens.recording.labels import with_pictures
     from mixlens.tokens import TokenRow
 
-    config = transformers.LlavaConfig(image_token_id=7)  # type: ignore[call-arg]
+    config = transformers.LlavaConfig(image_token_index=7)
     rows = [TokenRow(("a", "i", "i", "i", "i", "b"))] * 2
     ids = torch.tensor([[1, 7, 7, 7, 7, 2], [1, 7, 7, 2, 7, 7]])
     pixels = torch.rand(2, 3, 8, 8)

@@ -26,8 +26,12 @@ class QueueFull(Exception):
     """More jobs wait than this server takes on."""
 
 
-class Cancelled(Exception):
-    """Raised inside the work of a job that nobody waits for any more."""
+class Cancelled(BaseException):
+    """Raised inside the work of a job that nobody waits for any more.
+
+    Not an Exception: code that tries whether a module can do something must not take it for the
+    answer.
+    """
 
 
 @dataclass(eq=False)
@@ -41,10 +45,14 @@ class Job:
     progress: float = 0.0
     message: str = "waiting for its turn"
 
-    def report(self, progress: float, message: str) -> None:
+    def check(self) -> None:
         """Called by the work; stops it if the job was cancelled."""
         if self.state is State.cancelled:
             raise Cancelled
+
+    def report(self, progress: float, message: str) -> None:
+        """Says how far the work is, and stops it if the job was cancelled."""
+        self.check()
         self.progress, self.message = progress, message
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from mixlens.errors import InputTooLong, InvalidInput, MixlensError
 from mixlens.measures import list_measures
@@ -39,6 +42,16 @@ def first_request(name: str, lens: Lens) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _stopped_in_modules(job: Job) -> Iterator[None]:
+    """A cancelled job ends before the next module of the model that it runs, inside a layer too."""
+    hook = register_module_forward_pre_hook(lambda module, given: job.check())
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 class Measuring:
     """The work of jobs on models that were loaded when the server started."""
 
@@ -50,15 +63,17 @@ class Measuring:
         lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")
         given = self._given(lens, job.request)
-        job.report(0.05, "running the model")
-        recording = lens.record(given)
-        specs, maps, left_out = list_measures(), [], {}
-        for number, name in enumerate(wanted):
-            job.report(0.1 + 0.8 * number / len(wanted), f"measuring {name}")
-            try:
-                maps += self._measured(recording, name, job.request["heads"], specs[name].per_head)
-            except MixlensError as error:
-                left_out[name] = str(error)
+        maps: list[MixingMaps] = []
+        left_out = {}
+        with _stopped_in_modules(job):
+            job.report(0.05, "running the model")
+            recording = lens.record(given)
+            for number, name in enumerate(wanted):
+                job.report(0.1 + 0.8 * number / len(wanted), f"measuring {name}")
+                try:
+                    maps += self._measured(recording, name, job.request["heads"])
+                except MixlensError as error:
+                    left_out[name] = str(error)
         if not maps:
             raise InvalidInput("; ".join(f"{name}: {why}" for name, why in left_out.items()))
         job.report(0.9, "packing the result")
@@ -76,7 +91,7 @@ class Measuring:
                 )
         return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
-    def _measured(self, recording: Any, name: str, heads: bool, per_head: bool) -> list[MixingMaps]:
-        both = (False, True) if heads and per_head else (False,)
+    def _measured(self, recording: Any, name: str, heads: bool) -> list[MixingMaps]:
+        both = (False, True) if heads and list_measures()[name].per_head else (False,)
         every = [measure(name, recording, per_head=each) for each in both]
         return [maps for maps in every if not isinstance(maps, list)]

@@ -1,0 +1,41 @@
+"""The work of a job, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from mixlens import Lens
+from mixlens.web.api import Limits, State
+from mixlens.web.jobs import Cancelled, Job
+from mixlens.web.work import Measuring
+
+REQUEST = {
+    "model": "bundled",
+    "text": "The dogs [MASK].",
+    "target_text": None,
+    "measures": ["attention"],
+    "heads": False,
+}
+
+
+def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:
+    lens = Lens.bundled()
+    work = Measuring({"bundled": lens}, Limits())
+    assert work(Job("first", "key", REQUEST))  # the model is known from here on
+    job, layers = Job("second", "key", REQUEST), lens.model.bert.encoder.layer
+
+    def cancel(*_: object) -> None:
+        job.state = State.cancelled
+
+    ran = []
+    hooks = [
+        layers[2].register_forward_pre_hook(cancel),
+        layers[2].attention.register_forward_pre_hook(lambda *_: ran.append("attention")),
+        layers[3].register_forward_pre_hook(lambda *_: ran.append("next layer")),
+    ]
+    with pytest.raises(Cancelled):
+        work(job)
+    for hook in hooks:
+        hook.remove()
+    assert ran == []
+    assert work(Job("third", "key", REQUEST)), "nothing is left behind"
