@@ -84,7 +84,7 @@ def test_two_layers_by_hand() -> None:
 def test_a_target_that_takes_nothing_keeps_what_it_had() -> None:
     scores = np.array([[[0.0, 0.0], [0.4, 0.6]], [[0.2, 0.8], [0.0, 0.0]]])
     flow = MixingMaps.of(scores).flow(layers="all").scores
-    np.testing.assert_allclose(flow[0], [[1, 0], [0.4, 0.6]])
+    np.testing.assert_allclose(flow[0], [[1.0, 0.0], [0.4, 0.6]])
     np.testing.assert_allclose(flow[1], [[0.2 + 0.4, 0.6], [0.4, 0.6]])
 
 
