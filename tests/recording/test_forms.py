@@ -15,13 +15,15 @@ from torch import Tensor, nn
 
 from mixlens import Lens
 from mixlens.recording.layer import Layer
+from mixlens.recording.softmax_trace import einsum_letters
 from tests.zoo.models import entries
 from tests.zoo.native import cosine_distance, output_without, value_channels
 
 GATED = ["Qwen3_5TextModel", "LagunaModel", "HrmTextModel", "GraniteSWAModel"]
 CONFORMERS = {"ParakeetEncoder": 80, "LasrEncoder": 48, "Wav2Vec2BertForCTC": 12}  # frames
 SUMS = ["GraniteMoeSharedModel"]  # several parts add to the stream
-FORMS = [*GATED, *CONFORMERS, *SUMS]
+EINSUM = ["FunnelModel"]
+FORMS = [*GATED, *CONFORMERS, *SUMS, *EINSUM]
 
 
 @functools.cache
@@ -134,6 +136,24 @@ def test_the_stream_of_a_conformer_enters_attention_after_half_a_feed_forward_pa
     torch.testing.assert_close(seen[0], residual, atol=1e-6, rtol=1e-6)
     assert (residual - layer.input).abs().max() > 0.1
     assert len(layer.structure.further) == 2
+
+
+@pytest.mark.parametrize(
+    ("equation", "letters"),
+    [
+        ("bnij,bjnd->bind", "bnijd"),  # Funnel
+        ("bsij, bsjk -> bsik", "bsijk"),  # ProphetNet
+        ("bnij,jbnd->ibnd", "bnijd"),  # XLNet
+        ("ibnd,jbnd->bnij", None),  # queries and keys
+        ("bnij,bnjd->bnjd", None),  # no target is left
+        ("bnij,bd->bnd", None),
+        ("bnij,...jd->...id", None),
+    ],
+)
+def test_an_einsum_of_weights_and_values_is_known_by_its_letters(
+    equation: str, letters: str | None
+) -> None:
+    assert einsum_letters(equation) == letters
 
 
 class _Mixing(nn.Module):

@@ -66,13 +66,12 @@ def hidden_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 def with_hidden_argument(
     args: tuple[Any, ...], kwargs: dict[str, Any], hidden: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same call with other hidden states."""
+    """The same call with other hidden states, wherever the layer is given them (Funnel names them
+    as queries, keys and values).
+    """
     old = hidden_argument(args, kwargs)
-    for position, value in enumerate(args):
-        if value is old:
-            return (*args[:position], hidden, *args[position + 1 :]), kwargs
-    name = next(name for name, value in kwargs.items() if value is old)
-    return args, {**kwargs, name: hidden}
+    replaced = {name: hidden if value is old else value for name, value in kwargs.items()}
+    return tuple(hidden if value is old else value for value in args), replaced
 
 
 def batch_size(inputs: Inputs) -> int:

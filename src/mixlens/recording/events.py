@@ -17,7 +17,7 @@ from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, ho
 from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.placement import at_hand
-from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.rerun import cast_call, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns
 
@@ -157,7 +157,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
         # Numbers tell structures apart only when they have digits; one layer at a time fits any
         # memory.
         module = copy.deepcopy(module).float()
-        args, kwargs = cast(args, torch.float32), cast(kwargs, torch.float32)
+        args, kwargs = cast_call(call, args, kwargs, torch.float32)
     hidden = hidden_argument(args, kwargs)
     hidden = torch.stack([hidden[0], hidden[1].flip(-1)])
 

@@ -23,7 +23,7 @@ from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.placement import at_hand
 from mixlens.recording.rebuilding import rebuilt_site
-from mixlens.recording.rerun import cast, expanded, run_layer
+from mixlens.recording.rerun import cast_call, expanded, run_layer
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.recording.wide import WideModules, computing_dtype, wide
@@ -160,7 +160,7 @@ class Layer:
         dtype = computing_dtype(self._call.hidden_in.dtype)
         if dtype == self._call.hidden_in.dtype:
             return args, kwargs
-        return cast(args, dtype), cast(kwargs, dtype)
+        return cast_call(self._call, args, kwargs, dtype)
 
     def sites(self) -> list[Site]:
         """The layer's attention sites in the order of their calls, each verified.

@@ -16,7 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, with_hidden_argument
+from mixlens.recording.calls import (
+    LayerCall,
+    first_tensor,
+    hidden_argument,
+    hooks_removed,
+    with_hidden_argument,
+)
 from mixlens.recording.capture import overheard
 from mixlens.recording.casts import idle_casts_skipped
 from mixlens.recording.listener import AttentionCall, Listener, ValueEdit, listening
@@ -93,21 +99,39 @@ def expanded(
     """Arguments of a recorded call for `copies` copies of one row of its batch."""
     rows = int(call.hidden_in.shape[0])
     arg_axes, kwarg_axes = axes
-    return (
-        _rows_of(call.args, arg_axes, row, copies, rows),
-        dict(_rows_of(call.kwargs, kwarg_axes, row, copies, rows)),
-    )
+    args = _rows_of(call.args, arg_axes, row, copies, rows)
+    kwargs = dict(_rows_of(call.kwargs, kwarg_axes, row, copies, rows))
+    return _hidden_states_as_one(call, args, kwargs)
 
 
-def cast(argument: Any, dtype: torch.dtype) -> Any:
-    """Floating-point tensors of a nested argument in another precision."""
+def cast_call(
+    call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments made of a recorded call, in a different precision."""
+    return _hidden_states_as_one(call, _cast(args, dtype), _cast(kwargs, dtype))
+
+
+def _hidden_states_as_one(
+    call: LayerCall, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What was one tensor stays one: a layer may be given its hidden states as queries, keys and
+    values (Funnel).
+    """
+    old, new = call.hidden_in, hidden_argument(args, kwargs)
+    named = {name: new if call.kwargs[name] is old else value for name, value in kwargs.items()}
+    pairs = zip(call.args, args, strict=True)
+    return tuple(new if given is old else value for given, value in pairs), named
+
+
+def _cast(argument: Any, dtype: torch.dtype) -> Any:
+    """Floating-point tensors of a nested argument in a different precision."""
     if isinstance(argument, Tensor):
         return argument.to(dtype) if argument.is_floating_point() else argument
     if isinstance(argument, (tuple, list)):
-        made = [cast(value, dtype) for value in argument]
+        made = [_cast(value, dtype) for value in argument]
         return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
     if isinstance(argument, Mapping):
-        return {name: cast(value, dtype) for name, value in argument.items()}
+        return {name: _cast(value, dtype) for name, value in argument.items()}
     return argument
 
 

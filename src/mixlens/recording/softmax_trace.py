@@ -1,7 +1,7 @@
 """Attention of modelling files that do not route through transformers' interface.
 
-A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm), or takes a
-`scaled_dot_product_attention` apart.
+A `TorchFunctionMode` follows a softmax into the product with the values (matmul, bmm, einsum), or
+takes a `scaled_dot_product_attention` apart.
 """
 
 from __future__ import annotations
@@ -21,6 +21,24 @@ def additive_mask(mask: Any, like: Tensor) -> Any:
         return mask
     zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
     return zero.masked_fill(~mask, torch.finfo(like.dtype).min)
+
+
+def einsum_letters(equation: str) -> str | None:
+    """Batch, head, target, source and channel in the product of weights [batch, head, target,
+    source] and values; None if it is something else.
+    """
+    operands, _, made = equation.replace(" ", "").partition("->")
+    weights, _, values = operands.partition(",")
+    if not all(len(set(part)) == len(part) == 4 for part in (weights, values, made)):
+        return None
+    if not all(letter.isalpha() for letter in weights + values + made):
+        return None
+    batch, head, target, source = weights
+    channel = set(values) - set(weights)
+    expected = {batch, head, source} | channel, {batch, head, target} | channel
+    if len(channel) != 1 or (set(values), set(made)) != expected:
+        return None
+    return weights + channel.pop()
 
 
 class SoftmaxTrace(TorchFunctionMode):
@@ -67,6 +85,10 @@ class SoftmaxTrace(TorchFunctionMode):
         followed = bool(args) and isinstance(args[0], Tensor) and id(args[0]) in self._followed
         if followed and func in self._PRODUCTS:
             return self._product(listener, func, args[0], args[1])
+        if func is torch.einsum and len(args) == 3 and id(args[1]) in self._followed:
+            letters = einsum_letters(args[0])
+            if letters is not None:
+                return self._einsum(listener, letters, *args)
         result = func(*args, **kwargs)
         if func in self._SOFTMAX or (followed and func in self._PASSED_ON):
             if isinstance(result, Tensor):
@@ -89,6 +111,19 @@ class SoftmaxTrace(TorchFunctionMode):
             )
             self._followed.clear()
             listener.heard(call)
+        return output
+
+    def _einsum(
+        self, listener: Listener, letters: str, equation: str, weights: Tensor, values: Tensor
+    ) -> Any:
+        batch, head, target, source, channel = letters
+        of_values, made = equation.replace(" ", "").split(",")[1].split("->")
+        plain = batch + head + source + channel
+        edited = listener.values(torch.einsum(f"{of_values}->{plain}", values))
+        output = torch.einsum(equation, weights, torch.einsum(f"{plain}->{of_values}", edited))
+        seen = torch.einsum(f"{made}->{batch}{target}{head}{channel}", output)
+        self._followed.clear()
+        listener.heard(AttentionCall(weights, edited, seen, "trace"))
         return output
 
     def _taken_apart(
