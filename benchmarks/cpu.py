@@ -1,8 +1,8 @@
 """`make bench`: every measure at BERT-base shape on the CPU, against the naive form and in forward
-passes, beside the bars.
+passes, next to the bars.
 
 Everything is timed in this one process with two threads. The figure is the ratio of the best times;
-medians stand beside them. A naive form that does not give the same numbers as the measure fails the
+medians are next to them. A naive form that does not give the same numbers as the measure fails the
 run; a missed bar is printed, no more, because a busy machine misses bars too.
 """
 
@@ -41,7 +41,7 @@ ACCURATE = 1e-5
 FLOOR = (  # of the feed-forward part, on all pairs: see `naive.second_products`
     "second product alone"
 )
-AGREEMENT = 1e-4  # beyond this it is another map, and the run fails
+AGREEMENT = 1e-4  # beyond this it is a different map, and the run fails
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The measures on one GPU, beside their bars: `PYTHONPATH=src python benchmarks/gpu.py --out DIR`,
+"""The measures on one GPU, next to their bars: `PYTHONPATH=src python benchmarks/gpu.py --out DIR`,
 at most six minutes on an H200.
 
-Needs torch and transformers only. Every row stands alone: one that fails is printed with its
+Needs torch and transformers only. Every row is on its own: one that fails is printed with its
 traceback and the next one runs. Results and log go to DIR (gpu.json, gpu.txt); `python -m
 benchmarks.gpu --publish DIR` takes them into benchmarks/results and the docs.
 """
@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=330, help="no new row after these")
     parser.add_argument("--profile", action="store_true", help="also print where the time goes")
     parser.add_argument(
-        "--tiny", action="store_true", help="very small sizes, on the CPU too: tests the program"
+        "--tiny", action="store_true", help="very small sizes, on the CPU too: tests the code"
     )
     chosen = parser.parse_args(arguments)
     if chosen.publish is not None:

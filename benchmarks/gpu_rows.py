@@ -154,7 +154,7 @@ def value_zeroing(bench: Bench) -> None:
 
 
 def hidden_token_attribution(bench: Bench) -> None:
-    """The exact map of a sentence, all layers, in both precisions; the estimate beside it."""
+    """The exact map of a sentence, all layers, in both precisions; the estimate next to it."""
     lens = bench.bert()
     inputs = models.tokens(lens.model, bench.sizes.sentence)
     lens.measure(_HTA, inputs, probes=16)  # warm-up

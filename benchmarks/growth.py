@@ -1,8 +1,8 @@
-"""How time and memory grow with the number of tokens, of layers and of texts, beside what theory
+"""How time and memory grow with the number of tokens, of layers and of texts, next to what theory
 says. Part of `make bench`.
 
 A small BERT, so that all of it takes a minute or two. Exponents are slopes of straight lines
-through the logarithms. Two theories stand beside them: the slope of the number of multiplications
+through the logarithms. Two theories are next to them: the slope of the number of multiplications
 over the very same sizes, and the power of n that wins in the end. Memory is the most that tensors
 held during the call, beyond the model and the input; chunks of at most `BUDGET` bytes are part of
 it.

@@ -1,4 +1,4 @@
-"""Peak memory of every measure at 2,048 tokens and BERT-base width on the CPU, beside the bar of 4
+"""Peak memory of every measure at 2,048 tokens and BERT-base width on the CPU, next to the bar of 4
 GB. `make bench-memory`.
 
 Each measure runs in a process of its own, with a `memory_budget` of 1 GiB (what a machine with 4
@@ -8,7 +8,7 @@ The peak is the operating system's, of the whole process: interpreter, torch and
 
 Measures that take an hour or more at this length (all targets of `value_zeroing`, probes,
 `blank_out`) are stopped after `--seconds`: they go through chunks of equal size, so the first ones
-show the peak. The others have ten times as long, and fail the run where they do not finish. Not
+show the peak. The others have ten times as long, and fail the run if they do not finish. Not
 run: max-flow, and the exact form of `hidden_token_attribution`.
 """
 
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", type=int, default=90, help="how long a measure that takes hours may run"
     )
     parser.add_argument("--only", help="measures whose label contains this")
-    parser.add_argument("--tiny", action="store_true", help="a narrow model: tests the program")
+    parser.add_argument("--tiny", action="store_true", help="a narrow model: tests the code")
     parser.add_argument(
         "--out",
         type=Path,

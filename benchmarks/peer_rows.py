@@ -16,7 +16,7 @@ from torch import Tensor
 import mixlens
 from benchmarks.naive import relative_error
 
-AGREEMENT = 1e-5  # of the largest score, in float32: beyond this it is another quantity
+AGREEMENT = 1e-5  # of the largest score, in float32: beyond this it is a different quantity
 # the same for inseq's value zeroing, which has 1 - cos in float32: about seven digits behind the
 # point
 ROUNDED = 5e-3
@@ -191,7 +191,7 @@ def zeroing_differs(_: Case, theirs: Tensor, ours: Tensor) -> tuple[float, str]:
     """
     kept = theirs.nan_to_num() > 0
     if bool((ours[:-1][~kept[:-1]] > 1.1e-5).any()):
-        return float("inf"), "zeros of inseq where the distance is above its threshold"
+        return float("inf"), "zeros of inseq if the distance is above its threshold"
     shares = torch.where(kept, ours, 0.0)
     shares = shares / shares.sum(-1, keepdim=True).clamp_min(1e-30)
     last = relative(theirs[-1], shares[-1])

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.peers`: mixlens beside other libraries that compute the same, on the same
+"""`python -m benchmarks.peers`: mixlens next to other libraries that compute the same, on the same
 model, text and threads, in one process.
 
 What is compared: Captum, inseq and TransformerLens. BertViz is left out: it draws attention weights
-and computes nothing. A peer that is not installed has rows that say so. To install all three beside
-the pinned versions:
+and computes nothing. A peer that is not installed has rows that say so. To install all three next
+to the pinned versions:
 
     pip install -c constraints.txt ".[eval]" "transformer-lens==4.3.0" treescope
     pip install --no-deps "inseq==0.7.1"

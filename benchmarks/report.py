@@ -1,4 +1,4 @@
-"""Figures beside their bars: as a table, as JSON with what they were measured on, and against the
+"""Figures next to their bars: as a table, as JSON with what they were measured on, and against the
 last ones that were committed.
 """
 

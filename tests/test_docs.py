@@ -1,14 +1,14 @@
-"""The documentation holds: its programs run, its commands print what it shows, its lists are
+"""The documentation holds: its code runs, its commands print what it shows, its lists are
 complete, its links lead somewhere.
 
 * A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not
   run: <why>` leaves a block out.
-* A `text` block right after a program is what it prints. A `console` block holds commands (`$
+* A `text` block right after code is what it prints. A `console` block holds commands (`$
   mixlens …`) and what they print. Numbers and shades may differ between machines, words may not. A
-  line `…` stands for any lines.
+  line `…` means any lines.
 * Other blocks (`sh`, `yaml` …) are only shown.
 
-`python -m tests.test_docs` writes what programs and commands print now into the pages.
+`python -m tests.test_docs` writes what code and commands print now into the pages.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def ids(pages: list[Path]) -> list[str]:
     return [page.relative_to(ROOT).as_posix() for page in pages]
 
 
-# ---------------------------------------------------------------------------- programs and commands
+# -------------------------------------------------------------------------------- code and commands
 
 
 def printed_by_command(line: str) -> str:
@@ -242,7 +242,7 @@ def test_every_measure_has_a_section_that_is_true(name: str) -> None:
 
 
 def keywords(name: str) -> set[str]:
-    """All that an evaluation can be told."""
+    """All options of an evaluation."""
     module = evaluations.module(name)
     functions = [
         getattr(module, part)
@@ -397,7 +397,7 @@ def test_citation_and_changelog_name_this_version() -> None:
 
 
 def renewed(text: str, name: str) -> str:
-    """A page with what its programs and commands print now.
+    """A page with what its code and commands print now.
 
     A line `…` stays where it was, counted from the first line.
     """
@@ -435,7 +435,7 @@ if __name__ == "__main__":
     chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
     for each in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            os.chdir(folder)  # programs may write files
+            os.chdir(folder)  # the code may write files
             each.write_text(renewed(each.read_text(), str(each)))
             os.chdir(ROOT)
         print(each)

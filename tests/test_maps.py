@@ -154,7 +154,7 @@ def test_extras_are_cut_by_the_names_of_their_axes() -> None:
         part.extras["null_attention"], maps.extras["null_attention"][1:, :, 2:]
     )
     np.testing.assert_array_equal(part.extras["rank"], maps.extras["rank"][1:])
-    assert not maps.normalized().extras  # they were measured beside other numbers
+    assert not maps.normalized().extras  # they were measured next to other numbers
 
 
 def test_provenance_tells_what_made_the_numbers() -> None:

@@ -1,9 +1,9 @@
 """Writes the agreement set that ships with the package: sentences in which one word must agree in
-number with another.
+number with a different one.
 
 Five groups of forty, twenty singular and twenty plural. The target is always a single token of both
 bundled models (a test asks their tokenizers), and the cue is the only word that decides between
-target and foil. In the group with attractors, a noun of the other number stands between subject and
+target and foil. In the group with attractors, a noun of the other number is between subject and
 verb.
 
     python -m training.agreement_sentences      # writes src/mixlens/bundled/agreement.jsonl
@@ -180,7 +180,7 @@ GROUPS: dict[str, Callable[[Random, bool], tuple[str, str, str, str]]] = {
 
 
 def rows(seed: int = SEED) -> list[Row]:
-    """The whole set; no text stands in it twice."""
+    """The whole set; no text is in it twice."""
     sentences: list[Row] = []
     seen: set[str] = set()
     for group, make in GROUPS.items():

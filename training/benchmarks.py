@@ -51,7 +51,7 @@ class BenchmarkIndex:
         return len(self.short) + sum(len(group) for group in self.openings.values())
 
     def holds(self, text: str) -> bool:
-        """True when a benchmark sentence stands in the text."""
+        """True when a benchmark sentence is in the text."""
         words = normalise(text)
         if len(words) < SHINGLE:
             return words in self.short

@@ -216,7 +216,7 @@ class Clauses:
         )
 
     def question(self) -> tuple[str, ...]:
-        """Yes–no and which-questions: the auxiliary stands before its subject."""
+        """Yes–no and which-questions: the auxiliary comes before its subject."""
         subject = self.subject("any", plain=0.6)
         if self.chance(0.25):
             plural = self.chance(0.5)

@@ -1,6 +1,6 @@
 """Reads the running text: WikiText-2, turned back from its tokenised spelling into plain English.
 
-Paragraphs are the unit: headings and scraps go, sentences are split only where a caller asks for
+Paragraphs are the unit: headings and scraps go, sentences are split only if a caller asks for
 them.
 """
 

@@ -20,7 +20,7 @@ IGNORED = -100
 
 @dataclass
 class MaskedBatch:
-    """Model inputs, the positions to predict in each row, and what stood there (IGNORED where
+    """Model inputs, the positions to predict in each row, and what was there (IGNORED if
     nothing is asked).
     """
 

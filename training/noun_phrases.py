@@ -19,7 +19,7 @@ MARK = "^"
 
 
 def weighted(spec: str) -> list[tuple[str, ...]]:
-    """«the:3 a-few:1» as a list in which each entry stands as often as its weight."""
+    """«the:3 a-few:1» as a list in which each entry is as often as its weight."""
     entries = (item.rpartition(":") for item in spec.split())
     return [
         tuple(text.split("-")) if text else ()

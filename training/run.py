@@ -75,7 +75,9 @@ def parse() -> argparse.Namespace:
 
 
 def natural_texts(arguments: argparse.Namespace, device: str) -> tuple[list[str], list[str]]:
-    """WikiText paragraphs and sampled stories; generated text stands in for both in a smoke run."""
+    """WikiText paragraphs and sampled stories; generated text takes the place of both in a smoke
+    run.
+    """
     if arguments.smoke:
         return generated_texts(None, arguments.seed + 11, 600), generated_texts(
             None, arguments.seed + 12, 600

@@ -45,7 +45,7 @@ def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
 def train_wordpiece(texts: Iterable[str], words: list[str], size: int) -> Tokenizer:
     """A WordPiece of this size (less when the text is small) that holds the given words whole.
 
-    Twice as many pieces as needed are learned; those that the text uses most, beside the given
+    Twice as many pieces as needed are learned; those that the text uses most, next to the given
     words, stay.
     """
     texts = list(texts)

@@ -1,4 +1,4 @@
-"""Each map the way the authors' programs compute it, from one recorded BERT layer.
+"""Each map the way the authors' code computes it, from one recorded BERT layer.
 
 Nothing here uses the fast algebra of `mixlens`.
 """

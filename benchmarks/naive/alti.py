@@ -1,7 +1,7 @@
-"""ALTI with the transformed vectors written down, as in the program of Ferrando et al. (2022).
+"""ALTI with the transformed vectors written down, as in the code of Ferrando et al. (2022).
 
 The norm is applied to target x source vectors as two d_model x d_model matrices, one that centres
-and one that scales; then come pairwise L1 distances. Their program adds 1e-6 to every difference
+and one that scales; then come pairwise L1 distances. Their code adds 1e-6 to every difference
 and leaves epsilon out of sigma; here both follow the paper, so that the maps agree.
 """
 

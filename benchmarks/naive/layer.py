@@ -1,4 +1,4 @@
-"""One recorded BERT layer as the authors' programs see it: attention weights, value vectors, hidden
+"""One recorded BERT layer as the authors' code sees it: attention weights, value vectors, hidden
 states and the layer's own modules.
 """
 

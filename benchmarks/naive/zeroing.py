@@ -1,4 +1,4 @@
-"""Value Zeroing by running the whole layer once for every zeroed token, as the program of Mohebbi
+"""Value Zeroing by running the whole layer once for every zeroed token, as the code of Mohebbi
 et al. (2023) does.
 """
 

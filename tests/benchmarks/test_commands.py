@@ -1,4 +1,4 @@
-"""The benchmark programs run from end to end on very small models."""
+"""The benchmarks run from end to end on very small models."""
 
 from __future__ import annotations
 

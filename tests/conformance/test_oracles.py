@@ -39,7 +39,7 @@ def written(site: Site) -> Tensor:
 
 
 def added(site: Site) -> tuple[Tensor, Tensor]:
-    """c_ij after the norms and scales of its branch, and x_i beside it."""
+    """c_ij after the norms and scales of its branch, and x_i next to it."""
     parts, state = written(site), site.projected[0]
     for norm in site.branch:
         parts, state = norm.linear(parts) * norm.inverse_sigma(state)[:, None, None], norm(state)

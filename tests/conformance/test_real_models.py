@@ -1,4 +1,4 @@
-"""The recording contract on real weights and real text, where they are at hand."""
+"""The recording contract on real weights and real text, if they are at hand."""
 
 from __future__ import annotations
 

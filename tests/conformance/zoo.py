@@ -529,7 +529,7 @@ HEADS_OF_TASKS = (
 
 
 def _with_head(model: Any, kind: str) -> Any:
-    """The same architecture with an output that can be explained, where it has one."""
+    """The same architecture with an output that can be explained, if it has one."""
     if kind == "towers":
         return model
     family = type(model).__name__.removesuffix("TextModel").removesuffix("Model")
@@ -559,7 +559,7 @@ def built(
 def as_eager_and_sdpa(name: str, *, head: bool = False) -> list[Any]:
     """The same model with either attention implementation.
 
-    Skips where it has one only, or where its own two outputs differ.
+    Skips if it has one only, or if its own two outputs differ.
     """
     try:
         models = [built(name, attention=kind, head=head) for kind in ("eager", "sdpa")]

@@ -69,15 +69,15 @@ def test_targets(fields: dict[str, Any]) -> None:
         ({"target": None}, "target is missing"),
         ({"foil": "are"}, "the same word"),
         ({"text": "The [MASK] [MASK]."}, "2 masks"),
-        ({"text": "They are what we are."}, "stands 2 times"),
+        ({"text": "They are what we are."}, "is in the text 2 times"),
         ({"text": "They care."}, "is not in the text"),  # care is not are
-        ({"position": 3}, "the mask stands at 24"),
+        ({"position": 3}, "the mask is at 24"),
         ({"text": "They are here.", "position": 4}, "not the target 'are'"),
         ({"text": "They care.", "position": 6}, "cuts a word"),
         ({"position": "there"}, "neither a number nor a span"),
-        ({"cue": "key"}, "stands 0 times"),
-        ({"cue": "the"}, "stands 1"),  # once in lower case: allowed below
-        ({"cue": "e"}, "stands 0 times"),
+        ({"cue": "key"}, "is in the text 0 times"),
+        ({"cue": "the"}, "once"),  # once in lower case: allowed below
+        ({"cue": "e"}, "is in the text 0 times"),
         ({"cue": "4:7"}, "cuts a word"),
         ({"cue": "3:8"}, "begins or ends with a space"),
         ({"cue": "30:99"}, "lies outside"),
@@ -88,7 +88,7 @@ def test_targets(fields: dict[str, Any]) -> None:
     ],
 )
 def test_what_is_wrong_is_said(fields: dict[str, Any], reason: str) -> None:
-    if reason == "stands 1":
+    if reason == "once":
         assert cues(agreement("f:1", {**KEYS, **fields})) == ["the"]
         return
     with pytest.raises(InvalidInput, match=reason):
@@ -158,7 +158,7 @@ def test_files_name_the_row_and_read_the_rest(tmp_path: Path) -> None:
         "plural",
     )
     assert [name for name, _ in data.errors] == ["mine.csv:3", "mine.csv:4"]
-    assert "'lock' stands 0 times" in data.errors[0][1]
+    assert "'lock' is in the text 0 times" in data.errors[0][1]
     assert "2 columns, but the header has 5" in data.errors[1][1]
 
     lines = tmp_path / "mine.jsonl"

@@ -78,7 +78,7 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
     data = read(tmp_path, "1\ta b\n" * 10 + "x\ty\tz\n" + "not one\tc d\n")
     assert [(name, reason) for name, reason in data.errors] == [
         ("dev.tsv:11", "3 columns, but other rows have 2"),
-        ("dev.tsv:12", "'not one' is no label"),
+        ("dev.tsv:12", "'not one' is not a label"),
     ]
     with pytest.raises(
         InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"

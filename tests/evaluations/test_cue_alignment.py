@@ -24,7 +24,7 @@ def test_dot_is_the_share_on_the_cues() -> None:
 
 def test_probes_needed_counts_what_stands_before_the_last_cue() -> None:
     assert alignment(ROW, [1], "probes_needed") == 0
-    assert alignment(ROW, [1, 2], "probes_needed") == 1  # .3 stands before .2
+    assert alignment(ROW, [1, 2], "probes_needed") == 1  # .3 comes before .2
     assert alignment(ROW, [0], "probes_needed") == 3
     assert alignment(np.ones(4), [0], "probes_needed") == 3  # ties count as before
 

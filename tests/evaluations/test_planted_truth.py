@@ -30,8 +30,8 @@ def final_state(case: Planted, ids: tuple[int, ...]) -> torch.Tensor:
 
 @each
 def test_the_truth_is_true(case: Planted) -> None:
-    """Another word (mark) in the place of a word (mark) changes the target's final state where it
-    is a source, and nowhere else.
+    """A different word (mark) in the place of a word (mark) changes the target's final state where
+    it is a source, and nowhere else.
     """
     before = final_state(case, case.ids)
     for place in range(TOKENS):
@@ -166,7 +166,7 @@ def test_the_largest_other_token_is_the_only_right_single_source(
     others = [place for place in range(len(row)) if place != target]
     right = [place for place in others if judged(np.array(row), target, [place])[0]]
     best = max(others, key=lambda place: row[place])
-    assert right in ([best], [])  # none where the two largest are closer than the margin
+    assert right in ([best], [])  # none if the two largest are closer than the margin
     shares = [judged(np.array(row), target, [place])[1] for place in others]
     assert sum(shares) == pytest.approx(1)
 

@@ -17,7 +17,7 @@ from tests.evaluations.sentences import cases
 
 FOUR = ("[CLS]", "[SEP]", ",", ".")
 
-# Ferrando et al. (2022), figure 6: the means that their program wrote
+# Ferrando et al. (2022), figure 6: the means that their code wrote
 PUBLISHED = {
     "bert": {
         "raw": 0.63580318,

@@ -84,7 +84,7 @@ def test_a_killed_run_goes_on_and_ends_where_an_uninterrupted_one_does(
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [file.name for file in folder.iterdir()] == [NAME]
-    with pytest.raises(InvalidInput, match="another run"):
+    with pytest.raises(InvalidInput, match="a different run"):
         prompt_finetuned(lens, agreement(), settings=replace(RUN, rate=1e-4), out=folder)
     prompt_finetuned(lens, agreement(), settings=RUN, out=folder)
     one, other = (load_file(each / "model.safetensors") for each in (whole, folder))

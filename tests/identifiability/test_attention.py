@@ -65,8 +65,8 @@ def test_several_rows_give_a_table_each_and_padding_does_not_show() -> None:
 def layer_output(
     recorded: Recording, layer: int, head: int, target: int, weights: np.ndarray, site: str | None
 ) -> torch.Tensor:
-    """What the whole layer returns for the target with another row of attention, by running it with
-    another attention output.
+    """What the whole layer returns for the target with a different row of attention, by running it
+    with a different attention output.
     """
     kind = AttentionKind.CROSS if site == "cross" else AttentionKind.SELF
     parts = recorded.layers(site)[layer].site(kind)
@@ -101,7 +101,7 @@ def test_the_alternative_is_a_distribution_with_the_same_layer_output(
         else 14
     )
     assert not alternative.weights[visible:].any()
-    if visible > 5:  # rank of [T, 1]: then there is another one
+    if visible > 5:  # rank of [T, 1]: then there is a different one
         assert alternative.distance > 0.05
     else:
         assert alternative.distance == 0

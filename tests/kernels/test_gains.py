@@ -48,7 +48,7 @@ def test_nothing_as_large_as_targets_by_sources_by_width_is_made() -> None:
 
 
 def test_float32_is_near_float64() -> None:
-    """Scores are small differences of large norms: what is left must still be right beside the
+    """Scores are small differences of large norms: what is left must still be right next to the
     row's largest.
     """
     exact = random_decomposition(48, seed=1, d_model=512, heads=8, batch=1)

@@ -81,7 +81,7 @@ def test_float32_keeps_its_digits_where_heads_cancel() -> None:
 
 @pytest.mark.parametrize("cancelled", [0.0, 1.0])
 def test_float32_is_near_float64(cancelled: float) -> None:
-    """The residual cancels what attention writes: the diagonal is small beside its parts."""
+    """The residual cancels what attention writes: the diagonal is small next to its parts."""
     exact = random_decomposition(30, seed=1, d_model=96, heads=8)
     written = exact.diagonal - exact.own
     exact = replace(exact, own=exact.own * (1 - cancelled) - cancelled * written * (1 - 1e-3))

@@ -26,7 +26,7 @@ def test_is_the_shortest_distribution_with_the_same_product(
     assert shortest.min() >= 0
     np.testing.assert_allclose(shortest @ values, weights @ values, atol=1e-9)
     assert shortest @ shortest <= weights @ weights + 1e-12
-    # It is the shortest exactly where no feasible row has a smaller product with it: one linear
+    # It is the shortest exactly if no feasible row has a smaller product with it: one linear
     # programme says so.
     least = linprog(shortest, A_eq=values.T, b_eq=values.T @ weights, bounds=(0, None))
     assert least.status == 0

@@ -50,7 +50,7 @@ class Block:
     cross: bool = False
     second_norm: Norm | None = None
     second_input: Tensor | None = None
-    seen_output: Tensor | None = None  # y, where the model shows it
+    seen_output: Tensor | None = None  # y, if the model shows it
 
     def __post_init__(self) -> None:
         self.bias = self.bias.detach()
@@ -408,7 +408,7 @@ def blocks(
 def blocks_checked(
     name: str, model: nn.Module, given: dict[str, Any], site: str | None = None
 ) -> list[Block]:
-    """The same; fails where the oracle's own output is not the model's."""
+    """The same; fails if the oracle's own output is not the model's."""
     recorded = blocks(name, model, given, site)
     for block in recorded:
         if block.seen_output is None:

@@ -127,7 +127,7 @@ def test_peak_memory_does_not_grow_with_layers_times_n_squared() -> None:
 
 @pytest.mark.parametrize("name", list(ZOO))
 def test_attention_implementation_changes_nothing(name: str) -> None:
-    """Loaded as eager or as sdpa: the same numbers, where a model offers both."""
+    """Loaded as eager or as sdpa: the same numbers, if a model offers both."""
     one, other = (Lens(model).record(inputs(name)) for model in as_eager_and_sdpa(name))
     for stack in one.structure.stacks:
         for a, b in zip(one.layers(stack.name), other.layers(stack.name), strict=True):

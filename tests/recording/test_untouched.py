@@ -1,4 +1,6 @@
-"""A model that changes itself is put back; idle parts and short position tables are no obstacle."""
+"""A model that changes itself is put back; idle parts and short position tables are not an
+obstacle.
+"""
 
 from __future__ import annotations
 

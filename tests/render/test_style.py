@@ -1,4 +1,4 @@
-"""The palette is told apart by every eye, and every measure has a style of its own."""
+"""Every eye can distinguish the palette, and every measure has a style of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folded layers: the same derivative as the whole layer, and never used where it is not."""
+"""Folded layers: the same derivative as the whole layer, and never used if it is not."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
 
 
 def _refused(step: Any, rest: Any) -> Any:
-    raise ValueError("another form")
+    raise ValueError("a different form")
 
 
 def test_the_closed_forms_are_used_where_they_hold() -> None:

@@ -21,7 +21,7 @@ import mixlens
 from mixlens.errors import InvalidInput, MixlensError, UnsupportedModel
 from mixlens.recording.recording import Recording
 from tests.zoo import native
-from tests.zoo.children import told
+from tests.zoo.children import described
 from tests.zoo.models import Entry
 from tests.zoo.untouched import changes, state_of
 
@@ -96,7 +96,7 @@ class Examination:
         except MixlensError:
             pass
         except Exception as error:
-            self.foreign.append(f"{what}: {told(error)}")
+            self.foreign.append(f"{what}: {described(error)}")
         seconds = time.process_time() - start
         if seconds > 1:
             self.spent[what] = round(seconds, 1)

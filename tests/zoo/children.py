@@ -35,12 +35,12 @@ def finding_of(entry: Entry, examine: Examination) -> Finding:
     except MixlensError as error:
         line.update(verdict="refused", reason=str(error), error=type(error).__name__)
     except BaseException as error:
-        line.update(verdict="exception", reason=told(error))
+        line.update(verdict="exception", reason=described(error))
     seconds = round(time.process_time() - start, 1)
     return {**line, "seconds": seconds, **versions()}
 
 
-def told(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     """An error, with the line that raised it and the last line of ours on the way there."""
     steps = traceback.extract_tb(error.__traceback__)
     own = [step for step in steps if "mixlens" in Path(step.filename).parts] or steps

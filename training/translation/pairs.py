@@ -73,7 +73,7 @@ _WORDS = {
 
 
 def toy_corpus(seed: int, count: int = 80) -> Corpus:
-    """Random German words beside the same words in English, in reverse order: nothing to learn
+    """Random German words next to the same words in English, in reverse order: nothing to learn
     from, but all that a run needs.
     """
     generator = random.Random(seed)

@@ -284,7 +284,7 @@ class Trainer:
             about: dict[str, Any] = json.loads(file.metadata()["about"])
             if about["settings"] != asdict(self.settings):
                 raise ValueError(
-                    f"{self._state} is of a run with other settings: name another --out, or"
+                    f"{self._state} is of a run with other settings: name a different --out, or"
                     " remove it"
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
