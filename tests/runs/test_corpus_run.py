@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.runs import shard as shards
+from mixlens.runs.batch import measure_texts
 from mixlens.runs.corpus_run import read_status, verify_files
 from tests.runs.sentences import contents, run, write_corpus
 
@@ -66,20 +67,30 @@ def test_two_workers_give_the_same_bytes(corpus: Path, whole: Path, tmp_path: Pa
     assert verify_files(tmp_path) == []
 
 
-def test_killed_at_random_moments_it_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
+def test_killed_at_random_moments_it_goes_on(tmp_path: Path) -> None:
+    """Half of the kills fall anywhere, half into the midst of measuring and writing."""
+    corpus, out = write_corpus(tmp_path / "long.txt", 96), tmp_path / "killed"
+    run(corpus, tmp_path / "whole")
     draw = random.Random(os.environ.get("MIXLENS_SEED", "0"))
-    command = [sys.executable, "-m", "tests.runs.sentences", str(corpus), str(tmp_path)]
-    start = time.monotonic()
-    for _ in range(KILLS):
+    command = [sys.executable, "-m", "tests.runs.sentences", str(corpus), str(out)]
+    start, journal = time.monotonic(), out / "journal.jsonl"
+    for number in range(KILLS):
+        before = journal.stat().st_size if journal.exists() else 0
         with subprocess.Popen(command, cwd=ROOT) as process:
+            while number % 2 and process.poll() is None:
+                if journal.exists() and journal.stat().st_size > before:
+                    break
+                time.sleep(0.01)
             try:
-                process.wait(draw.uniform(0.5, 8.0))
+                process.wait(draw.uniform(0.0, 0.3 if number % 2 else 8.0))
             except subprocess.TimeoutExpired:
                 process.send_signal(draw.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGINT)))
         assert time.monotonic() - start < 600
-    run(corpus, tmp_path)
-    assert contents(tmp_path) == contents(whole)
-    assert not list(tmp_path.rglob("*.part"))
+    if KILLS > 1:
+        assert journal.exists()
+    run(corpus, out)
+    assert contents(out) == contents(tmp_path / "whole")
+    assert not list(out.rglob("*.part"))
 
 
 def test_a_task_of_a_job_array_does_its_own_shards(
@@ -161,14 +172,12 @@ def test_a_batch_that_does_not_fit_is_halved_and_recorded(
 ) -> None:
     import json
 
-    measure = shards.measure_texts
-
     def small(lens: Any, job: Any, texts: Any, places: list[int], *rest: Any) -> Any:
         if len(places) > 3:
             raise MemoryError
-        return measure(lens, job, texts, places, *rest)
+        return measure_texts(lens, job, texts, places, *rest)
 
-    monkeypatch.setattr(shards, "measure_texts", small)
+    monkeypatch.setattr("mixlens.runs.shard.measure_texts", small)
     assert run(corpus, tmp_path, measures=("attention",)).texts == 24
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert [entry["halved"] for entry in manifest["files"]] == [[6]] * 4
@@ -190,22 +199,44 @@ def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_
         subprocess.run(["umount", str(place)], check=True)
 
 
-def test_others_read_the_results(whole: Path) -> None:
-    pattern = str(whole / "data" / "*.parquet")
-    frame = mixlens.load(whole).to_dataframe()
-    assert len(frame) == 24 * 2 * 6
+def read_by_pandas(files: list[str]) -> dict[str, int]:
+    pandas = pytest.importorskip("pandas")
+    counts = pandas.concat([pandas.read_parquet(file) for file in files])["measure"].value_counts()
+    return {str(name): int(count) for name, count in counts.items()}
+
+
+def read_by_polars(files: list[str]) -> dict[str, int]:
     polars = pytest.importorskip("polars")
-    assert polars.read_parquet(pattern)["entropy"].list.mean().sum() > 0
+    table = polars.read_parquet(files)
+    assert table["entropy"].list.mean().sum() > 0
+    return dict(table["measure"].value_counts().iter_rows())
+
+
+def read_by_duckdb(files: list[str]) -> dict[str, int]:
     duckdb = pytest.importorskip("duckdb")
-    query = f"select measure, count(*) from '{pattern}' group by measure order by measure"
-    assert duckdb.sql(query).fetchall() == [("alti", 144), ("attention", 144)]
+    query = f"select measure, count(*) from read_parquet({files}) group by measure"
+    return dict(duckdb.sql(query).fetchall())
+
+
+def read_by_datasets(files: list[str]) -> dict[str, int]:
     datasets = pytest.importorskip("datasets")
-    read = datasets.Dataset.from_parquet(
-        [str(path) for path in sorted((whole / "data").iterdir())], keep_in_memory=True
-    )
-    assert len(read) == len(frame)
+    table = datasets.Dataset.from_parquet(files, keep_in_memory=True)
+    return {name: table["measure"].count(name) for name in sorted(set(table["measure"]))}
+
+
+@pytest.mark.parametrize("read", [read_by_pandas, read_by_polars, read_by_duckdb, read_by_datasets])
+def test_others_read_the_results(whole: Path, read: Callable[[list[str]], dict[str, int]]) -> None:
+    files = [str(path) for path in sorted((whole / "data").iterdir())]
+    assert read(files) == {"alti": 144, "attention": 144}
+
+
+def test_results_are_read_when_they_are_asked_for(whole: Path) -> None:
+    results = mixlens.load(whole)
+    assert "_places" not in vars(results)
+    assert "description" not in vars(results)
+    assert len(results.to_dataframe()) == 24 * 2 * 6
     with pytest.raises(InvalidInput, match="summaries, not maps"):
-        mixlens.load(whole).maps("1", "alti")
+        results.maps("1", "alti")
 
 
 def test_what_cannot_be_run_is_said_at_once(corpus: Path, tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ class Vectors:
         values = self.heads(part)
         batch, _, sources, _ = values.shape
         rows = values.transpose(0, 1).flatten(1, 2)  # one product for each head, not for each text
-        return torch.bmm(rows, self.matrix).unflatten(1, (batch, sources)).transpose(0, 1)
+        made = torch.bmm(rows, self.matrix)
+        return made.view(len(made), batch, sources, self.width).transpose(0, 1)
 
     def source(self, limit: int) -> Callable[[slice], Float[Tensor, "batch head part d_model"]]:
         """`of`, from vectors that are all formed at once if they fit `limit` bytes."""

@@ -40,7 +40,8 @@ def shares_of(mixtures: Mixtures) -> Iterator[Tensor]:
 
 def entropies_of(shares: Tensor) -> Tensor:
     """Along the last axis, in nats."""
-    return torch.special.entr(shares).sum(-1)
+    entropies: Tensor = torch.special.entr(shares).sum(-1)
+    return entropies
 
 
 class Summaries:
