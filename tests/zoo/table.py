@@ -27,6 +27,7 @@ random weights, takes each apart on its own input, and compares with the model i
 {kinds}
 Differences are relative to the largest score of a row, and absolute for attention weights.
 Measures that a structure does not allow are refused with a reason: `mixlens doctor` lists them.
+[Recording](recording.md) says which forms of layers are proved, and how.
 
 ## What the reasons mean
 
