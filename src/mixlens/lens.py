@@ -205,6 +205,31 @@ class Lens:
                 self, name, given, chosen, options, on_error=on_error, batch_size=batch_size
             )
 
+    def rollout(
+        self,
+        name: str,
+        given: Text | Mapping[str, Any] | Recording,
+        targets: int | str | Sequence[int | str] | None = None,
+        *,
+        site: str | None = None,
+        residual: float | int | None = None,
+        normalize: bool | None = None,
+        **options: Any,
+    ) -> MixingMaps:
+        """How much of each input token is in a few targets, up to each layer: the rows that
+        `measure(…).rollout()` would have, without storing a map. A recording (of `generate`, say)
+        has targets of its own.
+        """
+        from mixlens.rolling import roll_out_targets
+
+        how: dict[str, Any] = {"residual": residual, "normalize": normalize, **options}
+        if isinstance(given, Recording):
+            return roll_out_targets(name, given, targets=targets, **how)
+        if targets is None:
+            raise InvalidInput("name the targets that are rolled out; all: measure(…).rollout()")
+        recording = self.record(given, targets=targets, site=site)
+        return roll_out_targets(name, recording, **how)
+
     def compare(
         self,
         given: Text | Mapping[str, Any],

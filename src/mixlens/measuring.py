@@ -157,7 +157,7 @@ def _batches_of_rows(
     parts: dict[str, list[Scores]] = {}
     try:
         rows = recording.of(request.site, request.targets or recording.targets)
-        with _at_work(next(iter(wanted), ""), recording, request, precision):
+        with at_work(next(iter(wanted), ""), recording, request, precision):
             try:
                 parts = _visited(wanted, rows, request, refused)
             except LookAgain:
@@ -248,7 +248,7 @@ def _measured_whole(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch:
-    with _at_work(name, recording, request, precision):
+    with at_work(name, recording, request, precision):
         scores = scores_of(name, recording, request, options)
     return MeasuredBatch(
         name=name,
@@ -261,7 +261,7 @@ def _measured_whole(
 
 
 @contextlib.contextmanager
-def _at_work(
+def at_work(
     name: str, recording: Recording, request: Request, precision: str | None
 ) -> Iterator[None]:
     """While a measure runs the model or its layers, and nobody else does."""

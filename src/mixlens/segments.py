@@ -63,7 +63,9 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
             "segments need to know where each token is in the text: measure a text with a fast"
             " tokenizer, or merge token ranges with `spans`"
         )
-    return token_segments(row, _spans(row, by))
+    found = token_segments(row, _spans(row, by))
+    assert found is not None
+    return found
 
 
 def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:

@@ -87,7 +87,10 @@ def test_leaving_out_the_first_token_divides_rows_only_if_they_summed_to_one() -
 
 def test_named_spans_by_characters_or_text_and_the_tokens_inside() -> None:
     start = TEXT.index("The second")
-    by = {"keys": "The keys are old.", "second": (start, start + 29)}
+    by: dict[str, str | tuple[int, int]] = {
+        "keys": "The keys are old.",
+        "second": (start, start + 29),
+    }
     merged = maps().segments(by)
     assert merged.source_tokens == (FIRST, "keys", "(other)", "second")
     inside = maps().inside("second", by)

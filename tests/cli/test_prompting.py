@@ -67,6 +67,18 @@ def test_shown_tables(prompt_file: str) -> None:
     assert "sentence 5" in ran.out
 
 
+def test_rollout_of_one_target_and_of_generated_words() -> None:
+    text = "The keys to the cabinet are on the table."
+    model = ("-m", "src/mixlens/bundled/causal", "--measure", "alti", "--rollout", "--json")
+    made = json.loads(run("map", text, *model, "--target", "-1").out)
+    expected = Lens.bundled("causal").measure("alti", text).rollout().at(targets=[-1])
+    np.testing.assert_allclose(made["scores"], expected.scores, atol=2e-6)
+    assert made["provenance"]["recorded"] == "rows"
+    made = json.loads(run("map", "The keys", *model, "--generate", "2").out)
+    assert len(made["targets"]) == 2
+    assert made["provenance"]["steps"] == ["rollout(residual=0, normalize=True)"]
+
+
 def test_a_chat_needs_a_template(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([{"role": "user", "content": "Hello"}]))

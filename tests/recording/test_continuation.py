@@ -81,10 +81,11 @@ def require_same_as_maps(lens: Lens, rows: Any, measure: str = "value_zeroing") 
 
 def test_generated_tokens_are_the_models_own_choice_and_their_rows_those_of_the_maps() -> None:
     lens = bundled()
-    before = lens.model.generation_config.to_dict()
+    model: Any = lens.model
+    before = model.generation_config.to_dict()
     rows = lens.generate(PROMPT, max_new_tokens=5)
     maps = require_same_as_maps(lens, rows)
-    assert lens.model.generation_config.to_dict() == before
+    assert model.generation_config.to_dict() == before
     ids = lens.tokenizer(PROMPT)["input_ids"]
     for place in range(5):  # greedy, one step at a time
         with torch.no_grad():

@@ -10,15 +10,17 @@ took its part), the rows are divided by their sum after the mixing, as there.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from mixlens.contracts import Spec
     from mixlens.maps import MixingMaps
 
 
@@ -80,19 +82,12 @@ def roll_out(
     maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
 ) -> MixingMaps:
     """`MixingMaps.rollout`."""
-    passed = layer_transitions(maps, residual, normalize)
-    product = rollout(passed.steps, normalize=False)
-    step = f"rollout({passed.rule})"
-    stochastic = (passed.normalized or maps.facts.rows_sum_to_one) and bool(
-        np.allclose(product.sum(-1), 1, atol=1e-5)
-    )
-    facts = replace(
-        maps.facts,
-        rows_sum_to_one=stochastic,
-        residual_included=maps.facts.residual_included or passed.with_identity,
-        joined_by=step,
-    )
-    return maps.derived(product, step, facts)
+    require_whole_stack(maps)
+    rule = Rule.of(maps, residual, normalize)
+    passed = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
+    product = rollout(passed, normalize=False)
+    step = f"rollout({rule})"
+    return maps.derived(product, step, joined_facts(maps.facts, rule, step, product))
 
 
 class Transitions(NamedTuple):
@@ -104,36 +99,93 @@ class Transitions(NamedTuple):
     normalized: bool
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What a layer passes on, row by row."""
+
+    residual: float  # parts of the identity
+    normalize: bool
+    adds_identity: bool
+    divides_first: bool  # else the identity's share would depend on the unit of the scores
+    divides_last: bool
+
+    @classmethod
+    def of(
+        cls, about: MixingMaps | Spec, residual: float | int | None, normalize: bool | None
+    ) -> Rule:
+        """The defaults of the measure, unless something else is said."""
+        normalize = about.rollout_normalized if normalize is None else normalize
+        adds_identity = about.rollout_adds_identity and residual is None
+        residual = float(about.rollout_residual or 0.0 if residual is None else residual)
+        if not 0 <= residual <= 1:
+            raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
+        signed_shares = about.facts.signed and about.facts.rows_sum_to_one
+        if about.facts.signed and normalize and not signed_shares and not adds_identity:
+            raise InvalidInput(
+                "these scores have both signs, so a row may sum to almost nothing and dividing by"
+                " that sum means nothing. Take the plain product with normalize=False, or sizes"
+                " only with maps.normalized(absolute=True).rollout()."
+            )
+        # With a residual of its own, a measure has scores and identity on one scale.
+        one_scale = about.rollout_residual is not None
+        return cls(
+            residual=residual,
+            normalize=normalize,
+            adds_identity=adds_identity,
+            divides_first=normalize and residual > 0 and not one_scale,
+            divides_last=normalize and not signed_shares,
+        )
+
+    def __str__(self) -> str:
+        if self.adds_identity:
+            return f"identity added, normalize={self.normalize}"
+        return f"residual={self.residual:g}, normalize={self.normalize}"
+
+    @property
+    def with_identity(self) -> bool:
+        """Is the residual stream in what is passed on?"""
+        return self.adds_identity or self.residual > 0
+
+    def passed_on(
+        self,
+        scores: Float[np.ndarray, "*layers target source"],
+        positions: Int[np.ndarray, " target"],
+    ) -> Float[np.ndarray, "*layers target source"]:
+        """What these targets pass on, in float64; a target that takes nothing keeps what it had."""
+        own = np.zeros(scores.shape[-2:])
+        own[np.arange(len(positions)), positions] = 1
+        if self.adds_identity:
+            added = scores.astype(np.float64) + own
+            return row_normalized(added) if self.normalize else added
+        shares = row_normalized(scores) if self.divides_first else scores.astype(np.float64)
+        mixed = (1 - self.residual) * shares + self.residual * own
+        mixed = row_normalized(mixed) if self.divides_last else mixed
+        return np.where(scores.any(-1, keepdims=True), mixed, own)
+
+
 def layer_transitions(
     maps: MixingMaps, residual: float | int | None, normalize: bool | None
 ) -> Transitions:
     """`transitions` of maps, checked, with the defaults of their measure filled in."""
     require_whole_stack(maps)
-    normalize = maps.rollout_normalized if normalize is None else normalize
-    # Then scores and identity are on one scale, by the measure's own paper.
-    shares = maps.rollout_residual is not None
-    if maps.rollout_adds_identity and residual is None:
-        added = maps.scores.astype(np.float64) + np.eye(maps.scores.shape[-1])
-        steps = row_normalized(added) if normalize else added
-        return Transitions(steps, f"identity added, normalize={normalize}", True, normalize)
-    residual = float(maps.rollout_residual or 0.0 if residual is None else residual)
-    signed_shares = maps.facts.signed and maps.facts.rows_sum_to_one
-    if maps.facts.signed and normalize and not signed_shares:
-        raise InvalidInput(
-            "these scores have both signs, so a row may sum to almost nothing and dividing by that"
-            " sum means nothing. Take the plain product with normalize=False, or sizes only with"
-            " maps.normalized(absolute=True).rollout()."
-        )
-    scores = maps.scores
-    if normalize and residual > 0 and not shares:
-        # Otherwise the identity's share would depend on the unit of the scores.
-        scores = row_normalized(scores)
-    passed = transitions(scores, residual=residual, normalize=normalize and not signed_shares)
-    # A target that takes nothing from anybody keeps what it had.
-    layer, target = np.nonzero(~maps.scores.any(-1))
-    passed[layer, target] = np.eye(passed.shape[-1])[target]
-    rule = f"residual={residual:g}, normalize={normalize}"
-    return Transitions(passed, rule, residual > 0, normalize)
+    rule = Rule.of(maps, residual, normalize)
+    steps = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
+    return Transitions(steps, str(rule), rule.with_identity, rule.normalize)
+
+
+def joined_facts(
+    facts: Facts, rule: Rule, step: str, product: Float[np.ndarray, "*layers target source"]
+) -> Facts:
+    """What is true of a rollout."""
+    stochastic = (rule.normalize or facts.rows_sum_to_one) and bool(
+        np.allclose(product.sum(-1), 1, atol=1e-5)
+    )
+    return replace(
+        facts,
+        rows_sum_to_one=stochastic,
+        residual_included=facts.residual_included or rule.with_identity,
+        joined_by=step,
+    )
 
 
 def require_whole_stack(maps: MixingMaps) -> None:

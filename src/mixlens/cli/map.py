@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -138,13 +138,14 @@ def map_command(
     options["site"] = "cross" if alignment and site is None else site
     options["layers"] = None if layer is None or rollout else [layer]
     options["per_head"] = head is not None
-    every_target = bool(rollout or save or html or figure or alignment)
+    every_target = bool(save or html or figure or alignment)
     if target is not None and not every_target and (one or prompt.continues):
         options["targets"] = [number_or_name(target)]  # its row alone
     measured = _measure_by(lens, prompt, options["site"])
-    maps = measured(measure, options)
+    by_rows = rollout and head is None and ("targets" in options or prompt.continues)
+    maps = measured(measure, options, rollout=by_rows)
     maps = maps if head is None else maps.head(head)
-    maps = maps.rollout() if rollout else maps
+    maps = maps.rollout() if rollout and not by_rows else maps
     maps = maps.at(layers=[layer]) if layer is not None and rollout else maps
     if save is not None:
         prompt.grouped(maps.words() if words else maps).save(save)
@@ -174,17 +175,28 @@ def map_command(
         _show(maps, spec, top, elsewhere=any((save, figure, html)))
 
 
-def _measure_by(
-    lens: Lens, prompt: Prompting, site: str | None
-) -> Callable[[str, dict[str, Any]], MixingMaps]:
-    """How a measure is taken of what was given: what follows a prompt is generated once."""
+class _Measure(Protocol):
+    """How a measure is taken of what was given."""
+
+    def __call__(
+        self, name: str, options: Mapping[str, Any], *, rollout: bool = False
+    ) -> MixingMaps: ...
+
+
+def _measure_by(lens: Lens, prompt: Prompting, site: str | None) -> _Measure:
+    """What follows a prompt is generated once for all measures."""
     from mixlens.measuring import measure
 
-    if not prompt.continues:
-        return lambda name, options: lens.measure(name, prompt.given, **options)
-    recording = prompt.recorded(lens, site)
+    recording = prompt.recorded(lens, site) if prompt.continues else None
 
-    def measured(name: str, options: dict[str, Any]) -> MixingMaps:
+    def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
+        if rollout:
+            own = {k: v for k, v in options.items() if k not in ("layers", "per_head")}
+            if recording is not None:
+                own.pop("site")
+            return lens.rollout(name, prompt.given if recording is None else recording, **own)
+        if recording is None:
+            return lens.measure(name, prompt.given, **options)
         maps = measure(name, recording, **options)
         assert not isinstance(maps, list)
         return maps

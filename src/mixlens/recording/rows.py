@@ -127,7 +127,7 @@ class RowRecording(Recording):
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
-    structure, stack, targets = recording.structure, recording.site.stack, recording.places
+    stack, targets = recording.site.stack, recording.places
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
     attention, wide_modules, count = RowAttention(targets), WideModules(), 0
@@ -159,28 +159,15 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
         if call.hidden_in.shape[:2] != (recording.batch, recording.width):
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
-        row = _row_call(call, targets, doubts)
-        internals = _internals(row, list(heard), seen, layer_structure, doubts)
-        index = count
-        visitor(
-            Layer(
-                model=recording.model,
-                backend=structure.backend,
-                stack=stack,
-                index=index,
-                call=row,
-                internals=internals,
-                wide_modules=wide_modules,
-                whole=lambda: recording.short.stack_layers[stack.name][index],
-            )
-        )
+        cut = cut_layer(recording, count, call, list(heard), seen, targets, doubts, wide_modules)
+        visitor(cut)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
         heard.clear()
 
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return _target_rows(tensor, targets) if inside else tensor
+            return target_rows(tensor, targets) if inside else tensor
 
         return [watch(module, witness, into, rows) for witness in by_path[path].watched]
 
@@ -200,7 +187,32 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
     doubts.settle()
 
 
-def _target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
+def cut_layer(
+    recording: RowRecording,
+    index: int,
+    call: LayerCall,
+    heard: Sequence[AttentionCall],
+    seen: Mapping[Any, Tensor],
+    targets: Int[Tensor, "batch target"],
+    doubts: Doubts,
+    wide_modules: WideModules,
+) -> Layer:
+    """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
+    stack = recording.site.stack
+    row = _row_call(call, targets, doubts)
+    return Layer(
+        model=recording.model,
+        backend=recording.structure.backend,
+        stack=stack,
+        index=index,
+        call=row,
+        internals=_internals(row, heard, seen, stack.layers[index], doubts),
+        wide_modules=wide_modules,
+        whole=lambda: recording.short.stack_layers[stack.name][index],
+    )
+
+
+def target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
     """A witness cut to the targets; some layers flatten batch and tokens."""
     if tensor.dim() == 2:
         tensor = tensor.reshape(len(targets), -1, tensor.shape[-1])
