@@ -29,6 +29,9 @@ TITLES = {
     "ferrando2022": (
         "Ferrando et al. (2022), Measuring the Mixing of Contextual Information in the Transformer"
     ),
+    "ferrando2023": (
+        "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions"
+    ),
     "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
 }
 
@@ -110,8 +113,10 @@ def _command(paper: str) -> str:
         "The paper's own checkpoints were not at hand. This repeats everything on them, with the"
         " published numbers beside the measured ones where the data is the paper's too:"
     )
+    specs = [spec for name, spec in experiments().items() if name.startswith(f"{paper}/")]
+    model = "gpt2" if "gpt2" in specs[0].models else "bert-base-uncased"
     return (
-        f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model bert-base-uncased --data DATA"
+        f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model {model} --data DATA"
         " --out reproduced\n```"
     )
 

@@ -283,10 +283,12 @@ class Lens:
         `mixlens.aggregation.routes`.
         """
         from mixlens.aggregation.routes import routes
+        from mixlens.measures import spec_of
 
+        reads = spec_of("flow_routes")  # no logits: the model is left after its last layer
         with outside_inference_mode(), uncompiled(self.model):
             return routes(
-                self.record(given),
+                record(self, given, targets=None, site=None, memory_budget=None, specs=[reads]),
                 target,
                 site=site,
                 threshold=threshold,

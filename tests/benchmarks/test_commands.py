@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cpu, gpu, gpu_rows, growth, naive, report
+from benchmarks import cpu, decoder, gpu, gpu_rows, growth, naive, report
 
 
 def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +24,14 @@ def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report["figures"]["torch modules loaded by mixlens --help"]["passed"]
     assert {"date", "command", "versions", "machine"} <= set(report)
     assert "against the last" in capsys.readouterr().out
+
+
+def test_decoder(tmp_path: Path) -> None:
+    out = tmp_path / "decoder.json"
+    assert decoder.main(["--tiny", "--out", str(out)]) == 0
+    report = json.loads(out.read_text())
+    assert len(report["figures"]) == 4
+    assert "rows" in report["details"]["one route at 0.04, against alti"]
 
 
 def test_cpu_fails_where_numbers_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

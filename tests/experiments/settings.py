@@ -14,7 +14,7 @@ import transformers
 import mixlens
 from mixlens import corpus
 from mixlens.corpus import Dataset
-from mixlens.corpus.examples import Aligned, Example, Labelled, Tagged
+from mixlens.corpus.examples import Agreement, Aligned, Example, Labelled, Tagged
 from mixlens.experiments import module, names
 from mixlens.experiments.reproduction import reproduce
 
@@ -47,6 +47,8 @@ def lens_for(needs: str, seed: int = 0) -> mixlens.Lens:
             folder, num_labels=2
         ).eval()
         return mixlens.Lens(model, transformers.AutoTokenizer.from_pretrained(folder))
+    if needs == "causal":
+        return mixlens.Lens.bundled("causal")
     if needs == "translation":
         return _translation()
     return mixlens.Lens.bundled()
@@ -94,9 +96,11 @@ def _translation() -> mixlens.Lens:
 
 
 @functools.cache
-def dataset_for(kind: str, count: int) -> Dataset:
+def dataset_for(kind: str, count: int, needs: str = "any") -> Dataset:
     examples: list[Example] = []
-    if kind in ("text", "agreement"):
+    if needs == "causal":  # such a model sees only cues that come before their target
+        examples = [each for each in corpus.bundled().examples if _is_foretold(each)]
+    elif kind in ("text", "agreement"):
         return corpus.bundled().sample(count, 0)
     if kind == "classification":
         for number, example in enumerate(corpus.bundled().sample(count, 0).examples):
@@ -106,6 +110,11 @@ def dataset_for(kind: str, count: int) -> Dataset:
     if kind == "alignment":
         examples = [_aligned(number, *pair) for number, pair in enumerate(PAIRS)]
     return Dataset("small", kind, tuple(examples[:count]))
+
+
+def _is_foretold(example: Example) -> bool:
+    assert isinstance(example, Agreement)
+    return all(cue[1] <= example.place[0] for cue in example.cues)
 
 
 def _tagged(number: int, text: str, tags: str) -> Tagged:
@@ -158,7 +167,7 @@ def main(paper: str, out: str) -> None:
     for name in names():
         if name.startswith(f"{paper}/"):
             spec = module(name).SPEC
-            data = dataset_for(spec.kinds[0], TEXTS) if spec.kinds else None
+            data = dataset_for(spec.kinds[0], TEXTS, spec.needs) if spec.kinds else None
             other = lens_for(spec.needs, 1) if spec.compares else None
             start = time.process_time()
             reproduce(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mixlens.corpus import conllu, linzen, objects, plain, tables
+from mixlens.corpus import conllu, evidence, linzen, objects, plain, tables
 from mixlens.corpus.examples import Example
 from mixlens.corpus.files import Refused, lines_of
 from mixlens.errors import InvalidInput
@@ -77,6 +77,9 @@ def _folder(path: Path, kind: str | None) -> Rows:
         if chosen:
             return _all(chosen, kind)
     tables = [file for file in files if file.name.removesuffix(".gz").endswith(TABLES)]
+    several = tables or sorted(path.glob("*/*.csv"))
+    if several and all(evidence.is_table(file) for file in several):
+        return _all(several, kind)
     texts = [
         file
         for file in files

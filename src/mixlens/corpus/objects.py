@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixlens.corpus import blimp, classes, targets, word_lists
+from mixlens.corpus import blimp, classes, evidence, targets, word_lists
 from mixlens.corpus.examples import Example
 from mixlens.corpus.files import Refused, attempted, objects_of
 
@@ -20,6 +20,8 @@ def parser_of(first: Mapping[str, Any], group: str) -> Parser:
     """
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
+    if evidence.recognises(first):
+        return partial(evidence.agreement, group=group)
     if blimp.recognises(first):
         return partial(blimp.agreement, group=group)
     return targets.agreement if targets.recognises(first) else classes.from_fields

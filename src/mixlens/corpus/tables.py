@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from mixlens.corpus import evidence
 from mixlens.corpus.classes import example, text_columns
 from mixlens.corpus.examples import Example
 from mixlens.corpus.files import Refused, attempted, table_of
@@ -51,7 +52,11 @@ def header_of(cells: Cells) -> list[str]:
 
 def has_text(header: Cells) -> bool:
     """Is this the first row of a table that names its columns?"""
-    return text_columns(header) is not None or {"sentence_good", "sentence_bad"} <= set(header)
+    return (
+        text_columns(header) is not None
+        or {"sentence_good", "sentence_bad"} <= set(header)
+        or evidence.recognises(header)
+    )
 
 
 def _fields(header: Cells, cells: Cells) -> dict[str, str]:

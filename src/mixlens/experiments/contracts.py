@@ -38,8 +38,8 @@ class ExperimentSpec:
     files: tuple[str, ...] = ()
     own_files: tuple[str, ...] = ()  # those of them that are the paper's own data
     models: tuple[str, ...] = ("bert-base-uncased",)  # the paper's own checkpoints
-    # "any" model, a "masked" or other language model ("language"), a "classifier", a "translation"
-    # model
+    # "any" model, a "masked", a "causal" or any language model ("language"), a "classifier", a
+    # "translation" model
     needs: str = "any"
     cost: str = "one forward pass for each text"
     # By checkpoint, then by the name in `Outcome.measured`.

@@ -175,6 +175,11 @@ def require_model(spec: ExperimentSpec, lens: Lens) -> None:
             f"this experiment masks words, and {kind} is not a masked language model: name one by"
             " --model"
         )
+    if spec.needs == "causal" and not kind.endswith(("ForCausalLM", "LMHeadModel")):
+        raise InvalidInput(
+            f"this experiment asks for the next word, and {kind} is not a causal language model:"
+            " name one by --model"
+        )
     if spec.needs == "language" and not kind.endswith(
         ("ForMaskedLM", "ForPreTraining", "ForCausalLM", "LMHeadModel")
     ):

@@ -19,6 +19,7 @@ from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
 from mixlens.recording.structure import SiteStructure
 
+_DIRECTIONS, _EXACT = 4, "donot_use_mm_for_euclid_dist"
 ValueMap = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
 
 
@@ -61,7 +62,8 @@ def _searched(
     values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]
     generator = torch.Generator().manual_seed(0)
-    direction = torch.randn(len(columns), generator=generator, dtype=torch.float64).to(columns)
+    drawn = torch.randn(_DIRECTIONS, len(columns), generator=generator, dtype=torch.float64)
+    directions = drawn.to(columns)
     for event in run.events:
         if not event.inputs or event.output is None or list(event.module.children()):
             continue
@@ -71,9 +73,10 @@ def _searched(
         affine = affine_map(event.module, int(given.shape[-1]), layer.input)
         if affine is None:
             continue
-        # Columns are told apart by their product with one random direction.
-        gaps = (direction @ columns)[:, None] - (direction @ made.to(columns))[None]
-        nearest = gaps.abs().argmin(1)
+        # Columns are told apart by their products with random directions: one alone does not do,
+        # as of thousands of columns two are closer than rounding.
+        ours, theirs = (directions @ columns).T, (directions @ made.to(columns)).T
+        nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(given.to(weight) @ weight + bias, columns) <= same_bar(columns):
             matrices = weight.view(-1, heads, d_head).transpose(0, 1).contiguous()

@@ -1,0 +1,144 @@
+"""Evidence rank: how high does a measure rank the words that decide the next one?
+
+Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, section 4: a
+language model goes on with a text, target and foil are two next words, and the evidence is known.
+Tokens are ranked by their signed scores, the highest first. The value is the mean of 1 / r, with r
+the smallest rank of an evidence token.
+
+* If a word has several tokens, its first one is explained, as the authors do.
+* Equal scores: the expectation over random orders. `details["authors_ties"]` has the authors' rule,
+  by which ranks are counted from below and equal scores share one, so that a tie pushes all ranks
+  up.
+* `chance` is the exact expectation of a random ranking, for as many tokens and evidence tokens.
+* Special tokens, and the mask of a masked model, are not ranked.
+
+A measure of layers is joined by its rollout (`aggregate`). `options` are the measure's own: the
+authors add the initial term to ALTI-Logit, `{"initial": True}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mixlens.errors import InvalidInput
+from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.sources import special
+from mixlens.measures import spec_of
+
+if TYPE_CHECKING:
+    from mixlens.evaluations.case import Case
+
+SPEC = EvaluationSpec(
+    summary="mean reciprocal rank of the words that decide the next one, by signed scores",
+    citation=(
+        'Ferrando et al. (2023), "Explaining How Transformers Use Context to Build Predictions",'
+        " section 4"
+    ),
+    direction="higher",
+    kinds=("agreement",),
+)
+
+
+def expected_reciprocal(before: int, tied: int, right: int) -> float:
+    """E[1 / r] of the first of `right` tokens among `tied` equal ones in random order, with
+    `before` tokens ranked above them.
+    """
+    ways = comb(tied, right)
+    return sum(
+        comb(tied - place, right - 1) / ways / (before + place)
+        for place in range(1, tied - right + 2)
+    )
+
+
+def reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
+    """1 / r of the evidence, expected over random orders of equal scores."""
+    best = max(scores[place] for place in evidence)
+    tied = scores == best
+    right = sum(bool(tied[place]) for place in evidence)
+    return expected_reciprocal(int((scores > best).sum()), int(tied.sum()), right)
+
+
+def authors_reciprocal_rank(scores: np.ndarray, evidence: Sequence[int]) -> float:
+    """1 / r by the authors' rule for equal scores."""
+    levels = np.unique(scores, return_inverse=True)[1].reshape(-1) + 1
+    return 1 / min(len(scores) - int(levels[place]) + 1 for place in evidence)
+
+
+def observe(
+    case: Case,
+    measure: str,
+    *,
+    aggregate: str | int = "rollout",
+    options: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """`value`, `authors_ties` and `chance` of one text."""
+    chosen = dict(options or {})
+    if spec_of(measure).explains_output:
+        chosen = {**first_tokens(case), **chosen}
+    row = np.asarray(case.target_row(measure, aggregate, **chosen), np.float64)
+    counted = ~special(case)
+    if not case.causal:
+        counted[case.target] = False
+    evidence = np.zeros(len(row), bool)
+    evidence[[token for tokens in case.cues for token in tokens]] = True
+    places = np.flatnonzero(evidence[counted]).tolist()
+    if not places:
+        raise InvalidInput("no token of the evidence is ranked")
+    scores = row[counted]
+    return {
+        "value": reciprocal_rank(scores, places),
+        "authors_ties": authors_reciprocal_rank(scores, places),
+        "chance": expected_reciprocal(0, len(scores), len(places)),
+        "group": case.example.group or "all",
+    }
+
+
+def first_tokens(case: Case) -> dict[str, Any]:
+    """The explained output: the first token of the target against that of the foil."""
+    example: Any = case.example
+    tokenizer, given = case.lens.tokenizer, case.given
+    ids = []
+    for word in (example.target, example.foil):
+        if not case.causal:
+            return dict(case.explain)
+        before, both = (
+            tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (given, f"{given} {word}")
+        )
+        if both[: len(before)] != before or len(both) == len(before):
+            raise InvalidInput(f"the word {word!r} joins the last token before it")
+        ids.append(int(both[len(before)]))
+    if ids[0] == ids[1]:
+        raise InvalidInput("target and foil begin with the same token")
+    return {"word": ids[0], "foil": ids[1], "position": case.target}
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """The mean over texts. `details`: the value and the chance of each group, and the mean by the
+    authors' rule for equal scores.
+    """
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for seen in observations:
+        groups.setdefault(seen["group"], []).append(seen)
+
+    def mean(part: Sequence[dict[str, Any]], key: str) -> float:
+        return float(np.mean([seen[key] for seen in part])) if part else float("nan")
+
+    details = {
+        "authors_ties": mean(observations, "authors_ties"),
+        "groups": {name: mean(part, "value") for name, part in groups.items()},
+        "groups_authors_ties": {name: mean(part, "authors_ties") for name, part in groups.items()},
+        "groups_chance": {name: mean(part, "chance") for name, part in groups.items()},
+    }
+    spec = replace(SPEC, chance=mean(observations, "chance")) if observations else SPEC
+    return Result.of(spec, [seen["value"] for seen in observations], details=details)
+
+
+def evaluate(cases: Iterable[Case], measure: str, **options: Any) -> Result:
+    """The mean over cases of agreement examples with cues; options as in `observe`."""
+    return conclude([observe(case, measure, **options) for case in cases])

@@ -1,0 +1,1 @@
+"""Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions."""
