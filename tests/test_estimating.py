@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import pytest
 import torch
 import transformers as hf
@@ -20,7 +23,7 @@ from mixlens.recording.recording import Recording
 GIB = 2**30
 
 
-def llama() -> hf.LlamaForCausalLM:
+def llama() -> Any:
     """The shape of 8B, without numbers."""
     config = hf.LlamaConfig(
         hidden_size=4096,
@@ -32,7 +35,8 @@ def llama() -> hf.LlamaForCausalLM:
         dtype=torch.bfloat16,
     )
     with torch.device("meta"):
-        return hf.LlamaForCausalLM(config).to(torch.bfloat16)
+        model: Any = hf.LlamaForCausalLM(config)
+    return model.to(torch.bfloat16)
 
 
 def test_a_plan_that_cannot_fit_says_what_would() -> None:
@@ -49,7 +53,7 @@ def test_a_plan_that_cannot_fit_says_what_would() -> None:
 
 
 def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
-    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
     model = models.bert("BertForSequenceClassification", **sizes, intermediate_size=512)
     given = models.tokens(model, 128)
     lens = Lens(model, memory_budget=0)
@@ -58,7 +62,7 @@ def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
         plan = plan_of(model, name, 128)
         assert plan.needed > plan.least > 0
         if name in ("attention", "attention_norm", "gradient_norm", "deep_lift"):
-            used = peak_bytes(lambda name=name, spec=spec: lens.measure(name, given, **spec.least))
+            used = peak_bytes(functools.partial(lens.measure, name, given, **spec.least))
             assert used <= plan.needed, name
 
 
