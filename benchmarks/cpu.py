@@ -20,6 +20,7 @@ import torch
 
 import mixlens
 from benchmarks import hidden_tokens, models, naive
+from benchmarks.cpu_rows import all_compared
 from benchmarks.imports import import_figures
 from benchmarks.report import (
     RESULTS,
@@ -210,6 +211,7 @@ def measured(sizes: Sizes) -> Run:
     )  # first: the naive forms leave a fragmented heap behind
     for row in rows(sizes.tokens):
         passes_row(run, row, lens, inputs, sizes)
+    run.passes += all_compared(tiny=sizes is TINY, repeats=sizes.repeats, seconds=6 * sizes.seconds)
     recording = lens.record(inputs)
     layer = naive.RecordedLayer.of(recording, sizes.layer)
     say(f"kernel against naive: layer {sizes.layer}, {sizes.tokens} tokens, float32")
@@ -276,8 +278,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=Path,
         help="where the results go (default: benchmarks/results/cpu.json, and the docs)",
     )
+    parser.add_argument(
+        "--only", choices=["rows"], help="one target of long texts and nothing else; not written"
+    )
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
+    if chosen.only == "rows":
+        with threads(sizes.threads):
+            all_compared(tiny=chosen.tiny, repeats=sizes.repeats, seconds=6 * sizes.seconds)
+        return 0
     with threads(sizes.threads):
         run = measured(sizes)
     last = None if chosen.tiny else committed("cpu.json")
