@@ -159,7 +159,7 @@ def test_missing_and_ambiguous_files(texts: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"no file in .* ends in \.fr"):
         read_alignments(texts, gold="a.gold", source="de", target="fr")
     (texts / "latin").write_bytes("größe\n".encode("latin-1"))
-    with pytest.raises(InvalidInput, match="latin: not UTF-8"):
+    with pytest.raises(InvalidInput, match="latin is not UTF-8"):
         read_alignments(texts / "a.gold", source=texts / "latin", target=texts / "a.en")
 
 

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import token_identifiability
 from mixlens.evaluations.token_identifiability import splits
-from mixlens.identifiability.tokens import Training
+from mixlens.identifiability.tokens import ProbeTraining
 from tests.evaluations.model_cases import bundled_cases, random_case
 
 
@@ -134,7 +134,7 @@ def test_no_token_of_a_tested_sentence_trains_its_probe() -> None:
 
 def test_trained_probes_take_the_same_way() -> None:
     texts = _texts(20, layers=2)
-    plan = Training(rate=1e-2, most_passes=60, hidden=32)
+    plan = ProbeTraining(rate=1e-2, most_passes=60, hidden=32)
     for probe in ("linear", "mlp"):
         result = token_identifiability.conclude(texts, probe=probe, folds=1, training=plan)
         assert result.value > 0.6

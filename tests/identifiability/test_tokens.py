@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
 from mixlens.errors import InvalidInput
-from mixlens.identifiability.tokens import Pairs, Training, fitted, identified
+from mixlens.identifiability.tokens import Pairs, ProbeTraining, fitted, identified
 
 
 def _pairs(count: int, width: int = 6, seed: int = 0, noise: float = 0.0) -> Pairs:
@@ -46,7 +46,7 @@ def test_equal_inputs_are_one_answer() -> None:
 def test_probes_learn_a_linear_map(probe: str, metric: str) -> None:
     train, apart, test = _pairs(400), _pairs(60, seed=1), _pairs(60, seed=2)
     made, passes = fitted(
-        probe, train, apart, metric, Training(rate=1e-2, most_passes=150, hidden=64)
+        probe, train, apart, metric, ProbeTraining(rate=1e-2, most_passes=150, hidden=64)
     )
     assert identified(made(test.states), test.inputs, np.arange(60), metric).mean() > 0.75
     assert (passes > 0) == (probe != "ridge")
@@ -83,11 +83,11 @@ def test_training_stops_when_nothing_gets_better_and_keeps_the_best() -> None:
     train, apart = (
         Pairs(random.normal(size=(40, 5)), random.normal(size=(40, 5))) for _ in range(2)
     )
-    plan = Training(rate=1e-2, patience=5, most_passes=500)
+    plan = ProbeTraining(rate=1e-2, patience=5, most_passes=500)
     made, passes = fitted("linear", train, apart, "l2", plan)
     assert 5 < passes < 500
     early, _ = fitted(
-        "linear", train, apart, "l2", Training(rate=1e-2, patience=5, most_passes=passes - 5)
+        "linear", train, apart, "l2", ProbeTraining(rate=1e-2, patience=5, most_passes=passes - 5)
     )
     assert np.array_equal(made(apart.states), early(apart.states))
 
@@ -97,7 +97,7 @@ def test_seeds_decide_and_leave_torch_alone() -> None:
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
     runs = [
-        fitted("linear", train, apart, "cosine", Training(most_passes=3, seed=seed))[0](
+        fitted("linear", train, apart, "cosine", ProbeTraining(most_passes=3, seed=seed))[0](
             apart.states
         )
         for seed in (0, 0, 1)
@@ -110,7 +110,7 @@ def test_seeds_decide_and_leave_torch_alone() -> None:
 def test_the_linear_probe_has_no_bias() -> None:
     train, apart = _pairs(40), _pairs(20, seed=1)
     for probe in ("linear", "ridge"):
-        made, _ = fitted(probe, train, apart, "l2", Training(most_passes=2))
+        made, _ = fitted(probe, train, apart, "l2", ProbeTraining(most_passes=2))
         assert np.allclose(made(np.zeros((1, 6))), 0)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mixlens.corpus.examples import Aligned
-from mixlens.corpus.links import Links, lines_of, read_links
+from mixlens.corpus.links import Links, read_links, sentences_of
 from mixlens.errors import InvalidInput
 
 PathLike = str | os.PathLike[str]
@@ -137,7 +137,7 @@ def _only(
 
 def _text_lines(file: Path) -> list[str]:
     lines = []
-    for number, line in enumerate(lines_of(file), 1):
+    for number, line in enumerate(sentences_of(file), 1):
         marked = _SENTENCE.fullmatch(line.strip())
         if marked and int(marked[1]) != number:
             raise InvalidInput(f"{file}:{number}: sentence {marked[1]} is in line {number}")

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixlens.corpus.files import text_of
 from mixlens.errors import InvalidInput
 
 _LINK = re.compile(r"(\d+)([-p?])(\d+)([psPS?]?)")
@@ -36,7 +37,7 @@ class Links:
 
 def read_links(file: Path, sentences: int) -> tuple[list[Links], int | None]:
     """The links of every sentence, and the number of the first word if the format says it."""
-    lines = lines_of(file)
+    lines = sentences_of(file)
     filled = [line for line in lines if line.strip()]
     if filled and _NAACL.fullmatch(filled[0].strip()):
         return _naacl(file, lines, sentences), 1
@@ -88,14 +89,9 @@ def _naacl(file: Path, lines: Iterable[str], sentences: int) -> list[Links]:
     ]
 
 
-def lines_of(file: Path) -> list[str]:
-    """The lines of a text file."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise InvalidInput(f"there is no {file}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{file}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
-        ) from error
+def sentences_of(file: Path) -> list[str]:
+    """The lines of a text file, blank ones too."""
+    if not file.is_file():
+        raise InvalidInput(f"there is no {file}")
+    text = text_of(file).replace("\r\n", "\n")
     return text.removesuffix("\n").split("\n") if text else []

@@ -14,8 +14,8 @@ from mixlens.evaluations.planted_models import (
     MARKS,
     TOKENS,
     Blueprint,
-    Head,
-    Layer,
+    PlantedHead,
+    PlantedLayer,
     block,
     build_model,
     channels,
@@ -78,7 +78,7 @@ def _copy(architecture: str, name: str) -> Planted:
     return Planted(
         name,
         "four heads copy the word at place 1 into the target: it is the source",
-        Blueprint([Layer([copying(_to(C))] * 4)]),
+        Blueprint([PlantedLayer([copying(_to(C))] * 4)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
         architecture,
@@ -90,7 +90,7 @@ def _empty_value() -> Planted:
         "empty value",
         "three heads look at a mark, which has nothing that they carry (its value is zero); one"
         " copies the word at place 1",
-        Blueprint([Layer([copying(_to(A))] * 3 + [copying(_to(C))])]),
+        Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
         _text((C, 0), (B, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -101,13 +101,13 @@ def _cancelled() -> Planted:
         copying(_to(A), strength=3.0),
         copying(_to(A), strength=-3.0),
         copying(_to(C)),
-        Head(*looking(_to(A)), block("word"), 0 * ones()),
+        PlantedHead(*looking(_to(A)), block("word"), 0 * ones()),
     ]
     return Planted(
         "cancelled heads",
         "two heads bring the word at place 2 with opposite signs, the output projection drops what"
         " a third brings from there; the fourth copies the word at place 1",
-        Blueprint([Layer(heads)]),
+        Blueprint([PlantedLayer(heads)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -117,7 +117,7 @@ def _residual() -> Planted:
     return Planted(
         "residual only",
         "all heads of the target look at a mark and bring nothing: only its own word is in it",
-        Blueprint([Layer([copying(_to(A))] * 4)], reads="word"),
+        Blueprint([PlantedLayer([copying(_to(A))] * 4)], reads="word"),
         _text((C, 0), (TARGET, 2)),
         frozenset({TARGET}),
     )
@@ -130,8 +130,8 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     strength = 0.25 / (
         1 if architecture == "bert" else (CHANNELS / 2) ** 0.5
     )  # four heads; GPT-2 norms what they read
-    first = Layer([copying({B: C}, writes="middle", strength=strength)] * 4)
-    second = Layer([copying(_to(B), reads=passes)] * 4)
+    first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
+    second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
     own = passes == "word"
     taken = (
         "of these the target takes the word of place 4 itself"
@@ -156,19 +156,19 @@ def _null_space() -> Planted:
     constant[0, A], constant[0, B] = 3.0, -3.0
     value = torch.cat([constant @ block("place"), block("word")[:2]])
     output = torch.cat([channels() @ block("middle")[:1].T, channels() @ block("got")[:2].T], 1)
-    head = Head(*weighing(TARGET, weights, 3), value, output)
+    head = PlantedHead(*weighing(TARGET, weights, 3), value, output)
     return Planted(
         "null space",
         "more tokens than d_head; two places have constant values, whatever is there, that"
         " cancel under large weights; the word at place 1 has a small weight and is what remains",
-        Blueprint([Layer([head] * 12)], d_head=3),
+        Blueprint([PlantedLayer([head] * 12)], d_head=3),
         _text((C, 0)),
         frozenset({C}),
     )
 
 
 def _normed_away() -> Planted:
-    decoy = Head(
+    decoy = PlantedHead(
         *looking(_to(A)),
         torch.tensor([[1.0, 9.0, 1.0]], dtype=torch.float64) @ block("word"),
         ones(),
@@ -177,7 +177,7 @@ def _normed_away() -> Planted:
         "normed away",
         "three heads bring the word at place 2 as one number added to all channels, which the layer"
         " norm takes away; the fourth copies the word at place 1",
-        Blueprint([Layer([decoy] * 3 + [copying(_to(C))])]),
+        Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -190,7 +190,7 @@ def _erased() -> Planted:
         "erased by the perceptron",
         "three heads bring the word at place 2, and the feed-forward network of the same layer"
         " erases it; the fourth copies the word at place 1",
-        Blueprint([Layer(heads, erasing)]),
+        Blueprint([PlantedLayer(heads, erasing)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
     )
@@ -198,14 +198,14 @@ def _erased() -> Planted:
 
 def _understudies() -> Planted:
     query = torch.eye(TOKENS, dtype=torch.float64)[TARGET][None] @ block("place")
-    head = Head(
+    head = PlantedHead(
         40.0 * query, block("word").sum(0)[None], block("word"), channels() @ block("got").T
     )
     return Planted(
         "understudies",
         "the heads of the target share their weight among all words; the same word is at places"
         " 1 and 2, so that either alone would do. Both are the source",
-        Blueprint([Layer([head] * 4)]),
+        Blueprint([PlantedLayer([head] * 4)]),
         _text((C, 0), (A, 0)),
         frozenset({A, C}),
     )

@@ -49,7 +49,7 @@ def ones() -> Tensor:
 
 
 @dataclass(frozen=True)
-class Head:
+class PlantedHead:
     """Queries, keys and values are [d_head, FEATURES], `output` is [CHANNELS, d_head]; what is
     missing in d_head is zero.
     """
@@ -81,9 +81,9 @@ def weighing(target: int, weights: Sequence[float], d_head: int) -> tuple[Tensor
 
 def copying(
     at: Mapping[int, int], reads: str = "word", writes: str = "got", strength: float = 1.0
-) -> Head:
+) -> PlantedHead:
     """A head that brings a block of the token it looks at into a block of the target."""
-    return Head(*looking(at), block(reads), strength * channels() @ block(writes).T)
+    return PlantedHead(*looking(at), block(reads), strength * channels() @ block(writes).T)
 
 
 def strengthening() -> Tensor:
@@ -94,10 +94,10 @@ def strengthening() -> Tensor:
 
 
 @dataclass(frozen=True)
-class Layer:
+class PlantedLayer:
     """The heads and the feed-forward part of one planned layer."""
 
-    heads: Sequence[Head]
+    heads: Sequence[PlantedHead]
     perceptron: Tensor = field(default_factory=strengthening)  # [FEATURES, FEATURES]
 
 
@@ -105,7 +105,7 @@ class Layer:
 class Blueprint:
     """What is to be built; `reads` is the block that the classifier looks at."""
 
-    layers: Sequence[Layer]
+    layers: Sequence[PlantedLayer]
     d_head: int = 9
     reads: str = "got"
 
@@ -135,7 +135,7 @@ def _embeddings() -> Tensor:
     return features @ channels().T
 
 
-def _stacked(layer: Layer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _stacked(layer: PlantedLayer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Query, key and value [heads * d_head, CHANNELS] and output [CHANNELS, heads * d_head] of all
     heads.
     """
@@ -144,7 +144,7 @@ def _stacked(layer: Layer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]
     def padded(part: Tensor) -> Tensor:
         return nn.functional.pad(part, (0, 0, 0, d_head - len(part)))
 
-    def joined(part: Callable[[Head], Tensor]) -> Tensor:
+    def joined(part: Callable[[PlantedHead], Tensor]) -> Tensor:
         idle = [torch.zeros(d_head, part(layer.heads[0]).shape[1], dtype=torch.float64)] * (
             heads - len(layer.heads)
         )
@@ -160,7 +160,7 @@ def _stacked(layer: Layer, d_head: int) -> tuple[Tensor, Tensor, Tensor, Tensor]
     )
 
 
-def _perceptron(layer: Layer) -> tuple[Tensor, Tensor]:
+def _perceptron(layer: PlantedLayer) -> tuple[Tensor, Tensor]:
     """First and second weight: relu(x) - relu(-x) = x, then the linear map."""
     read = channels().T
     return (

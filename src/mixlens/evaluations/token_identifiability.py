@@ -25,7 +25,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import hidden_states, shuffled
 from mixlens.evaluations.statistics import interval_of
-from mixlens.identifiability.tokens import Pairs, Probe, Training, fitted, identified
+from mixlens.identifiability.tokens import Pairs, Probe, ProbeTraining, fitted, identified
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -147,7 +147,7 @@ class _Found:
 
 
 def _measured(
-    task: _Task, parts: Sequence[Split], probe: str, training: Training, across: bool
+    task: _Task, parts: Sequence[Split], probe: str, training: ProbeTraining, across: bool
 ) -> _Found:
     layers, counts = list(task.layers), task.counts
     test = np.full((len(layers), len(counts)), np.nan)
@@ -185,7 +185,7 @@ def conclude(
     folds: int = 5,
     share: float = 1.0,
     seed: int = 0,
-    training: Training | None = None,
+    training: ProbeTraining | None = None,
 ) -> Result:
     """The share of tokens that are identified in the last layer; per example that of each text (NaN
     if it was not tested).
@@ -203,7 +203,7 @@ def conclude(
     )
     task = _Task([observations[i]["states"] for i in order], offset, single, metric)
     measured = _measured(
-        task, splits(len(order), folds, share), probe, training or Training(seed=seed), across
+        task, splits(len(order), folds, share), probe, training or ProbeTraining(seed=seed), across
     )
     hits, counts, sizes = (
         measured.test,

@@ -27,7 +27,7 @@ from mixlens.corpus.examples import Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
-from mixlens.finetuning.scoring import Choices, Item, Objective, Settings
+from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import portion
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
@@ -224,7 +224,7 @@ def _item(
 # ------------------------------------------------------------------------------------------- scores
 
 
-def correlations(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
+def correlations(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     """Accuracy and Matthews correlation."""
     answers = [item.answer for item in items]
     return {

@@ -32,7 +32,7 @@ from mixlens.errors import InvalidInput
 from mixlens.evaluations.case import Case
 from mixlens.finetuning.loop import log
 from mixlens.finetuning.result import Finetuned, finetuned, working_copy
-from mixlens.finetuning.scoring import Choices, Item, Objective, Settings
+from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import halves
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
@@ -153,7 +153,7 @@ def choices(logits: Tensor, items: Sequence[Item]) -> Tensor:
     return logits[rows, places].gather(1, words)
 
 
-def accuracies(items: Sequence[Item], scores: Choices) -> dict[str, Any]:
+def accuracies(items: Sequence[Item], scores: ClassChoices) -> dict[str, Any]:
     """Accuracy over all, and by group if the data has groups."""
     groups: dict[str, list[bool]] = {}
     for item, chosen in zip(items, scores.chosen, strict=True):

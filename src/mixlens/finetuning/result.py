@@ -15,14 +15,14 @@ import torch
 from mixlens.errors import InvalidInput
 from mixlens.finetuning import checkpoint
 from mixlens.finetuning.loop import Training, log
-from mixlens.finetuning.scoring import Choices, Item, Objective, Settings, scored
+from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings, scored
 from mixlens.lens import Lens
 from mixlens.loading import quiet_loading
 from mixlens.provenance import model_name, versions
 from mixlens.storage import write_whole
 
 DESCRIPTION = "mixlens_finetuning.json"
-Measured = Callable[[Sequence[Item], Choices], dict[str, Any]]
+Measured = Callable[[Sequence[Item], ClassChoices], dict[str, Any]]
 
 
 @dataclass(frozen=True)

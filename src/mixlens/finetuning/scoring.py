@@ -80,7 +80,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Choices:
+class ClassChoices:
     """Mean loss, and the class chosen for each item in order."""
 
     loss: float
@@ -93,7 +93,7 @@ class Choices:
         )
 
 
-def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> Choices:
+def scored(model: Any, items: Sequence[Item], task: Objective, settings: Settings) -> ClassChoices:
     """What the model chooses, in eval mode."""
     model.eval()
     chosen, total = [0] * len(items), 0.0
@@ -106,7 +106,7 @@ def scored(model: Any, items: Sequence[Item], task: Objective, settings: Setting
             total += float(cross_entropy(logits, answers, reduction="sum"))
             for place, choice in zip(places, logits.argmax(-1).tolist(), strict=True):
                 chosen[place] = choice
-    return Choices(total / len(items), tuple(chosen))
+    return ClassChoices(total / len(items), tuple(chosen))
 
 
 def answered(

@@ -37,7 +37,7 @@ Probe = Callable[[Float[np.ndarray, "token d_model"]], Float[np.ndarray, "token 
 
 
 @dataclass(frozen=True)
-class Training:
+class ProbeTraining:
     """How the trained probes are trained; the paper's numbers."""
 
     rate: float = 1e-4
@@ -79,7 +79,11 @@ def identified(
 
 
 def fitted(
-    probe: str, train: Pairs, apart: Pairs, metric: str = "cosine", training: Training | None = None
+    probe: str,
+    train: Pairs,
+    apart: Pairs,
+    metric: str = "cosine",
+    training: ProbeTraining | None = None,
 ) -> tuple[Probe, int]:
     """A probe trained on `train`, stopped or tuned on `apart`, and how many passes over the data it
     took.
@@ -90,7 +94,7 @@ def fitted(
         return (lambda states: states), 0
     if probe == "ridge":
         return _ridge(train, apart, metric), 0
-    return _trained(probe, train, apart, metric, training or Training())
+    return _trained(probe, train, apart, metric, training or ProbeTraining())
 
 
 def _require(given: str, known: tuple[str, ...], what: str) -> None:
@@ -141,7 +145,7 @@ def _network(probe: str, d_in: int, d_out: int, hidden: int) -> nn.Module:
 
 
 def _trained(
-    probe: str, train: Pairs, apart: Pairs, metric: str, training: Training
+    probe: str, train: Pairs, apart: Pairs, metric: str, training: ProbeTraining
 ) -> tuple[Probe, int]:
     device = torch.device(training.device)
     states, inputs, other_states, other_inputs = (

@@ -9,32 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.measures.feed_forward_scopes import no_feed_forward, scope_norms
+from mixlens.contracts import Request, Scores
+from mixlens.measures.feed_forward_scopes import no_feed_forward, scope_norms, scope_spec
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
-SPEC = Spec(
+SPEC = scope_spec(
     summary=(
         "the norm of each source's part of the layer's output, before the last norm if there is one"
-    ),
-    citation=(
-        "Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of"
-        " Attention Maps"
     ),
     use_when=(
         "for the whole layer of pre-norm models; for post-norm models without their last norm"
     ),
-    cost="as value_zeroing: about 0.4 n forward passes",
-    facts=Facts(residual_included=True),
-    sites=(AttentionKind.SELF,),
-    blind_spots=(
-        "sees what the feed-forward network passes on of each source, with the slope that all of"
-        " them together set; two sources that cancel each other look important"
-    ),
-    memory="3 * heads * n * d_model + d_model * d_ff + 2 * n * d_ff + heads * n * d_ff + 2 * block",
 )
 
 

@@ -129,7 +129,7 @@ def _norm(module: nn.Module, like: Tensor) -> LinearisedNorm:
     return form
 
 
-class _Heard(Exception):
+class _Overheard(Exception):
     """Ends the run of a layer whose attention has been overheard."""
 
 
@@ -156,7 +156,7 @@ class _Around(TorchFunctionMode):
                 self.parts = tuple(
                     part.flatten(0, -3) for part in (query, key.mT, args[0], args[1])
                 )
-                raise _Heard
+                raise _Overheard
             self.last = (args[0], args[1])
         result = func(*args, **(kwargs or {}))
         if func in _SOFTMAX:
@@ -169,7 +169,7 @@ def _overheard(step: LayerFunction, norm: str | None, rows: Tensor) -> tuple[Ten
     its projections.
     """
     heard = _Around()
-    with _returning(step.module, norm, rows), contextlib.suppress(_Heard), heard:
+    with _returning(step.module, norm, rows), contextlib.suppress(_Overheard), heard:
         step(step.point[None] if norm is not None else rows[None])
     if len(heard.parts) != 4:
         raise ValueError("no softmax between two products")

@@ -122,7 +122,7 @@ def _discovered_chain(recording: Recording) -> _Chain | None:
     calls, last, logits = _calls_behind(recording, inputs)
     for place in (_LAST,) if logits.dim() == 3 else (_FIRST, _LAST):
         end = logits[0, place] if logits.dim() == 3 else logits[0]
-        links = _Search(calls, end, place).links(wide(last[0, place]), 0, 0)
+        links = _ChainSearch(calls, end, place).links(wide(last[0, place]), 0, 0)
         if links is not None and any(isinstance(link, str) for link in links):
             return _Chain(links, place)
     return None
@@ -150,7 +150,7 @@ def _calls_behind(recording: Recording, inputs: Any) -> tuple[list[Call], Tensor
     return calls, layers[-1].hidden_out, output.logits
 
 
-class _Search:
+class _ChainSearch:
     """From a state of the first text to its logits."""
 
     def __init__(self, calls: list[Call], end: Tensor, place: int) -> None:

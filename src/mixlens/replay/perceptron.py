@@ -105,7 +105,7 @@ _known: Remembered[_Paths | None] = Remembered()
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ModuleCall:
     """The last call of a submodule, as rows."""
 
     path: str
@@ -127,7 +127,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
         return None
     norm_path = site.output_norm or structure.input_norm
     events = {
-        event.path: _Step(
+        event.path: _ModuleCall(
             event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
         )
         for event in layer.observed().events
@@ -161,7 +161,7 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
     return None
 
 
-def _explained(hidden: Tensor, firsts: list[_Step]) -> tuple[tuple[str, ...], str] | None:
+def _explained(hidden: Tensor, firsts: list[_ModuleCall]) -> tuple[tuple[str, ...], str] | None:
     """Which first products and which activation give what goes into the second product."""
     wide = [event for event in firsts if event.output.shape == hidden.shape]
     for name, activation in ACTIVATIONS.items():

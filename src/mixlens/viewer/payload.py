@@ -143,11 +143,11 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str
         pair = merged.setdefault(key, [None, None])
         pair[int(maps.per_head)] = maps
     pairs = [(whole, heads) for whole, heads in merged.values()]
-    budget = _Budget(pairs)
+    budget = _Room(pairs)
     return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
 
 
-class _Budget:
+class _Room:
     """What fits: everything; without the rollouts to all but the last layer; without heads too; or
     the largest entries of layers.
     """
@@ -180,7 +180,7 @@ def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[in
 
 
 def _entry(
-    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: _Budget
+    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: _Room
 ) -> dict[str, Any]:
     notes = []
     if layers is None:

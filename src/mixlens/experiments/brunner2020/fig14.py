@@ -4,8 +4,6 @@ hidden state?
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
@@ -38,13 +36,7 @@ def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
     seen = setting.observe({"states": token_identifiability.observe})
-    options: dict[str, Any] = {
-        "probe": probe,
-        "metric": metric,
-        "folds": folds,
-        "seed": setting.seed,
-        "training": paper.training(setting),
-    }
+    options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     layers, chance = {}, {}
     for offset in setting.track(OFFSETS):
         details = token_identifiability.conclude(

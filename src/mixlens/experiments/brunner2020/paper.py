@@ -9,7 +9,7 @@ import numpy as np
 
 from mixlens.evaluations import token_identifiability
 from mixlens.experiments.contracts import Observations, Setting
-from mixlens.identifiability.tokens import Training
+from mixlens.identifiability.tokens import ProbeTraining
 
 DATA = "MRPC dev, 408 pairs"
 FILES = ("glue/mrpc/dev.tsv", "mrpc/dev.tsv", "MRPC/dev.tsv")
@@ -38,6 +38,13 @@ def rates(
     return seen, by_layer
 
 
-def training(setting: Setting) -> Training:
+def training(setting: Setting) -> ProbeTraining:
     """The paper's, on the device of the model."""
-    return Training(seed=setting.seed, device=str(next(setting.lens.model.parameters()).device))
+    return ProbeTraining(
+        seed=setting.seed, device=str(next(setting.lens.model.parameters()).device)
+    )
+
+
+def probe_options(setting: Setting, **chosen: Any) -> dict[str, Any]:
+    """Options of `token_identifiability.conclude`, with the setting's seed and training."""
+    return {**chosen, "seed": setting.seed, "training": training(setting)}
