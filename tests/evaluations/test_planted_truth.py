@@ -173,7 +173,9 @@ def test_the_largest_other_token_is_the_only_right_single_source(
 
 def test_the_page_is_current() -> None:
     page = PAGE.read_text("utf-8")
-    assert planted_truth.written(page) == page, "run: python -m mixlens.evaluations.planted_truth"
+    assert planted_truth.written(page, planted_truth.table()) == page, (
+        "run: python -m mixlens.evaluations.planted_truth"
+    )
 
 
 def test_every_measure_that_goes_wrong_has_a_reason() -> None:
@@ -182,4 +184,4 @@ def test_every_measure_that_goes_wrong_has_a_reason() -> None:
 
 def test_a_page_without_markers_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no place"):
-        planted_truth.written("# a page")
+        planted_truth.written("# a page", "")

@@ -140,12 +140,12 @@ def table() -> str:
         known = result.per_example[~np.isnan(result.per_example)]
         lines.append(f"| `{name}` | {int(known.sum())} of {len(known)} | {' | '.join(cells)} |")
     specs = list_measures().items()
-    why = [_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
-    planted = [_item(f"**{case.name}**: {case.planted}.") for case in held]
+    why = [list_item(f"`{name}` {spec.blind_spots}.") for name, spec in specs if spec.blind_spots]
+    planted = [list_item(f"**{case.name}**: {case.planted}.") for case in held]
     return "\n".join([*lines, "", "## Why", "", *why, "", "## What was planted", "", *planted])
 
 
-def _item(text: str) -> str:
+def list_item(text: str) -> str:
     """A point of a list, in lines of the page's width."""
     return textwrap.fill(f"* {text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
@@ -156,19 +156,19 @@ def _cell(right: float, share: float) -> str:
     return ("✓" if right else "✗") + ("" if math.isnan(share) else f" {share:.2f}")
 
 
-def written(page: str) -> str:
-    """A page with the present table between its markers."""
+def written(page: str, table: str) -> str:
+    """A page with this table between its markers."""
     before, _, rest = page.partition(START)
     _, end, after = rest.partition(END)
     if not end:
         raise InvalidInput(f"the page has no place for the table: it needs {START} and {END}")
-    return f"{before}{START}\n\n{table()}\n\n{END}{after}"
+    return f"{before}{START}\n\n{table}\n\n{END}{after}"
 
 
 def main() -> None:
     """Writes the table into a page, docs/planted_truth.md unless a different one is named."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/planted_truth.md")
-    path.write_text(written(path.read_text("utf-8")), "utf-8")
+    path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
 
 
 if __name__ == "__main__":

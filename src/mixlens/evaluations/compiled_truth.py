@@ -1,0 +1,123 @@
+"""Compiled truth: does a measure find the tokens that a known program used?
+
+The models are compiled, not trained (`compiled_cases`): Lindner et al. 2023, "Tracr: Compiled
+Transformers as a Laboratory for Interpretability". What is in a target's output is known under two
+definitions. A *carried* source is one whose content reaches the output, by the program's
+expression. A *counterfactual* source is one whose replacement can change the output, all else being
+equal. They differ if a program looks at a token to decide which other one to take.
+
+A measure's row for the target, with the layers joined by its own rollout, is right if every true
+source is above every other token: the rule of `planted_truth`. The value is the share of inputs
+that are right by the first definition. Inputs in which all tokens are sources (programs that count)
+are kept apart: no order of tokens could be wrong there.
+
+`python -m mixlens.evaluations.compiled_truth` writes the table into docs/compiled_truth.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixlens.aggregation.target_row import target_row
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.evaluations.compiled_cases import DEFINITIONS, Compiled, compiled_cases
+from mixlens.evaluations.contracts import EvaluationSpec, Result
+from mixlens.evaluations.planted_truth import judged, list_item, written
+from mixlens.measures import list_measures, names
+from mixlens.measuring import measure as measured
+
+SPEC = EvaluationSpec(
+    summary="share of compiled programs' inputs whose true sources a measure puts first",
+    citation='Lindner et al. (2023), "Tracr: Compiled Transformers", NeurIPS: the compiler',
+    direction="higher",
+    kinds=(),
+    cost="seconds for all cases",
+)
+
+
+def observe(case: Compiled, measure: str) -> dict[str, Any]:
+    """By definition, whether the row is right: 1, 0, or NaN if the measure or the question is not
+    defined.
+    """
+    specs = list_measures()
+    if measure not in specs:
+        raise InvalidInput(f"there is no measure {measure!r}; choose one of: {', '.join(specs)}")
+    options = dict(case.options) if specs[measure].explains_output else {}
+    if measure == "blank_out":
+        options["replacement"] = case.blank
+    seen: dict[str, Any] = {"case": case.name, "reason": None}
+    try:
+        maps = measured(measure, case.recording, **options)
+    except UnsupportedModel as error:
+        return seen | dict.fromkeys(DEFINITIONS, math.nan) | {"reason": str(error)}
+    assert not isinstance(maps, list)
+    row = target_row(maps, specs[measure], case.target)
+    for definition in DEFINITIONS:
+        seen[definition] = math.nan
+        if case.stands_out(definition):
+            seen[definition] = float(judged(row, case.target, case.sources[definition])[0])
+    return seen
+
+
+def conclude(observations: Sequence[dict[str, Any]]) -> Result:
+    """The share of the inputs that are right by the first definition; both are in `details`."""
+    details = {
+        key: {seen["case"]: seen[key] for seen in observations} for key in (*DEFINITIONS, "reason")
+    }
+    return Result.of(SPEC, [seen[DEFINITIONS[0]] for seen in observations], details=details)
+
+
+def evaluate(measure: str) -> Result:
+    """One measure on all inputs.
+
+    The interval is over inputs, which are not a random sample: read it with care.
+    """
+    return conclude([observe(case, measure) for case in compiled_cases()])
+
+
+# ----------------------------------------------------------------------------------------- the page
+
+
+def table() -> str:
+    """The share of right inputs of each program, by measure and definition, as Markdown."""
+    cases = compiled_cases()
+    programs = list(dict.fromkeys(case.program for case in cases))
+    lines = [
+        f"| measure | {' | '.join(DEFINITIONS)} | " + " | ".join(programs) + " |",
+        "|---|" + "---|" * (len(DEFINITIONS) + len(programs)),
+    ]
+    for name in names():
+        details = evaluate(name).details
+        whole = [_share(list(details[definition].values())) for definition in DEFINITIONS]
+        cells = [
+            " / ".join(
+                _share([details[key][case.name] for case in cases if case.program == program])
+                for key in DEFINITIONS
+            )
+            for program in programs
+        ]
+        lines.append(f"| `{name}` | {' | '.join([*whole, *cells])} |")
+    what = {case.program: case.what for case in cases}
+    in_words = [list_item(f"`{name}`: {text}.") for name, text in what.items()]
+    return "\n".join([*lines, "", *in_words])
+
+
+def _share(values: list[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    return f"{np.mean(known):.2f}" if known else "·"
+
+
+def main() -> None:
+    """Writes the table into a page, docs/compiled_truth.md unless a different one is named."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/compiled_truth.md")
+    path.write_text(written(path.read_text("utf-8"), table()), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from importlib import resources
+from typing import Any
+
+import pytest
+import torch
+
+from mixlens import Lens
+from mixlens.evaluations import compiled_truth, evaluate
+from mixlens.evaluations.compiled_cases import DEFINITIONS, Compiled, compiled_cases
+
+FIRST = {case.program: case for case in compiled_cases() if case.number == 0}
+each = pytest.mark.parametrize("program", FIRST)
+
+
+def truth_of(program: str) -> dict[str, Any]:
+    path = resources.files("mixlens") / "bundled" / "compiled.zip"
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        return dict(json.loads(archive.read(f"{program}/truth.json")))
+
+
+def logits(case: Compiled, ids: torch.Tensor, outputs: int) -> torch.Tensor:
+    with torch.no_grad():
+        return case.recording.model(input_ids=ids).logits[:, case.target, :outputs]
+
+
+@each
+def test_the_truth_is_true_of_the_models(program: str) -> None:
+    """Every other token in every place: the output changes for counterfactual sources only."""
+    truth = truth_of(program)
+    others = [truth["input_vocabulary"][token] for token in truth["substitutes"]]
+    for case, known in zip(
+        (case for case in compiled_cases() if case.program == program), truth["cases"], strict=True
+    ):
+        ids = torch.tensor(known["input_ids"])
+        before = logits(case, ids[None], len(truth["outputs"]))[0]
+        torch.testing.assert_close(
+            before, torch.tensor(known["logits"], dtype=torch.float64), atol=1e-6, rtol=0
+        )
+        for place in range(1, len(ids)):
+            edited = ids.repeat(len(others), 1)
+            edited[:, place] = torch.tensor(others)
+            after = logits(case, edited, len(before))
+            moved = (
+                after.argmax(-1) != before.argmax()
+                if truth["categorical"]
+                else ((after - before).abs().amax(-1) > 1e-3)
+            )
+            assert bool(moved.any()) == (place in known["counterfactual"]), (case.name, place)
+
+
+@each
+def test_the_models_verify(program: str) -> None:
+    case = FIRST[program]
+    report = Lens(case.recording.model).verify(case.recording.inputs)
+    assert report.native_error <= report.tolerance
+
+
+def test_what_the_target_reads_is_found_and_a_bystander_is_not() -> None:
+    details = evaluate("compiled_truth", "alti").details
+    copied = [details["carried"][case.name] for case in compiled_cases() if "prev" in case.program]
+    assert set(copied) - {math.nan} >= {1.0}
+    noise = evaluate("compiled_truth", "random").details
+    for definition in DEFINITIONS:
+        known = [value for value in noise[definition].values() if not math.isnan(value)]
+        assert 0 < len(known) < 96
+        assert sum(known) / len(known) < 0.4
+
+
+def test_counts_are_kept_apart() -> None:
+    seen = compiled_truth.observe(FIRST["frac_prevs"], "attention")
+    assert math.isnan(seen["carried"])
+    assert math.isnan(seen["counterfactual"])
