@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens import Lens
+from mixlens.measures import refusal
 from mixlens.recording.layer import Layer
 from mixlens.recording.softmax_trace import einsum_letters
 from tests.zoo.models import entries
@@ -136,6 +137,25 @@ def test_the_stream_of_a_conformer_enters_attention_after_half_a_feed_forward_pa
     torch.testing.assert_close(seen[0], residual, atol=1e-6, rtol=1e-6)
     assert (residual - layer.input).abs().max() > 0.1
     assert len(layer.structure.further) == 2
+
+
+_ONE_PART = ("decompx", "attention_norm_ff", "flow_routes", "alti_logit", "logit_update")
+
+
+@pytest.mark.parametrize(
+    ("name", "measures"),
+    [
+        ("GraniteSWAModel", ("effective_attention", "decompx", "attention_norm_ff", "flow_routes")),
+        ("GraniteMoeSharedModel", _ONE_PART),
+        ("Gemma4TextModel", _ONE_PART),
+        ("Wav2Vec2BertForCTC", _ONE_PART),
+    ],
+)
+def test_measures_that_would_be_wrong_are_refused(name: str, measures: tuple[str, ...]) -> None:
+    lens, given = _lens(name)
+    structure = lens.record(given).structure
+    for measure in measures:
+        assert refusal(measure, structure) is not None, measure
 
 
 @pytest.mark.parametrize(

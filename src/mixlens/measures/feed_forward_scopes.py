@@ -64,7 +64,7 @@ def scope_spec(*, summary: str, use_when: str) -> Spec:
 def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
     """Why parts cannot be followed through the feed-forward part of such a layer."""
     use = "; use attention_norm_res_ln or value_zeroing instead"
-    if layer.further or site.enters is not None:
+    if layer.has_other_parts:
         return f"more than one part of it adds to the stream next to its attention{use}"
     if layer.feed_forward is None:
         return f"it has no feed-forward part{use}"

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 def not_a_sum(layer: LayerStructure, site: SiteStructure) -> str | None:
     """Why the state that logits are read off is not a sum over layers of this structure."""
     use = ": use decompx_logit or attention_gradient instead"
+    if layer.has_other_parts:
+        return (
+            "more than one part of it adds to the stream next to its attention, so that what passes"
+            " on of a source is not known; use gradient_x_input or blank_out instead"
+        )
     if len(layer.sites) > 1:
         return f"part of its logits comes from the encoder, through cross-attention{use}"
     feed_forward = layer.feed_forward

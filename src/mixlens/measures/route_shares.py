@@ -73,6 +73,11 @@ def no_routes(layer: LayerStructure, site: SiteStructure) -> str | None:
             "a cross-attention block is between the self-attention and the feed-forward part, and"
             " routes through two stacks are not defined; use alti instead"
         )
+    if layer.has_other_parts:
+        return (
+            "more than one part of it adds to the stream next to its attention, and routes know a"
+            " single feed-forward part; use alti instead"
+        )
     if site.gated:
         return (
             "its attention is gated, so that a source has a different vector for each target; use"

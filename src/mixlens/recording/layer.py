@@ -81,10 +81,12 @@ class Layer:
                 s.input_norm,
                 s.output_norm,
                 s.witness,
+                s.enters,
+                s.gated,
             )
             for s in self.structure.sites
         )
-        return parts, sites
+        return parts, sites, self.structure.further
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:

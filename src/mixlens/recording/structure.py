@@ -137,6 +137,11 @@ class LayerStructure:
     shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
 
     @property
+    def has_other_parts(self) -> bool:
+        """Does more than attention and one feed-forward part add to the stream?"""
+        return bool(self.further) or self.sites[0].enters is not None
+
+    @property
     def style(self) -> str:
         """post, pre, sandwich, branch (a norm on the branch only), parallel, or bare (no norm at
         all).
