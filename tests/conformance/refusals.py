@@ -68,9 +68,9 @@ def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:
         return "next to the attention"
     if family in BRANCH_IS_SCALED:
         return "on the attention branch"
-    if _is_half(recording) or family in NOT_A_CHAIN:  # the head's products are rounded
+    if family in NOT_A_CHAIN:
         return "not a chain"
-    if family == "deberta":
+    if _is_half(recording) or family == "deberta":  # bf16 values miss the affine map
         return "no affine module makes its values"
     return "not one activation" if family in NOT_ONE_ACTIVATION else None
 

@@ -147,7 +147,7 @@ def test_rows_are_those_of_whole_maps() -> None:
             np.testing.assert_allclose(
                 rows.scores,
                 whole.scores[..., [4, 8], :],
-                atol=1e-7,  # type: ignore[union-attr]
+                atol=1e-7,
             )
 
 
