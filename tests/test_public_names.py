@@ -51,6 +51,7 @@ LENS = {
     "generate",
     "identifiability",
     "measure",
+    "measure_batch",
     "memory_budget",
     "model",
     "predictions",

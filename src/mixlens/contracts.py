@@ -179,6 +179,15 @@ class Scores:
     # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
 
+    def to(self, device: str | torch.device) -> Scores:
+        """The same numbers on a device."""
+        return replace(
+            self,
+            values=self.values.to(device),
+            extras={name: tensor.to(device) for name, tensor in self.extras.items()},
+            scale=None if self.scale is None else self.scale.to(device),
+        )
+
     @classmethod
     def joined(cls, layers: Sequence[Scores]) -> Scores:
         """The scores of several layers that were measured one by one, in their order."""

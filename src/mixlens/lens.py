@@ -20,7 +20,7 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.turns import turn
 from mixlens.recording.verification import Report, report
 from mixlens.replay.slow_paths import slow_paths
-from mixlens.several import measure_given
+from mixlens.several import measure_batch, measure_given
 from mixlens.suggestions import no_such
 from mixlens.timing import Budget
 from mixlens.wrappers import uncompiled, unwrapped
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
+    from mixlens.measuring import MeasuredBatch
     from mixlens.recording.prompts import Given
     from mixlens.several import MeasuredTexts
 
@@ -204,6 +205,28 @@ class Lens:
             return measure_given(
                 self, name, given, chosen, options, on_error=on_error, batch_size=batch_size
             )
+
+    def measure_batch(
+        self,
+        name: str,
+        given: Text | Sequence[Text] | Mapping[str, Any],
+        *,
+        device: str | torch.device | None = None,
+        site: str | None = None,
+        layers: int | Sequence[int] | None = None,
+        targets: int | str | Sequence[int | str] | None = None,
+        per_head: bool = False,
+        precision: str | None = None,
+        **options: Any,
+    ) -> MeasuredBatch:
+        """Scores of one measure as a tensor that stays where the model is, or goes to `device`:
+        `batch.scores.values` is [layer, text, (head,) target, source], padding still inside, and
+        `batch.maps()` makes maps of it. All texts are recorded together.
+        """
+        chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
+        with matmul_precision(precision), outside_inference_mode():
+            batch = measure_batch(self, name, given, chosen, options)
+        return batch if device is None else batch.to(device)
 
     def rollout(
         self,

@@ -27,6 +27,8 @@ from mixlens.row import EachText, Extra
 from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
+    import torch
+
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
@@ -60,6 +62,10 @@ class MeasuredBatch:
             residual_included=facts.residual_included and own,  # a cross target is not a source
             same_tokens=own and self.scores.target_labels is None,
         )
+
+    def to(self, device: str | torch.device) -> MeasuredBatch:
+        """The same scores on a device; nothing is copied if they are there."""
+        return replace(self, scores=self.scores.to(device))
 
     def provenance(self) -> dict[str, Any]:
         """Where the numbers come from."""

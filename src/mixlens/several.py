@@ -19,7 +19,7 @@ from mixlens.errors import (
     about,
 )
 from mixlens.measures import spec_of
-from mixlens.measuring import measure
+from mixlens.measuring import MeasuredBatch, measure, measure_batches
 from mixlens.recorder import record
 from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row
@@ -28,6 +28,7 @@ from mixlens.recording.processing import is_raw, processed
 if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
+    from mixlens.recording.recording import Recording
 
 ON_ERROR = ("raise", "skip")
 
@@ -107,13 +108,30 @@ def _entries(value: Any, places: list[int], count: int) -> Any:
 def _measure_at_once(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
-    """From one recording: of the wanted targets alone if the measure and the model allow it."""
+    recording, rest = _recorded_for(lens, name, given, chosen)
+    return measure(name, recording, **rest)
+
+
+def measure_batch(
+    lens: Lens, name: str, given: Any, chosen: dict[str, Any], options: dict[str, Any]
+) -> MeasuredBatch:
+    """`Lens.measure_batch`."""
+    recording, rest = _recorded_for(lens, name, given, chosen)
+    return measure_batches({name: options}, recording, **rest)[name]
+
+
+def _recorded_for(
+    lens: Lens, name: str, given: Any, chosen: dict[str, Any]
+) -> tuple[Recording, dict[str, Any]]:
+    """One recording, of the wanted targets alone if the measure and the model allow it, and what is
+    still to be chosen of it.
+    """
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
         whole = record(lens, given, targets=None, site=None, memory_budget=None, specs=[spec])
-        return measure(name, whole, **chosen)
+        return whole, chosen
     rows = record(lens, given, targets=targets, site=site, memory_budget=None)
-    return measure(name, rows, **{**chosen, "targets": None})
+    return rows, {**chosen, "targets": None}
 
 
 def _measure_groups(

@@ -1,0 +1,80 @@
+"""Scores where the model is, and one copy of them for maps."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mixlens import Lens
+from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.measures import register, unregister
+from mixlens.recording.recording import Recording
+from tests.conformance.zoo import built, inputs
+
+
+def test_a_batch_holds_what_maps_hold() -> None:
+    lens, given = Lens(built("bert")), inputs("bert")
+    choices: list[dict[str, Any]] = [{}, {"targets": [-1]}, {"layers": [1], "per_head": True}]
+    for options in choices:
+        batch = lens.measure_batch("attention_norm", given, **options)
+        assert batch.scores.values.device == next(lens.model.parameters()).device
+        maps = lens.measure("attention_norm", given, **options)
+        assert isinstance(maps, list)
+        for row, one in enumerate(maps):
+            shape = one.scores.shape[-2:]
+            held = batch.scores.values[:, row, ..., : shape[0], : shape[1]]
+            np.testing.assert_array_equal(held, one.scores)
+        assert [one.tokens for one in batch.maps()] == [one.tokens for one in maps]
+
+
+def test_scores_stay_where_they_are_and_maps_copy_them_once() -> None:
+    numbers = torch.rand(2, 1, 512, 512)
+
+    @register("ready", Spec(summary="", citation="", use_when="", cost="", facts=Facts()))
+    def ready(recording: Recording, request: Request) -> Scores:
+        return Scores(numbers)
+
+    lens = Lens(built("bert"))
+    given = {"input_ids": torch.ones(1, 6, dtype=torch.long)}
+    try:
+        batch = lens.measure_batch("ready", given, device="cpu")
+        assert batch.scores.values.data_ptr() == numbers.data_ptr()
+        meta = batch.to("meta").scores.values
+        assert meta.is_meta
+        tracemalloc.start()
+        maps = lens.measure("ready", given)
+        made = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    finally:
+        unregister("ready")
+    assert not isinstance(maps, list)
+    assert maps.scores.shape == (2, 6, 6)
+    assert made < 2**20  # what is cut off as padding is never copied to the host
+    assert not np.shares_memory(maps.scores, numbers.numpy())
+    with pytest.raises(ValueError, match="read-only"):
+        maps.scores[0] = 1
+
+
+def test_maps_of_a_whole_text_take_their_size_once() -> None:
+    numbers = torch.rand(24, 1, 256, 256)
+
+    @register("ready", Spec(summary="", citation="", use_when="", cost="", facts=Facts()))
+    def ready(recording: Recording, request: Request) -> Scores:
+        return Scores(numbers, layers=range(24))
+
+    lens, given = Lens(built("bert")), {"input_ids": torch.ones(1, 60, dtype=torch.long)}
+    try:
+        lens.measure("ready", given)
+        tracemalloc.start()
+        maps = lens.measure("ready", given)
+        made = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    finally:
+        unregister("ready")
+    assert not isinstance(maps, list)
+    assert maps.scores.nbytes == 24 * 60 * 60 * 4
+    assert made < 1.8 * maps.scores.nbytes
