@@ -119,7 +119,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[s
     print(
         f"{name}, {len(texts)} texts of {each:.0f} tokens: {tokens / plain:,.0f} tokens/s forward"
     )
-    found = []
+    compared = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "corpus.txt")
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
@@ -143,7 +143,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[s
                 "tokens_per_second": tokens / spent,
                 "gain": single / len(few) / (spent / len(texts)),
             }
-            found.append(result)
+            compared.append(result)
             verdict = "ok" if result["multiple"] <= bar else "ABOVE"
             print(
                 f"  {measure:15} {targets:5} {result['multiple']:5.2f} x forward (bar {bar:.2f})"
@@ -151,7 +151,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[s
                 f" {result['gain']:6.1f} x single calls",
                 flush=True,
             )
-    return found
+    return compared
 
 
 def one_by_one(lens: Lens, measure: str, texts: list[str], targets: list[int] | None) -> None:

@@ -63,14 +63,14 @@ def compared(row: Row, repeats: int, seconds: float) -> tuple[Figure, str]:
     def measured() -> Any:
         return measure_together(row.measures, lens.record(inputs, targets=[-1]))
 
-    found = in_turns(
+    times = in_turns(
         {"forward": partial(models.forward, model, inputs), "whole": measured},
         repeats=repeats,
         seconds=seconds,
     )
     label = f"{row.label}, {row.tokens} tokens, one target: forward passes"
-    figure = Figure(label, found["whole"].best / found["forward"].best, row.bar)
-    said = f"call {found['whole']}, forward pass {found['forward']}"
+    figure = Figure(label, times["whole"].best / times["forward"].best, row.bar)
+    said = f"call {times['whole']}, forward pass {times['forward']}"
     say(f"  {label}: {figure.shown} {figure.verdict}; {said}")
     return figure, said
 

@@ -80,20 +80,20 @@ def whole_maps(model: Any, tokens: int, repeats: int) -> list[Line]:
 
 def one_route(lens: mixlens.Lens, given: Any, repeats: int) -> list[Line]:
     """The route of the last token, recording included."""
-    found = lens.routes(given)
+    graph = lens.routes(given)
     times = in_turns(
         {"alti": partial(lens.measure, "alti", given), "route": partial(lens.routes, given)},
         repeats=repeats,
         seconds=60,
         clock=time.process_time,
     )
-    rows = found.layers * len(found.tokens)
+    rows = graph.layers * len(graph.tokens)
     return [
         (
             Figure(
                 "one route at 0.04, against alti", times["route"].best / times["alti"].best, 1.0
             ),
-            f"{found.rows} of {rows} rows; {times['route']}, alti {times['alti']}",
+            f"{graph.rows} of {rows} rows; {times['route']}, alti {times['alti']}",
         )
     ]
 

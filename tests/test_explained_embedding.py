@@ -31,8 +31,8 @@ def encoder() -> Lens:
 def states(text: str) -> Tensor:
     lens = encoder()
     with torch.no_grad():
-        found: Tensor = lens.model(**lens.tokenizer(text, return_tensors="pt")).last_hidden_state
-    return found
+        hidden: Tensor = lens.model(**lens.tokenizer(text, return_tensors="pt")).last_hidden_state
+    return hidden
 
 
 def vector(hidden: Tensor, pooling: str) -> Tensor:
@@ -41,10 +41,10 @@ def vector(hidden: Tensor, pooling: str) -> Tensor:
 
 def number(hidden: Tensor, of: str, pooling: str) -> Tensor:
     """By the definition, for the states that a run of `ONE` returned."""
-    found = vector(hidden, pooling)
+    embedding = vector(hidden, pooling)
     fixed = vector(states(OTHER if of == "similarity" else ONE), pooling)
-    along = (found * fixed).sum() / fixed.norm()
-    return along / found.norm() if of == "similarity" else along
+    along = (embedding * fixed).sum() / fixed.norm()
+    return along / embedding.norm() if of == "similarity" else along
 
 
 def run_from_embeddings(vectors: Tensor) -> Tensor:
@@ -56,8 +56,8 @@ def run_from_embeddings(vectors: Tensor) -> Tensor:
     )
     try:
         ids = lens.tokenizer(ONE, return_tensors="pt")
-        found: Tensor = model(**ids).last_hidden_state
-        return found
+        hidden: Tensor = model(**ids).last_hidden_state
+        return hidden
     finally:
         handle.remove()
 

@@ -63,9 +63,9 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
             "segments need to know where each token is in the text: measure a text with a fast"
             " tokenizer, or merge token ranges with `spans`"
         )
-    found = token_segments(row, _spans(row, by))
-    assert found is not None
-    return found
+    segments = token_segments(row, _spans(row, by))
+    assert segments is not None
+    return segments
 
 
 def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | None:
@@ -84,11 +84,11 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
         covers = start < stop or start > 0  # a special token outside the text is at (0, 0)
         inside = covers and at < last and at >= firsts[0]
         names.append(name if inside else ANSWER if number >= answer else OTHER)
-    found = []
+    segments = []
     for name, places in groupby(range(len(names)), lambda place: names[place]):
         held = list(places)
-        found.append(Segment(name, held[0], held[-1] + 1))
-    return tuple(found)
+        segments.append(Segment(name, held[0], held[-1] + 1))
+    return tuple(segments)
 
 
 def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans) -> Spans:
@@ -103,8 +103,8 @@ def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans)
     answer = next((part.start for part in row.segments or () if part.name == ANSWER), None)
     end = len(row.text) if answer is None else row.offsets[answer][0]
     pattern = _SENTENCE if by == "sentences" else _PARAGRAPH
-    pieces = list(pattern.finditer(row.text[:end]))
-    return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(pieces, 1)]
+    matches = list(pattern.finditer(row.text[:end]))
+    return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(matches, 1)]
 
 
 def _span(name: str, given: tuple[int, int] | str, text: str) -> tuple[int, int]:

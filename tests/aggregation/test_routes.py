@@ -24,8 +24,8 @@ def recorded() -> Recording:
 
 
 def _stored(name: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads((reference.FOLDER / "alti_logit" / name).read_text())
-    return found
+    saved: dict[str, object] = json.loads((reference.FOLDER / "alti_logit" / name).read_text())
+    return saved
 
 
 def _weights(edges: object) -> dict[tuple[str, str], float]:
@@ -41,8 +41,8 @@ def test_routes_are_the_authors(recorded: Recording, renormalise: bool, threshol
     mode = f"{'renorm' if renormalise else 'plain'}_tau{threshold}"
     theirs = _stored("ifr_graphs.json")[mode]
     for target, key in ((-1, "route_last"), (3, "route_mid")):
-        found = routes(recorded, target, threshold=threshold, renormalise=renormalise)
-        made, expected = _weights(found.edges), _weights(theirs[key])  # type: ignore[index]
+        graph = routes(recorded, target, threshold=threshold, renormalise=renormalise)
+        made, expected = _weights(graph.edges), _weights(theirs[key])  # type: ignore[index]
         assert made.keys() == expected.keys()
         for (start, end), weight in made.items():
             if not renormalise or end.startswith("A"):
@@ -72,33 +72,33 @@ def _searched(recording: Recording, threshold: float, target: int) -> set[tuple[
             weights[f"M{layer}_{t}", f"I{layer}_{t}"] = added
             weights[here, f"I{layer}_{t}"] = float(parts[1][layer, t])
     kept = {edge for edge, weight in weights.items() if weight > threshold}
-    found, open_nodes = set(), [f"I{len(maps) - 1}_{target}"]
+    edges, open_nodes = set(), [f"I{len(maps) - 1}_{target}"]
     while open_nodes:
         node = open_nodes.pop()
-        for edge in [edge for edge in kept if edge[1] == node and edge not in found]:
-            found.add(edge)
+        for edge in [edge for edge in kept if edge[1] == node and edge not in edges]:
+            edges.add(edge)
             open_nodes.append(edge[0])
-    return found
+    return edges
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "gemma2", "gpt_neox"])
 def test_lazy_search_finds_what_the_whole_graph_has(name: str) -> None:
     recording = models.recording(name, 9)
     for target, threshold in ((8, 0.04), (4, 0.15)):
-        found = routes(recording, target, threshold=threshold, renormalise=False)
-        assert {edge[:2] for edge in found.edges} == _searched(recording, threshold, target)
-        reached = {node for node in found.nodes if node.startswith("A")}
-        assert found.rows == len(reached)
+        graph = routes(recording, target, threshold=threshold, renormalise=False)
+        assert {edge[:2] for edge in graph.edges} == _searched(recording, threshold, target)
+        reached = {node for node in graph.nodes if node.startswith("A")}
+        assert graph.rows == len(reached)
 
 
 def test_only_reached_rows_are_computed_and_described(recorded: Recording) -> None:
-    found = routes(recorded, threshold=0.1)
-    assert found.rows == len({(head.layer, head.target) for head in found.heads}) < 21
-    assert len(found.heads) == 3 * found.rows
-    active = {(head.layer, head.target, head.head) for head in found.heads if head.active}
-    assert 0 < len(active) < len(found.heads)
-    parts = {(block.layer, block.target, block.part): block.share for block in found.blocks}
-    for layer, target in {(block.layer, block.target) for block in found.blocks}:
+    graph = routes(recorded, threshold=0.1)
+    assert graph.rows == len({(head.layer, head.target) for head in graph.heads}) < 21
+    assert len(graph.heads) == 3 * graph.rows
+    active = {(head.layer, head.target, head.head) for head in graph.heads if head.active}
+    assert 0 < len(active) < len(graph.heads)
+    parts = {(block.layer, block.target, block.part): block.share for block in graph.blocks}
+    for layer, target in {(block.layer, block.target) for block in graph.blocks}:
         if (layer, target, "attention") in parts:
             both = parts[layer, target, "attention"] + parts[layer, target, "residual"]
             assert both == pytest.approx(1)
@@ -106,20 +106,20 @@ def test_only_reached_rows_are_computed_and_described(recorded: Recording) -> No
 
 def test_a_route_is_written_and_read(recorded: Recording, tmp_path: Path) -> None:
     igraph = pytest.importorskip("igraph")
-    found = routes(recorded)
-    found.save(tmp_path / "route.graphml")
+    routed = routes(recorded)
+    routed.save(tmp_path / "route.graphml")
     graph = igraph.Graph.Read_GraphML(str(tmp_path / "route.graphml"))
-    assert graph.vs["id"] == list(found.nodes)
+    assert graph.vs["id"] == list(routed.nodes)
     edges = {
         (graph.vs[edge.source]["id"], graph.vs[edge.target]["id"], edge["weight"])
         for edge in graph.es
     }
-    assert edges == set(found.edges)
-    found.save(tmp_path / "route.csv")
+    assert edges == set(routed.edges)
+    routed.save(tmp_path / "route.csv")
     lines = (tmp_path / "route.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(found.edges) == 1 + len(found.to_dataframe())
+    assert len(lines) == 1 + len(routed.edges) == 1 + len(routed.to_dataframe())
     with pytest.raises(InvalidInput, match="graphml"):
-        found.save(tmp_path / "route.png")
+        routed.save(tmp_path / "route.png")
 
 
 def test_what_has_no_route_is_refused(recorded: Recording) -> None:

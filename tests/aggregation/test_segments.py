@@ -24,20 +24,20 @@ def maps() -> MixingMaps:
     return Lens.bundled("causal").measure("alti", TEXT)
 
 
-def pieces(by: str) -> dict[str, str]:
+def texts_by(by: str) -> dict[str, str]:
     """What the tokens of each segment cover, character by character."""
     row = maps().source_row
     assert row.text is not None
     assert row.offsets is not None
-    found = {}
+    texts = {}
     for name, start, stop in divided(row, by):
         if name != "(other)":
-            found[name] = row.text[row.offsets[start][0] : row.offsets[stop - 1][1]].strip()
-    return found
+            texts[name] = row.text[row.offsets[start][0] : row.offsets[stop - 1][1]].strip()
+    return texts
 
 
 def test_sentences_and_paragraphs() -> None:
-    assert pieces("sentences") == {
+    assert texts_by("sentences") == {
         "sentence 1": "The keys are old.",
         "sentence 2": '"Are they?"',
         "sentence 3": "Nobody knows",
@@ -48,7 +48,7 @@ def test_sentences_and_paragraphs() -> None:
         "sentence 8": "It ends",
     }
     first, second = TEXT.split("\n\n")
-    assert pieces("paragraphs") == {"paragraph 1": first, "paragraph 2": second}
+    assert texts_by("paragraphs") == {"paragraph 1": first, "paragraph 2": second}
 
 
 def test_sums_lose_nothing_and_the_first_token_is_apart() -> None:

@@ -164,7 +164,7 @@ def test_routes_of_one_target(tmp_path: Path) -> None:
     assert "Routes to '[MASK]'" in result.stdout
     assert "layer 5: [MASK] 6 ←" in result.stdout
     assert "<edge" in graph.read_text()
-    found = json.loads(run(app, [*command, "--json", "--plain"]).stdout)
+    printed = json.loads(run(app, [*command, "--json", "--plain"]).stdout)
     expected = mixlens.Lens.bundled().routes(TEXT, "[MASK]", threshold=0.15, renormalise=False)
-    assert found["rows"] == expected.rows
-    assert len(found["edges"]) == len(expected.edges)
+    assert printed["rows"] == expected.rows
+    assert len(printed["edges"]) == len(expected.edges)

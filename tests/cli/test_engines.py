@@ -41,8 +41,8 @@ def test_benchmark_and_reproduce_with_two_workers(engine: str, tmp_path: Path) -
     reproduce = ["reproduce", "kobayashi2020/table2", "--data", str(data), "--json"]
     one = run([*reproduce, "--threads", "1", "--out", str(tmp_path / "one")])
     more = run([*reproduce, "--threads", "1", "--out", str(tmp_path / "two"), *two])
-    for found in (one, more):
-        for result in found["results"]:
+    for folder in (one, more):
+        for result in folder["results"]:
             del result["folder"]
     assert without_times(more) == without_times(one)
 

@@ -94,8 +94,8 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
     assert ran.status == 0, ran.err
     assert "2 texts measured" in ran.out
     assert "2 rows could not be measured" in ran.out
-    found = {row["id"]: row["target_tokens"].tolist() for row in rows_of(out)}
-    assert found == {"1": ["dog"], "2": ["cat"]}
+    targets = {row["id"]: row["target_tokens"].tolist() for row in rows_of(out)}
+    assert targets == {"1": ["dog"], "2": ["cat"]}
     aggregates = json.loads((out / "aggregates.json").read_text())
     assert set(aggregates) == {"attention", "attention by head"}
     by_head, lens = aggregates["attention by head"], Lens.bundled()

@@ -35,8 +35,8 @@ def test_expectation_is_the_mean_over_all_orders_of_ties(
         if all(scores[a] >= scores[b] for a, b in itertools.pairwise(order)):
             total += Fraction(1, min(order.index(place) for place in evidence) + 1)
             count += 1
-    found = reciprocal_rank(np.array(scores, float), evidence)
-    assert found == pytest.approx(float(total / count))
+    rank = reciprocal_rank(np.array(scores, float), evidence)
+    assert rank == pytest.approx(float(total / count))
 
 
 def test_the_authors_rule_by_hand() -> None:
@@ -94,10 +94,10 @@ def test_a_real_model_ranks_its_evidence(tmp_path: Path) -> None:
     case = Case(lens, data.examples[0])
     maps = case.maps("alti_logit", initial=True, **first_tokens(case))
     order = np.argsort(-maps.scores[:, 0].sum(0))
-    found = evaluate([case], "alti_logit", options={"initial": True})
+    judged = evaluate([case], "alti_logit", options={"initial": True})
     words = [place for place in order if not (case.row.special or ())[place]]
     best = min(words.index(place) for place in case.cues[0])
-    assert found.value == pytest.approx(1 / (best + 1))
+    assert judged.value == pytest.approx(1 / (best + 1))
 
 
 def test_words_that_begin_alike_are_refused() -> None:

@@ -41,9 +41,9 @@ def test_released_variant_is_the_authors_code(
     numbers = reference.arrays("alti_logit/alti_logit.npz")
 
     def made(**options: Any) -> np.ndarray:
-        found = models.scores(measure, recorded, variant="released", word=word, **options)
-        assert found.values.shape == (3, 1, 1, 7)
-        array: np.ndarray = found.values[:, 0, 0].numpy()
+        released = models.scores(measure, recorded, variant="released", word=word, **options)
+        assert released.values.shape == (3, 1, 1, 7)
+        array: np.ndarray = released.values[:, 0, 0].numpy()
         return array
 
     by_layer = numbers[f"pair{pair}_{key}"]
@@ -174,8 +174,8 @@ def test_parts_add_up_to_the_logit(name: str) -> None:
         for measure in MEASURES:
             made = models.scores(measure, recording, word=7, initial=True)
             sums.append(made.values[:, row].sum((1, 2)))
-            found = sums[-1].sum() + made.extras["unattributed"][:, row].sum()
-            torch.testing.assert_close(found, logit.detach(), atol=1e-6, rtol=1e-6)
+            total = sums[-1].sum() + made.extras["unattributed"][:, row].sum()
+            torch.testing.assert_close(total, logit.detach(), atol=1e-6, rtol=1e-6)
         torch.testing.assert_close(sums[0], sums[1], atol=1e-9, rtol=1e-9)
 
 
@@ -186,8 +186,8 @@ def test_batches_layers_and_foils() -> None:
         both = models.scores(measure, recording, word=7, foil=9).values
         word, foil = (models.scores(measure, recording, word=w).values for w in (7, 9))
         torch.testing.assert_close(both, word - foil, atol=1e-12, rtol=0)
-        some = models.scores(measure, recording, word=7, layers=[1]).values
-        torch.testing.assert_close(some, word[1:], atol=1e-12, rtol=0)
+        chosen = models.scores(measure, recording, word=7, layers=[1]).values
+        torch.testing.assert_close(chosen, word[1:], atol=1e-12, rtol=0)
         for row, length in enumerate([5, 8]):
             alone = Lens(model).record(models.inputs("gpt2", length, seed=row))
             for variant in ("paper", "released"):

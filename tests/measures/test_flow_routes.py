@@ -75,8 +75,8 @@ def test_agrees_with_the_loops(name: str, length: int) -> None:
     for layer, block in enumerate(blocks):
         for i in range(length):
             heads, residual = _attention_loops(block, i)
-            found = made.values[layer, 0, :, i]
-            torch.testing.assert_close(found, heads, atol=1e-10, rtol=0)
+            shares = made.values[layer, 0, :, i]
+            torch.testing.assert_close(shares, heads, atol=1e-10, rtol=0)
             assert float(made.extras["residual_share"][layer, 0, i]) == pytest.approx(residual)
 
 
@@ -134,8 +134,8 @@ def test_feed_forward_shares_are_those_of_the_layer_sum(name: str) -> None:
             for key, gain in zip(
                 ("feed_forward_share", "feed_forward_residual_share"), gains, strict=True
             ):
-                found = float(made.extras[key][number, 0, i])
-                assert found == pytest.approx(gain / sum(gains), abs=1e-9)
+                share = float(made.extras[key][number, 0, i])
+                assert share == pytest.approx(gain / sum(gains), abs=1e-9)
 
 
 def test_rows_are_those_of_whole_maps() -> None:

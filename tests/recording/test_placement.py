@@ -24,9 +24,9 @@ MEASURES = ["attention_norm", "value_zeroing", "hidden_token_attribution", "grad
 def scores(model: nn.Module) -> dict[str, np.ndarray]:
     lens, given = Lens(model), {"input_ids": inputs("llama")["input_ids"][:1]}
     chosen: dict[str, dict[str, Any]] = {"hidden_token_attribution": {"probes": 2}}
-    found = {m: lens.measure(m, given, **chosen.get(m, {})) for m in MEASURES}
-    found["rows"] = lens.measure("alti", given, targets=[-1])
-    return {name: np.asarray(getattr(maps, "scores")) for name, maps in found.items()}  # noqa: B009
+    by_name = {m: lens.measure(m, given, **chosen.get(m, {})) for m in MEASURES}
+    by_name["rows"] = lens.measure("alti", given, targets=[-1])
+    return {name: np.asarray(getattr(maps, "scores")) for name, maps in by_name.items()}  # noqa: B009
 
 
 def cpu_offload(model: Any, folder: Path) -> Any:

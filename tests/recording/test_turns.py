@@ -36,8 +36,8 @@ def test_threads_take_turns_with_a_model(attention: str) -> None:
     with torch.no_grad():
         said = model(**texts[0]).logits
     with ThreadPoolExecutor(2) as threads:
-        found = list(threads.map(scores, work))
-    for ours, alone in zip(found, expected, strict=True):
+        results = list(threads.map(scores, work))
+    for ours, alone in zip(results, expected, strict=True):
         np.testing.assert_array_equal(ours, alone)
     with torch.no_grad():
         assert torch.equal(model(**texts[0]).logits, said)

@@ -20,9 +20,9 @@ def test_the_values_are_found_among_thousands_of_columns() -> None:
     torch.testing.assert_close(bias.flatten(), projection.bias[1536:])
     merged = weight.transpose(0, 1).flatten(1)
     torch.testing.assert_close(merged, projection.weight[:, 1536:])
-    found = value_bias(layer, layer.site())
-    assert found is not None
-    torch.testing.assert_close(found, bias)
+    recovered = value_bias(layer, layer.site())
+    assert recovered is not None
+    torch.testing.assert_close(recovered, bias)
     with torch.no_grad():
         projection.bias.zero_()
     layer = Lens(model).record({"input_ids": torch.arange(40)[None]}).layers()[0]

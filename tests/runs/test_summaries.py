@@ -40,11 +40,14 @@ def mixtures(texts: tuple[int, ...], measure: str = "alti", **chosen: Any) -> Mi
 def aggregate(texts: Sequence[int], **chosen: Any) -> Aggregates:
     """One batch; each text is named by its number."""
     batch = mixtures(tuple(texts), **chosen)
-    found, sums = Aggregates(), BatchSums(batch, tag_classes(batch, [TAGS[text] for text in texts]))
+    aggregates, sums = (
+        Aggregates(),
+        BatchSums(batch, tag_classes(batch, [TAGS[text] for text in texts])),
+    )
     for shares in shares_of(batch):
         sums.add(shares, entropies_of(shares))
-    found.of("m", batch).add(sums, [f"text {text}" for text in texts])
-    return found
+    aggregates.of("m", batch).add(sums, [f"text {text}" for text in texts])
+    return aggregates
 
 
 def test_a_summary_is_what_its_equations_say() -> None:
@@ -57,14 +60,14 @@ def test_a_summary_is_what_its_equations_say() -> None:
         one: Any = lens().measure("alti", TEXTS[place], targets=[2, 1])
         count = len(one.source_row)
         for layer in range(len(one.layers)):
-            found = {key: value[text, layer] for key, value in summary.items() if value is not None}
+            own = {key: value[text, layer] for key, value in summary.items() if value is not None}
             for row, target in enumerate((2, 1)):
                 sizes = [abs(float(score)) for score in one.scores[layer, row]]
                 p = [size / sum(sizes) for size in sizes]
                 order = sorted(range(len(p)), key=lambda j: (-p[j], j))[:10]
                 kept = min(10, count)
-                assert found["top_sources"][row].tolist()[:kept] == order
-                tops = found["top_shares"][row][:kept]
+                assert own["top_sources"][row].tolist()[:kept] == order
+                tops = own["top_shares"][row][:kept]
                 np.testing.assert_allclose(tops, [p[j] for j in order], rtol=1e-4)
                 expected = {
                     "entropy": -sum(x * math.log(x) for x in p if x > 0),
@@ -73,7 +76,7 @@ def test_a_summary_is_what_its_equations_say() -> None:
                     "mean_distance": sum(x * abs(j - target) for j, x in enumerate(p)),
                 }
                 for key, value in expected.items():
-                    assert found[key][row] == pytest.approx(value, rel=1e-4), key
+                    assert own[key][row] == pytest.approx(value, rel=1e-4), key
 
 
 def test_equal_shares_are_in_the_order_of_positions_and_zeros_have_none() -> None:
@@ -96,10 +99,10 @@ def test_parts_in_any_order_give_the_same_aggregates(texts: list[int], seed: int
     """Each text by itself: padding would round differently, which a plan of batches rules out."""
 
     def of(places: Sequence[int]) -> Aggregates:
-        found = Aggregates()
+        aggregates = Aggregates()
         for place in places:
-            found.merge(aggregate([place], measure="attention", per_head=True).to_dict())
-        return found
+            aggregates.merge(aggregate([place], measure="attention", per_head=True).to_dict())
+        return aggregates
 
     draw = random.Random(seed)
     shuffled = draw.sample(texts, len(texts))
@@ -129,8 +132,8 @@ def test_aggregates_of_two_texts_with_loops(per_head: bool) -> None:
     assert concluded.get("heads", [0, 1])[:2] == [0, 1]
     group = 1
     near = [s[group, i, i + d] for s in shares for d in (-1, 1) for i in _inside(len(s[0]), d)]
-    found = concluded["mean_share_by_distance"][group][1]
-    assert found == pytest.approx(np.mean(near), rel=1e-5)
+    value = concluded["mean_share_by_distance"][group][1]
+    assert value == pytest.approx(np.mean(near), rel=1e-5)
     words = [
         [i for i in range(1, len(s[0]) - 1) if TEXTS[t].split()[i - 1] not in ",."]
         for s, t in zip(shares, (1, 0), strict=True)
@@ -138,10 +141,10 @@ def test_aggregates_of_two_texts_with_loops(per_head: bool) -> None:
     special = [
         s[group, i, 0] + s[group, i, -1] for s, own in zip(shares, words, strict=True) for i in own
     ]
-    found = concluded["mean_share_by_kind"]["word"]["special"][group]
-    assert found == pytest.approx(np.mean(special), rel=1e-5)
-    found = concluded["mean_share_by_part_of_speech"]["DOG"]["OLD"][group]
-    assert found == pytest.approx(shares[1][group, 3, 2], rel=1e-3)
+    value = concluded["mean_share_by_kind"]["word"]["special"][group]
+    assert value == pytest.approx(np.mean(special), rel=1e-5)
+    value = concluded["mean_share_by_part_of_speech"]["DOG"]["OLD"][group]
+    assert value == pytest.approx(shares[1][group, 3, 2], rel=1e-3)
     values = np.concatenate([s[group].reshape(-1) for s in shares])
     median = concluded["share_quantiles"][group]["0.5"]
     assert median == pytest.approx(np.quantile(values, 0.5, method="inverted_cdf"), rel=0.05)
@@ -160,8 +163,8 @@ def _inside(count: int, shift: int) -> range:
 @settings(max_examples=50, deadline=None)
 @given(some.lists(some.floats(1e-5, 1.0), min_size=1, max_size=50))
 def test_a_quantile_is_within_five_percent(values: list[float]) -> None:
-    found = quantiles(sketch(torch.tensor(values, dtype=torch.float64), 1).numpy(), 1)
-    for q, near in found.items():
+    edges = quantiles(sketch(torch.tensor(values, dtype=torch.float64), 1).numpy(), 1)
+    for q, near in edges.items():
         stored = np.array(values, np.float32)
         exact = float(np.quantile(stored, float(q), method="inverted_cdf"))
         assert near == pytest.approx(exact, rel=0.05)

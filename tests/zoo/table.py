@@ -98,7 +98,7 @@ def _versions(lines: list[Finding]) -> dict[str, str]:
     """Of the packages with which the lines were written."""
     names = ("transformers", "torch")
     known = {name: sorted({line[name] for line in lines if name in line}) for name in names}
-    return {name: " and ".join(found) for name, found in known.items() if found}
+    return {name: " and ".join(versions) for name, versions in known.items() if versions}
 
 
 def _row(line: Finding) -> str:

@@ -146,7 +146,7 @@ class _Search:
         site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
         budget = self.recording.memory_budget
         shares = attention_shares(layer, site, request, budget, [], self.rules)
-        found = []
+        edges = []
         for number, token in enumerate(tokens):
             heads = shares.heads[0, :, number].cpu().numpy().astype(np.float64)
             residual = float(shares.residual[0, number])
@@ -159,8 +159,8 @@ class _Search:
                 merged = heads.sum(0)
                 merged[token] += residual
                 merged = self._kept(merged)
-            found.append((token, merged))
-        return found
+            edges.append((token, merged))
+        return edges
 
     def _describe(self, index: int, token: int, heads: np.ndarray, residual: float) -> None:
         self.blocks.append(BlockShare(index, token, "attention", float(heads.sum())))

@@ -50,7 +50,7 @@ def routes_command(
     """Show the route of one token: the edges above a threshold that its last state is made of."""
     given = given_text(text, text_file)
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
-    found = lens.routes(
+    graph = lens.routes(
         given,
         number_or_name(target),
         threshold=threshold,
@@ -58,23 +58,23 @@ def routes_command(
         value_bias=value_bias,
     )
     if save is not None:
-        found.save(save)
+        graph.save(save)
         typer.echo(f"saved to {save}", err=True)
     if as_json:
-        edges = [edge._asdict() for edge in found.edges]
-        about = {"tokens": found.tokens, "target": found.target, "rows": found.rows}
+        edges = [edge._asdict() for edge in graph.edges]
+        about = {"tokens": graph.tokens, "target": graph.target, "rows": graph.rows}
         print_json({**about, "edges": edges})
     else:
-        _show(found)
+        _show(graph)
 
 
-def _show(found: Routes) -> None:
+def _show(graph: Routes) -> None:
     from mixlens.render.labels import printable
 
-    print(repr(found)[1:-1])
-    names = [f"{printable(token)} {number}" for number, token in enumerate(found.tokens)]
+    print(repr(graph)[1:-1])
+    names = [f"{printable(token)} {number}" for number, token in enumerate(graph.tokens)]
     lines: dict[str, list[str]] = {}
-    for start, end, weight in found.edges:
+    for start, end, weight in graph.edges:
         place, _, position = end.partition("_")
         source = names[int(start.partition("_")[2])]
         if start.startswith("M"):

@@ -124,10 +124,10 @@ class Observations(Generic[Key]):
     left_out: dict[Key, str]  # questions, and why
 
 
-def _collect(pieces: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
+def _collect(entries: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> Observations[Key]:
     refused: dict[str, str] = {}
     skipped: list[tuple[str, str]] = []
-    for piece in pieces:
+    for piece in entries:
         for error in piece["errors"]:
             if error["error"] == UnsupportedModel.__name__:
                 refused.setdefault(error["question"], error["reason"])
@@ -135,7 +135,7 @@ def _collect(pieces: Sequence[Mapping[str, Any]], labels: Mapping[Key, str]) -> 
                 skipped.append((piece["example"], error["reason"]))
     left_out = {key: refused[label] for key, label in labels.items() if label in refused}
     answers: dict[Key, list[Any]] = {key: [] for key in labels if key not in left_out}
-    for piece in pieces:
+    for piece in entries:
         seen = {entry["question"]: entry["seen"] for entry in piece["observations"]}
         if all(labels[key] in seen for key in answers):
             for key, kept in answers.items():

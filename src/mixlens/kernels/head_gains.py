@@ -32,7 +32,7 @@ def head_gains(
     """||y_i||_1 - ||z - y_i + shift||_1 for every head and source; `limit` bounds a block in
     bytes.
     """
-    found = [
+    by_text = [
         _of_text(
             parts.weights[text] * parts.scale[text, :, None],
             parts.vectors.heads()[text].to(y),
@@ -43,7 +43,7 @@ def head_gains(
         )
         for text in range(len(y))
     ]
-    return torch.stack(found)
+    return torch.stack(by_text)
 
 
 def _of_text(
@@ -89,8 +89,8 @@ def _overshoots(
         below = smallest.size[:, count] if count < width else torch.full_like(above, torch.inf)
         chosen = ((bound > above[:, None]) & (bound <= below[:, None])).nonzero()
         above = below
-        for some in chunked(chosen, max(1, limit // (40 * count))):
-            head, target, source = some.unbind(1)
+        for few in chunked(chosen, max(1, limit // (40 * count))):
+            head, target, source = few.unbind(1)
             weight = weights[head, target, source][:, None]
             if count == width:
                 made = vectors[head, source] * signs[target]
@@ -100,7 +100,7 @@ def _overshoots(
                 made = vectors[head[:, None], source[:, None], channels]
                 made = made * smallest.sign[target, :count]
                 size = smallest.size[target, :count]
-            yield some, made.mul_(weight).sub_(size).clamp_min_(0).sum(-1)
+            yield few, made.mul_(weight).sub_(size).clamp_min_(0).sum(-1)
 
 
 @dataclass(frozen=True)

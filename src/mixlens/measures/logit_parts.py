@@ -111,15 +111,15 @@ class LogitParts:
         parts = site.parts()
         factor = self.reach[number] * _behind(self.layers[number].structure)
         matrix, values = parts.vectors.matrix, parts.vectors.values
-        found = []
+        by_layer = []
         for text, place in enumerate(self.places):
             read = self.read(text, matrix.flatten(0, 1)).view(matrix.shape[:2])
             if parts.vectors.gate is not None:
                 read = read * parts.vectors.gate[text, place]
             heads = values[text].repeat_interleave(len(matrix) // values.shape[1], 0)
             weights = site.weights[text, :, place] * (factor * parts.scale[text, place])
-            found.append((weights * (heads @ read[..., None])[..., 0]).sum(0))
-        return torch.stack(found)
+            by_layer.append((weights * (heads @ read[..., None])[..., 0]).sum(0))
+        return torch.stack(by_layer)
 
     def unattributed(
         self, number: int, updates: Float[Tensor, "batch source"]

@@ -55,7 +55,7 @@ class Parts:
     """A block's output as a sum over sources: y_i = sum_j T_ij + constant_i, T_ij = scale_i * sum_h
     A_hij vectors_hj (+ own_i if i = j).
 
-    For cross-attention `own` belongs to no source and stands beside the sum.
+    For cross-attention `own` belongs to no source and is next to the sum.
     """
 
     vectors: Vectors
@@ -63,5 +63,5 @@ class Parts:
     own: Float[Tensor, "batch target d_model"]
     constant: (
         Float[Tensor, "batch target d_model"] | None
-    )  # None where the parts went on through a later norm
+    )  # None if the parts went on through a later norm
     total: Float[Tensor, "batch target d_model"]

@@ -1,7 +1,7 @@
 """One forward pass, seen layer by layer: what each transformer layer was called with, what it
 returned, and its attention calls.
 
-Layers are told apart by the order of their calls, because ALBERT calls one module many times.
+Layers are distinguished by the order of their calls, because ALBERT calls one module many times.
 """
 
 from __future__ import annotations

@@ -92,12 +92,12 @@ def _configs(module: nn.Module) -> list[Any]:
     """Every config that any submodule holds: composites hold several that `set_attn_implementation`
     does not reach.
     """
-    found = {}
+    configs = {}
     for part in module.modules():
         config = getattr(part, "config", None)
         if config is not None and hasattr(config, "_attn_implementation_internal"):
-            found[id(config)] = config
-    return list(found.values())
+            configs[id(config)] = config
+    return list(configs.values())
 
 
 @contextlib.contextmanager

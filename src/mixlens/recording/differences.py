@@ -45,7 +45,7 @@ def row_sizes(tensor: Float[Tensor, "*rows d"]) -> Float[Tensor, "*rows"]:
 
 
 def difference(
-    found: Tensor,
+    actual: Tensor,
     expected: Tensor,
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
@@ -55,17 +55,17 @@ def difference(
     `summands`: for each row the size of what was summed up in it; `dtype`: the precision in which
     that was done, if it was not that of `expected`.
     """
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return float("inf")
-    if found.numel() == 0:
+    if actual.numel() == 0:
         return 0.0
     share = _floor(expected.dtype if dtype is None else dtype)
-    found, expected = found.detach(), expected.detach().to(found.dtype)
+    actual, expected = actual.detach(), expected.detach().to(actual.dtype)
     sizes = row_sizes(expected)
     if summands is None:
         summands = sizes[sizes > 0].median() if bool((sizes > 0).any()) else sizes
     sizes = torch.maximum(sizes, share * summands.to(sizes))
-    return _largest((found - expected).abs().amax(-1), sizes)
+    return _largest((actual - expected).abs().amax(-1), sizes)
 
 
 def _floor(dtype: torch.dtype) -> float:

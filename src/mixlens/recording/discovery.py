@@ -79,7 +79,7 @@ class _Explainer:
         self, index: int, stream: Tensor
     ) -> Iterator[tuple[SiteStructure, Tensor, FeedForwardStructure | None]]:
         """Ways to read one attention site: its structure, the stream after it, and the feed-forward
-        part where it is parallel.
+        part if it is parallel.
         """
         core = self.trace.cores[index]
         projection, gated = projection_of(self.evidence, index)
@@ -100,22 +100,22 @@ class _Explainer:
             branch_norm=branch_norm,
             input_norm=input_norm_of(self.evidence, core, stream),
         )
-        found = residual_sum(self.evidence, stream, branch, end, self.detours)
-        if found is not None:
+        total = residual_sum(self.evidence, stream, branch, end, self.detours)
+        if total is not None:
             site = replace(
                 site,
-                residual_scale=found.residual_scale,
-                branch_scale=found.branch_scale,
-                residual_from=found.residual_from,
+                residual_scale=total.residual_scale,
+                branch_scale=total.branch_scale,
+                residual_from=total.residual_from,
             )
-            seen = None if found.event is None else Witness(found.event.path, "in", found.position)
-            yield replace(site, witness=seen), found.total, None
+            seen = None if total.event is None else Witness(total.event.path, "in", total.position)
+            yield replace(site, witness=seen), total.total, None
             for event in self.trace.events:
                 form = self.evidence.norm(event) if event.start >= end and event.inputs else None
                 if (
                     form is not None
                     and form.scaled
-                    and self.evidence.same(event.inputs[0], found.total)
+                    and self.evidence.same(event.inputs[0], total.total)
                 ):
                     assert event.output is not None
                     seen = Witness(event.path, "out")

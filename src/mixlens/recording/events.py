@@ -149,12 +149,12 @@ def observed_run(
 
 
 def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
-    """Runs a recorded layer on two copies of its first row, the second with another input, in
+    """Runs a recorded layer on two copies of its first row, the second with a different input, in
     float32 or better, and writes down what happens in it.
     """
     module, (args, kwargs) = at_hand(call.module), expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
-        # Numbers tell structures apart only when they have digits; one layer at a time fits any
+        # Numbers distinguish structures only when they have digits; one layer at a time fits any
         # memory.
         module = copy.deepcopy(module).float()
         args, kwargs = cast_call(call, args, kwargs, torch.float32)
@@ -185,7 +185,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
 
 
 def _own_sources(call: AttentionCall) -> tuple[bool, ...]:
-    """For each source: does its value differ in the second copy, whose input is another?
+    """For each source: does its value differ in the second copy, whose input is different?
 
     Values that are the same at every place come from no other sequence either: they are those of a
     value projection of zeros.

@@ -77,8 +77,8 @@ class Evidence:
         for coefficients in (snapped, solution):
             scaled = [c * row for c, row in zip(coefficients, rows, strict=True)]
             if self.exact(target, scaled):
-                found = [float(c) for c in coefficients]
-                return found if min(abs(c) for c in found) > _NEGLIGIBLE else None
+                numbers = [float(c) for c in coefficients]
+                return numbers if min(abs(c) for c in numbers) > _NEGLIGIBLE else None
         return None
 
     def fitted_by_channel(self, total: Tensor, residual: Tensor, branch: Tensor) -> Tensor | None:
@@ -94,7 +94,7 @@ class Evidence:
         return scale.to(total.dtype)
 
     def norm(self, event: Event) -> LinearisedNorm | None:
-        """The module's linear form where it is a norm or a scale that changes its input."""
+        """The module's linear form if it is a norm or a scale that changes its input."""
         if event.output is None or not event.inputs or event.output.shape != self.hidden.shape:
             return None
         if event.inputs[0].shape != self.hidden.shape or self.same(event.inputs[0], event.output):

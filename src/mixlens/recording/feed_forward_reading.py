@@ -147,19 +147,19 @@ def parallel(
         scales = evidence.fitted(evidence.output, [stream, branch, event.output])
         if scales is not None and _unmoved(evidence, event, site.output_projection):
             feed_forward = FeedForwardStructure(output=event.path, branch_scale=scales[2])
-            found = replace(
+            structure = replace(
                 site,
                 parallel=True,
                 residual_scale=scales[0],
                 branch_scale=scales[1],
                 witness=Witness(event.path, "out"),
             )
-            yield found, evidence.output, feed_forward
+            yield structure, evidence.output, feed_forward
             return
 
 
 def _unmoved(evidence: Evidence, event: Event, projection: str) -> bool:
-    """Does a module return the same if the attention output is another?"""
+    """Does a module return the same if the attention output is different?"""
     returned = evidence.trace.at(projection)
     assert returned is not None
     assert returned.output is not None

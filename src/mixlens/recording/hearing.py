@@ -109,7 +109,7 @@ def _list_items(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:
-    """The outermost item, or the one below it where an item is a group of like layers (ALBERT's
+    """The outermost item, or the one below it if an item is a group of like layers (ALBERT's
     groups).
     """
     for depth, item in enumerate(chain):

@@ -170,9 +170,9 @@ def start_token(model: nn.Module) -> int:
         getattr(model.config, "decoder", None),
     ):
         for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
-            found = getattr(config, name, None)
-            if isinstance(found, int):
-                return found
+            number = getattr(config, name, None)
+            if isinstance(number, int):
+                return number
     raise WrongKeys(
         "this model names no decoder_start_token_id: pass a dict with decoder_input_ids"
     )

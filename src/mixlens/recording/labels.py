@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mixlens.recording.model_structure import StackStructure
     from mixlens.recording.recording import Recording
 
-_MOST_SPECIAL = 9  # class, distillation and register tokens stand before the patches
+_MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
 
 
 def token_rows(
@@ -31,11 +31,11 @@ def token_rows(
     """The tokens of every stack: of the text if they fit its length, else patches, frames or
     numbers.
     """
-    found = {}
+    by_stack = {}
     for stack in recording.structure.stacks:
         rows = _text_rows(recording, ready, stack, processor)
-        found[stack.name] = rows or _other_rows(recording, ready, stack, processor)
-    return found
+        by_stack[stack.name] = rows or _other_rows(recording, ready, stack, processor)
+    return by_stack
 
 
 def _text_rows(
@@ -121,7 +121,7 @@ def frame_row(processor: Any, tensors: Mapping[str, Any], width: int) -> TokenRo
 
 
 def with_images(config: Any, ids: Tensor, row: TokenRow) -> TokenRow:
-    """A text with images in it: the tokens that stand for patches are called by image and patch."""
+    """A text with images in it: the tokens of patches are called by image and patch."""
     image = image_token(config)
     if image is None or not bool((ids == image).any()):
         return row
@@ -140,8 +140,8 @@ def with_pictures(
     for own, row, values in zip(ids, rows, pixels, strict=True):
         places = (own[: len(row)] == image).nonzero().flatten().tolist()
         side = round(len(places) ** 0.5)
-        together = bool(places) and places[-1] - places[0] + 1 == len(places) == side * side
-        if together:
+        adjacent = bool(places) and places[-1] - places[0] + 1 == len(places) == side * side
+        if adjacent:
             picture = picture_of(values, processor, rows=side, columns=side, first=places[0])
             row = replace(row, picture=picture)
         pictured.append(row)

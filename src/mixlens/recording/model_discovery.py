@@ -85,13 +85,13 @@ def _best(
     reason: UnsupportedModel | None = None
     for choice in choices:
         try:
-            found = attempt(choice)
+            structure = attempt(choice)
         except UnsupportedModel as error:
             if reason is None or isinstance(reason, NoAttention) or isinstance(error, OnWholeInput):
                 reason = error
             continue
-        if best is None or len(found.left_out) < len(best.left_out):
-            best = found
+        if best is None or len(structure.left_out) < len(best.left_out):
+            best = structure
         if in_part or not best.left_out:
             break
     if best is None:
@@ -116,7 +116,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
     """The layers that are proved, and the others with the reason. A module that runs several times
     is measured only if all its runs are proved.
     """
-    found: list[LayerStructure] = []
+    structures: list[LayerStructure] = []
     left_out = {
         path: f"layer `{path}`: it is not called each time the model runs"
         for path in passes.unsteady
@@ -129,7 +129,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
             continue
         try:
             _require_native(ours, theirs, probe.inputs)
-            found.append(_layer_structure(ours, other, number, passes.heard.backend, rows))
+            structures.append(_layer_structure(ours, other, number, passes.heard.backend, rows))
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
         except Exception as error:  # what a layer raises when it runs on its own
@@ -139,7 +139,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
                 f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on what it"
                 " was given"
             )
-    return [layer for layer in found if layer.path not in left_out], left_out
+    return [layer for layer in structures if layer.path not in left_out], left_out
 
 
 def _require_native(ours: LayerCall, theirs: LayerCall, inputs: Inputs) -> None:

@@ -122,8 +122,8 @@ def _sites(stacks: Sequence[StackStructure]) -> Iterator[AttentionSite]:
 
 
 def _stack_names(grouped: Mapping[str, list[LayerStructure]]) -> dict[str, str]:
-    """encoder and decoder where that is what they are, else the part of the path that tells the
-    towers apart.
+    """encoder and decoder if that is what they are, else the part of the path in which the towers
+    differ.
     """
     crossed = [
         path

@@ -65,7 +65,7 @@ class LinearisedNorm:
 
 
 def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
-    """The linear form of a module, or None where it is neither a norm nor a per-channel scale."""
+    """The linear form of a module, or None if it is neither a norm nor a per-channel scale."""
     device = like.device
     if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
         # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
@@ -99,7 +99,7 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
         return result.reshape(rows.shape).to(torch.float64)
 
     with torch.no_grad():
-        large, small = 1e5, 1e-6  # epsilon is lost beside the first and dominates the second
+        large, small = 1e5, 1e-6  # epsilon is lost next to the first and dominates the second
         probes = torch.stack(
             [torch.zeros_like(signs), large * signs, 2 * large * signs, small * signs]
         )

@@ -36,7 +36,7 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     try:
         with torch.no_grad():
             answers = module(rows.to(like.device, dtype)[None])
-    except Exception:  # a module that does not take one tensor of this width is no projection
+    except Exception:  # a module that does not take one tensor of this width is not a projection
         return None
     if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[1] != d_in + 2:
         return None

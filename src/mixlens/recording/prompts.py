@@ -128,7 +128,7 @@ def _written_out(tokenizer: Any, messages: Sequence[Message]) -> tuple[str, Span
 def _turns(text: str, messages: Sequence[Message]) -> Spans | None:
     """Where every message is in the text; None if the template rewrites one of them."""
     roles = [str(message.get("role")) for message in messages]
-    found, end = [], 0
+    turns, end = [], 0
     for number, (role, message) in enumerate(zip(roles, messages, strict=True)):
         content = message["content"].strip()
         start = text.find(content, end)
@@ -137,5 +137,5 @@ def _turns(text: str, messages: Sequence[Message]) -> Spans | None:
         end = start + len(content)
         if content:
             nth = roles[: number + 1].count(role)
-            found.append((role if roles.count(role) == 1 else f"{role} {nth}", start, end))
-    return found
+            turns.append((role if roles.count(role) == 1 else f"{role} {nth}", start, end))
+    return turns

@@ -55,10 +55,10 @@ class Remembered(Generic[Found]):
         it is.
         """
         now = (numbers_of(module), state)
-        before, found = self._known.get(module, (None, {}))
+        before, known = self._known.get(module, (None, {}))
         if before != now:
-            found = {}
-            self._known[module] = (now, found)
-        if key not in found:
-            found[key] = find()
-        return found[key]
+            known = {}
+            self._known[module] = (now, known)
+        if key not in known:
+            known[key] = find()
+        return known[key]

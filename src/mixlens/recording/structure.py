@@ -92,8 +92,8 @@ class SiteStructure(ResidualSum):
         """What the block adds to, from the stream that reaches it."""
         if self.residual_from is None:
             return stream
-        found: Tensor = module.get_submodule(self.residual_from)(stream)
-        return found
+        residual: Tensor = module.get_submodule(self.residual_from)(stream)
+        return residual
 
     def levels(
         self,
@@ -161,7 +161,7 @@ class LayerStructure:
         seen = {Witness(site.output_projection, "out") for site in self.sites}
         seen |= {Witness(site.output_projection, "in") for site in self.sites if site.gated}
         for site in self.sites:
-            seen |= {found for found in (site.witness, site.enters) if found is not None}
+            seen |= {witness for witness in (site.witness, site.enters) if witness is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:
             # GlobEnc needs the second norm's true input
             seen.add(Witness(self.feed_forward.output_norm, "in"))

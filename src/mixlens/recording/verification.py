@@ -99,7 +99,7 @@ def report(
         errors = []
         layers = recording.stack_layers[stack.name]
         for layer in layers:
-            found = [error for site in layer.sites() for error in site.errors.values()]
+            rebuilt = [error for site in layer.sites() for error in site.errors.values()]
             again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
             length = recording.lengths[stack.name][0]
             expected = layer.output[0, :length]
@@ -110,7 +110,7 @@ def report(
                     f" again gives a different output (off by {rerun:.1e}, relative), so it keeps"
                     " state or draws at random. It cannot be measured."
                 )
-            errors.append(max(*found, rerun))
+            errors.append(max(*rebuilt, rerun))
         first = stack.layers[0].sites[0]
         stacks.append(
             StackReport(

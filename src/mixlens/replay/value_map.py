@@ -34,8 +34,8 @@ def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
     """b alone, or None if it is zero; remembered. It is read off a run in float32 or better,
     whatever the model's dtype.
     """
-    found = _biases.of(layer.submodule(""), site.structure.kind, lambda: _bias(layer, site))
-    return None if found is None else found.to(site.head_maps)
+    bias = _biases.of(layer.submodule(""), site.structure.kind, lambda: _bias(layer, site))
+    return None if bias is None else bias.to(site.head_maps)
 
 
 _biases: Remembered[Float[Tensor, "head d_head"] | None] = Remembered()

@@ -129,11 +129,11 @@ def _contexts(
 ) -> set[Context]:
     """The texts with the largest share that a target takes from a token other than itself."""
     enough = np.partition(most, -CONTEXTS)[-CONTEXTS] if len(most) > CONTEXTS else 1
-    found = set()
+    contexts = set()
     for text in np.flatnonzero(most >= max(int(enough), 1)).tolist():
         row, source = divmod(int(place[text]), mixtures.values.shape[-1])
-        found.add((int(most[text]), names[text], mixtures.positions[text][row], source))
-    return found
+        contexts.add((int(most[text]), names[text], mixtures.positions[text][row], source))
+    return contexts
 
 
 class MeasureAggregate:

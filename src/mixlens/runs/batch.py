@@ -89,15 +89,15 @@ def _measured(
 ) -> dict[str, MeasuredBatch]:
     mixing = {name: own for name, own in measures.items() if spec_of(name).gives == "maps"}
     others = {name: own for name, own in measures.items() if name not in mixing}
-    found = measure_batches(mixing, recording, **chosen) if mixing else {}
+    by_name = measure_batches(mixing, recording, **chosen) if mixing else {}
     if others:  # they have targets of their own
-        found |= measure_batches(others, recording, **{**chosen, "targets": None})
-    found = {name: found[name] for name in measures}
+        by_name |= measure_batches(others, recording, **{**chosen, "targets": None})
+    by_name = {name: by_name[name] for name in measures}
     if job.by_head:
         heads = {name: measures[name] for name in measures if spec_of(name).per_head}
         by_head = measure_batches(heads, recording, per_head=True, **chosen) if heads else {}
-        found |= {f"{name} by head": batch for name, batch in by_head.items()}
-    return found
+        by_name |= {f"{name} by head": batch for name, batch in by_head.items()}
+    return by_name
 
 
 def _options(job: Job, name: str, rows: Sequence[TextRow]) -> dict[str, Any]:

@@ -55,12 +55,12 @@ def work_through(
     tell = progress or (lambda done, total, before: None)
     if before:
         tell(before, len(tasks), before)
-    pieces: Iterator[tuple[int, Mapping[str, Any]]]
+    answers: Iterator[tuple[int, Mapping[str, Any]]]
     if engine is None or engine.is_here or start is None:
-        pieces = enumerate(map(here, left.values()))
+        answers = enumerate(map(here, left.values()))
     else:
-        pieces = do_tasks(engine, start, list(left.values()))
-    for count, (number, piece) in enumerate(pieces, before + 1):
+        answers = do_tasks(engine, start, list(left.values()))
+    for count, (number, piece) in enumerate(answers, before + 1):
         journal.add(names[number], piece)
         tell(count, len(tasks), before)
 

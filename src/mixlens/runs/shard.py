@@ -128,7 +128,7 @@ def measure_shard(lens: Lens, job: Job, texts: Texts) -> MeasuredShard:
             return [measure_texts(lens, job, texts.rows, places, inputs, shard.aggregates)]
 
         try:
-            found = halve_until_it_fits(attempt, batch, lambda b: shard.halved.append(len(b)))
+            measured = halve_until_it_fits(attempt, batch, lambda b: shard.halved.append(len(b)))
         except _NO_TEXT_S_FAULT:
             raise
         except MixlensError as error:
@@ -139,7 +139,7 @@ def measure_shard(lens: Lens, job: Job, texts: Texts) -> MeasuredShard:
             measure(batch[:middle])
             measure(batch[middle:])
             return
-        for part in found:
+        for part in measured:
             shard.chunks += part.chunks
             shard.about = {**part.about, **shard.about}
 

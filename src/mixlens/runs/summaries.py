@@ -56,7 +56,7 @@ class Summaries:
         mixtures = self.mixtures
         empty = shares.sum(-1) == 0
         sources, tops = _largest(shares)
-        found = {
+        columns = {
             "top_sources": sources.int(),
             "top_shares": torch.where(empty[..., None], math.nan, tops),
             "entropy": entropies,
@@ -64,9 +64,9 @@ class Summaries:
         }
         if mixtures.same_tokens:
             own = shares.gather(-1, mixtures.target_places[..., None])
-            found["own_share"] = own[..., 0]
-            found["mean_distance"] = (shares * mixtures.distances).sum(-1)
-        for key, values in found.items():
+            columns["own_share"] = own[..., 0]
+            columns["mean_distance"] = (shares * mixtures.distances).sum(-1)
+        for key, values in columns.items():
             if values.is_floating_point():
                 values = torch.where(empty, math.nan, values) if values.dim() == 2 else values
                 values = values.float()

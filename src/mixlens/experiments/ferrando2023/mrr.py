@@ -74,13 +74,13 @@ def run(setting: Setting) -> Outcome:
     )
     results = {name: evidence_rank.conclude(kept) for name, kept in seen.answers.items()}
     one = next(iter(results.values()))
-    by_set = {name: found.details["groups_authors_ties"] for name, found in results.items()}
+    by_set = {name: result.details["groups_authors_ties"] for name, result in results.items()}
     by_set = {"random": one.details["groups_chance"], **by_set}
     sets = sorted(one.details["groups"])
     table = pd.DataFrame(
         {"set": sets, **{name: [known[each] for each in sets] for name, known in by_set.items()}}
     )
-    fair = pd.DataFrame([_row(name, found) for name, found in results.items()])
+    fair = pd.DataFrame([_row(name, result) for name, result in results.items()])
     measured = {
         f"{name}, {data}": _mean(known, chosen)
         for data, chosen in DATA.items()
@@ -98,14 +98,14 @@ def run(setting: Setting) -> Outcome:
     )
 
 
-def _row(name: str, found: Result) -> dict[str, Any]:
-    low, high = found.interval
+def _row(name: str, result: Result) -> dict[str, Any]:
+    low, high = result.interval
     return {
         "measure": name,
-        "mean over texts": found.value,
+        "mean over texts": result.value,
         "low": low,
         "high": high,
-        "chance": found.chance,
+        "chance": result.chance,
     }
 
 
