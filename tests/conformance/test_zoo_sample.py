@@ -6,26 +6,23 @@ from __future__ import annotations
 
 import pytest
 
-from mixlens import Lens
-from tests.zoo.checks import examined
+from mixlens import Lens, UnsupportedModel
+from tests.zoo.checks import Examination, examined
 from tests.zoo.models import entries
 
 SAMPLE = {
-    "CanineForSequenceClassification": "a class that does not depend on the last stack",
     "Ernie4_5_VLMoeModel": "an image next to a text, experts for each",
-    "Idefics2Model": "queries that read themselves and the image in one call",
     "Lfm2MoeModel": "a hybrid with convolutions and experts",
     "LlavaNextVideoForConditionalGeneration": "one tower that sees images and frames in turn",
     "M2M100Model": "an encoder and a decoder of texts",
     "MptForCausalLM": "a bias that grows with distance",
     "MT5EncoderModel": "a learnt bias by distance",
+    "MuseGlimmerAssistantModel": "a decoder that reads itself and others in one call",
     "PhiModel": "a parallel feed-forward part",
-    "SeamlessM4TModel": "speech in the place of a text",
     "SwitchTransformersModel": "experts with a capacity, and a router that casts itself",
-    "T5Gemma2Model": "a decoder that reads itself and the encoder in one call",
     "TimesFm2_5ModelForPrediction": "patches of a time series",
 }
-ENTRIES = {entry.key: entry for entry in entries() if entry.key in SAMPLE}
+ENTRIES = {entry.key: entry for entry in entries()}
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -35,6 +32,25 @@ def test_independent_checks(name: str) -> None:
     assert finding["violations"] == []
     assert finding["foreign"] == []
     assert {"measures", "model untouched"} < finding["checks"].keys()
+
+
+def test_a_class_does_not_depend_on_a_stack_that_its_head_does_not_read() -> None:
+    entry = ENTRIES["CanineForSequenceClassification"]
+    lens = Lens(entry.build())
+    maps = lens.measure("deep_lift", entry.given(), site="final_char_encoder")
+    assert not maps[0].scores.any()
+    with pytest.raises(UnsupportedModel, match="no gradient reaches final_char_encoder"):
+        lens.measure("gradient_norm", entry.given(), site="final_char_encoder")
+
+
+def test_speech_in_the_place_of_a_text() -> None:
+    entry = ENTRIES["SeamlessM4TModel"]
+    recording = Lens(entry.build()).record(entry.given())
+    assert recording.sites == ("encoder", "decoder", "cross")
+    examination = Examination(recording.model, entry.given())
+    examination.value_zeroing("value zeroing", recording, entry.given())
+    assert examination.violations == []
+    assert "value zeroing" in examination.done
 
 
 def test_layers_of_different_lengths_are_stacks_of_their_own() -> None:

@@ -90,7 +90,7 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
         if types in inputs:
             probe[types] = torch.zeros_like(probe[name])
     for name, value in inputs.items():
-        if name in probe or (tokens and name in _SIZED):
+        if name in probe or (name in _SIZED and _ids_of(name) in tokens):
             continue
         if isinstance(value, Tensor) and value.dim() > 0:
             row = value[:1]
@@ -100,6 +100,11 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
             probe[name] = value
     padded = {name: value[1:] if _has_rows(value) else value for name, value in probe.items()}
     return Probe(probe, padded, whole=False)
+
+
+def _ids_of(name: str) -> str:
+    """The ids to which a mask, types or positions belong; a sound has a mask and no ids."""
+    return "decoder_input_ids" if name.startswith("decoder_") else "input_ids"
 
 
 def whole_probe(inputs: Inputs) -> Probe:
