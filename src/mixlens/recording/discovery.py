@@ -8,6 +8,7 @@ layer's output.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
     """The layer's structure, or `UnsupportedModel` with the step that could not be explained."""
     explainer = _Explainer(Evidence(path, trace))
     for several in (False, True):
-        for entry, stream in ((None, trace.hidden), *entries(explainer.evidence)):
+        for entry, stream in explainer.starts():
             # a residual taken after a norm (Bloom's option) only if the plain reading fails
             for detours in (False, True):
                 explainer.detours, explainer.several = detours, several
@@ -55,10 +56,20 @@ class _Explainer:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self.trace = evidence, evidence.trace
         self.detours = self.several = False
+        self.projection = functools.cache(lambda index: projection_of(evidence, index))
         self.obstacle = (
             "its output is not explained by its parts. Nothing is reported rather than a wrong"
             " number."
         )
+
+    @functools.cached_property
+    def entries(self) -> list[tuple[Witness, Tensor]]:
+        return list(entries(self.evidence))
+
+    def starts(self) -> Iterator[tuple[Witness | None, Tensor]]:
+        """Streams that may enter the first block: the layer's input, or what a part made of it."""
+        yield None, self.trace.hidden
+        yield from self.entries
 
     def explanations(
         self, index: int, stream: Tensor
@@ -82,7 +93,7 @@ class _Explainer:
         part if it is parallel.
         """
         core = self.trace.cores[index]
-        projection, gated = projection_of(self.evidence, index)
+        projection, gated = self.projection(index)
         branch, branch_paths, branch_norm, end = branch_of(self.evidence, projection)
         weights, values = core.call.weights, core.call.values
         kind, own_sources = sources_of(self.evidence, index)
