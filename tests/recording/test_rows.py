@@ -15,7 +15,7 @@ from mixlens.measures import list_measures, refusal
 from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
 from mixlens.recording.rows import RowRecording
-from tests.conformance.zoo import built, inputs
+from tests.conformance.zoo import ZOO, built, inputs
 from tests.kernels.decompositions import LargestTensor
 
 # post-norm, pre-norm, sandwich with soft-cap and window, parallel, window, sinks, experts, biases
@@ -49,6 +49,34 @@ def test_rows_are_rows_of_the_maps(name: str) -> None:
                 np.testing.assert_allclose(one.scores, other.scores, atol=1e-6, rtol=1e-5)
                 assert one.tokens == other.tokens
                 assert one.facts == other.facts
+
+
+@pytest.mark.parametrize("name", sorted(set(ZOO) - set(MODELS)))
+def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(name: str) -> None:
+    """Rows need attention that transformers' interface hands out, and tokens of a text."""
+    lens, given = Lens(built(name)), inputs(name)
+    whole = lens.record(given)
+    for site, known in whole.structure.sites.items():
+        rows = lens.record(given, targets=[-1, 0], site=site)
+        decoder = known.stack.has_cross and known.kind == "self"
+        reads_text = (
+            ZOO[name].kind in ("text", "translation") or decoder or known.name == "text_model"
+        )
+        for measure in ("attention_norm", "value_zeroing"):
+            if refusal(measure, whole.structure, site) is not None:
+                continue
+            expected = as_list(mixlens.measure(measure, whole, site=site, targets=[-1, 0]))
+            maps = as_list(mixlens.measure(measure, rows, site=site))
+            followed = known.kind == "self" and len(known.stack.layers[0].sites) > 1
+            by_rows = maps[0].provenance["recorded"] == "rows"
+            assert by_rows == (
+                reads_text
+                and whole.structure.backend == "interface"
+                and not (measure == "value_zeroing" and followed)
+            )
+            for one, other in zip(maps, expected, strict=True):
+                assert one.tokens == other.tokens
+                np.testing.assert_allclose(one.scores, other.scores, atol=2e-5, rtol=1e-4)
 
 
 def test_a_named_target_takes_rows_and_any_other_model_its_maps() -> None:

@@ -267,6 +267,10 @@ def row_recording(
         raise RowsUnavailable("no target is named")
     _require_rows(structure, chosen)
     tokens = _text_tokens(structure, ready)
+    if len(tokens) < (2 if chosen.kind is AttentionKind.CROSS else 1) or (
+        chosen.stack.name not in tokens
+    ):
+        raise RowsUnavailable(f"the tokens of {chosen.name} are known only after a run")
     rows = tokens[chosen.stack.name]
     last = chosen.stack is structure.calls[-1][0]
     produced = ready.produced if last else None
@@ -304,12 +308,17 @@ def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
 
 
 def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
-    """The tokens of every stack, as far as they are known before the model runs."""
+    """The tokens of every stack, as far as they are known before the model runs.
+
+    Of several towers, the last is a causal language model that reads the text, or nobody knows.
+    """
+    last, stacks = structure.calls[-1][0], structure.stacks
+    if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
+        stacks = (last,) if last.layers[0].sites[0].causal else ()
     tokens: dict[str, Sequence[TokenRow]] = {}
-    for stack in structure.stacks:
+    for stack in stacks:
         decoder = stack.has_cross or len(structure.stacks) == 1
         known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        if known is None:
-            raise RowsUnavailable(f"the tokens of {stack.name} are known only after a run")
-        tokens[stack.name] = known
+        if known is not None:
+            tokens[stack.name] = known
     return tokens
