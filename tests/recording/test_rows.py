@@ -10,6 +10,7 @@ import torch
 
 import mixlens
 from mixlens import Lens, MixingMaps
+from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.measures import list_measures, refusal
 from mixlens.measuring import measure_together
@@ -58,7 +59,7 @@ def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(
     whole = lens.record(given)
     for site, known in whole.structure.sites.items():
         rows = lens.record(given, targets=[-1, 0], site=site)
-        decoder = known.stack.has_cross and known.kind == "self"
+        decoder = known.stack.has_cross and known.kind is AttentionKind.SELF
         reads_text = (
             ZOO[name].kind in ("text", "translation") or decoder or known.name == "text_model"
         )
@@ -67,7 +68,7 @@ def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(
                 continue
             expected = as_list(mixlens.measure(measure, whole, site=site, targets=[-1, 0]))
             maps = as_list(mixlens.measure(measure, rows, site=site))
-            followed = known.kind == "self" and len(known.stack.layers[0].sites) > 1
+            followed = known.kind is AttentionKind.SELF and len(known.stack.layers[0].sites) > 1
             by_rows = maps[0].provenance["recorded"] == "rows"
             assert by_rows == (
                 reads_text
