@@ -5,7 +5,7 @@ batching, measuring, summaries, aggregates and Parquet included) as a multiple o
 passes over the same batches, tokenising included. The last column is the gain over a loop of single
 calls. On a CPU it counts processor seconds of one thread, so that a busy machine does not matter
 much; on a GPU it counts seconds. `--scaling ray` compares two workers with one. Results go into
-benchmarks/results, from which `--table` prints the table of the documentation.
+benchmarks/results, from which `--table` makes the table of docs/corpus_runs.md.
 
 Without pyarrow no file is written, which is said. Nothing else here needs an extra.
 """
@@ -35,6 +35,8 @@ from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.shard import ShardWorker, measure_shard, read_texts
 
 RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "corpus_runs.md"
+BEGIN, END = "<!-- table of benchmarks.corpus -->\n", "<!-- end of table -->"
 BARS = {"attention": 1.25, "attention_norm": 1.6, "alti": 2.5, "value_zeroing": 3.0}
 TARGETS = {"value_zeroing": "last"}
 WORDS = 30_522  # of BERT's vocabulary: a head is part of the shape
@@ -224,7 +226,9 @@ def main() -> None:
     options.add_argument("--table", action="store_true")
     given = options.parse_args()
     if given.table:
-        print(table())
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{table()}\n\n{END}{after}", encoding="utf-8")
         return
     if given.scaling:
         scaling(given.scaling)
@@ -233,14 +237,15 @@ def main() -> None:
     if not WRITES:
         print("pyarrow is not installed: Parquet files are not written, all else is counted")
     count = given.texts or (128 if given.device == "cpu" else 12_288)
-    results = []
-    for name, lens in lenses(given.device).items():
-        short = count if name != "bundled" else 2 * count
-        results += compare(name, lens, sentences(short), given.device)
-        if given.device != "cpu" or name == "bundled":
-            results += compare(name, lens, paragraphs(count // 8), given.device)
     path = RESULTS / f"corpus_{given.device}.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    results: list[dict[str, Any]] = []
+    for name, lens in lenses(given.device).items():
+        kinds = [sentences(2 * count if name == "bundled" else count)]
+        if given.device != "cpu" or name == "bundled":
+            kinds.append(paragraphs(count // 8))
+        for texts in kinds:
+            results += compare(name, lens, texts, given.device)
+            path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written to {path}")
 
 
