@@ -7,6 +7,7 @@ Layers are distinguished by the order of their calls, because ALBERT calls one m
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
+from mixlens.recording.placement import at_hand, has_plain_weights
 
 Inputs = Mapping[str, Any]
 
@@ -30,6 +32,15 @@ class LayerCall:
     kwargs: dict[str, Any]
     output: Any = None
     attention: list[AttentionCall] = field(default_factory=list)
+
+    @functools.cached_property
+    def _is_readable(self) -> bool:
+        return has_plain_weights(self.module)
+
+    @property
+    def readable(self) -> nn.Module:
+        """The layer with weights that can be read: itself, or a copy."""
+        return self.module if self._is_readable else at_hand(self.module)
 
     @property
     def hidden_in(self) -> Tensor:

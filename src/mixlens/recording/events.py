@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall, ValueEdit
-from mixlens.recording.placement import at_hand
 from mixlens.recording.rerun import cast_call, expanded, run_layer
 
 HERE = object()  # the place of the hidden states in what a submodule returns
@@ -152,7 +151,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
     """Runs a recorded layer on two copies of its first row, the second with a different input, in
     float32 or better, and writes down what happens in it.
     """
-    module, (args, kwargs) = at_hand(call.module), expanded(call, axes, 0, 2)
+    module, (args, kwargs) = call.readable, expanded(call, axes, 0, 2)
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Numbers distinguish structures only when they have digits; one layer at a time fits any
         # memory.

@@ -21,7 +21,6 @@ from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
-from mixlens.recording.placement import at_hand
 from mixlens.recording.rebuilding import rebuilt_site
 from mixlens.recording.rerun import cast_call, expanded, run_layer
 from mixlens.recording.site import Site
@@ -143,7 +142,7 @@ class Layer:
 
     def submodule(self, path: str) -> nn.Module:
         """A part of the layer with its weights, in the model's own precision."""
-        return at_hand(self._call.module).get_submodule(path)
+        return self._call.readable.get_submodule(path)
 
     def hookable(self, path: str) -> nn.Module:
         """A part of the layer as the model calls it; its weights may be away."""
@@ -178,7 +177,7 @@ class Layer:
         stream = self.input if entry is None else wide(internals[0].seen[entry])
         stream = stream.reshape(self.input.shape)
         for number, parts in enumerate(internals):
-            structure, module = self.structure.sites[number], at_hand(self._call.module)
+            structure, module = self.structure.sites[number], self._call.readable
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
             rebuilt.append(
                 rebuilt_site(structure, self.structure, module, stream, parts, where, gate)

@@ -36,8 +36,12 @@ def entry_device(model: nn.Module) -> torch.device:
 
 def at_hand(module: nn.Module) -> nn.Module:
     """A layer whose weights can be read: itself, or a copy if they are away or packed."""
-    plain = not any(p.is_meta or is_packed(p) for p in module.parameters())
-    return module if plain else _with_weights(module)
+    return module if has_plain_weights(module) else _with_weights(module)
+
+
+def has_plain_weights(module: nn.Module) -> bool:
+    """Is every weight at hand, and not packed?"""
+    return not any(weight.is_meta or is_packed(weight) for weight in module.parameters())
 
 
 def is_packed(weight: Tensor) -> bool:

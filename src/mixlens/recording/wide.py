@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall
-from mixlens.recording.placement import at_hand
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -26,9 +25,9 @@ class WideModules:
     def of(self, call: LayerCall) -> nn.Module:
         """The module of a call, or its wide copy."""
         if call.hidden_in.dtype == computing_dtype(call.hidden_in.dtype):
-            return at_hand(call.module)
+            return call.readable
         if self._last is None or self._last[0] is not call:
-            self._last = (call, _wide_copy(at_hand(call.module)))
+            self._last = (call, _wide_copy(call.readable))
         return self._last[1]
 
 
