@@ -363,7 +363,7 @@ def test_each_text_may_have_its_own_word() -> None:
         ("classifier", "the keys .", {"label": "great"}, "bad, fair, good"),
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
         ("classifier", "the keys .", {"word": "are"}, "not by word"),
-        ("classifier", "the keys .", {"of": "entropy"}, "probability or logit"),
+        ("classifier", "the keys .", {"of": "entropy"}, "choose probability"),
     ],
 )
 def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, message: str) -> None:

@@ -159,7 +159,7 @@ def _null_space() -> Planted:
     head = PlantedHead(*weighing(TARGET, weights, 3), value, output)
     return Planted(
         "null space",
-        "more tokens than d_head; two places have constant values, whatever is there, that"
+        "more tokens than d_head. Two places have constant values, whatever is there, that"
         " cancel under large weights; the word at place 1 has a small weight and is what remains",
         Blueprint([PlantedLayer([head] * 12)], d_head=3),
         _text((C, 0)),

@@ -148,8 +148,8 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str
 
 
 class _Room:
-    """What fits: everything; without the rollouts to all but the last layer; without heads too; or
-    the largest entries of layers.
+    """What fits: everything, or all without the rollouts to all but the last layer, or without
+    heads too, or only the largest entries of layers.
     """
 
     def __init__(self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]]) -> None:
@@ -276,8 +276,8 @@ def _title(maps: MixingMaps) -> str:
 
 
 def _first_target(maps: MixingMaps) -> int:
-    """The mask, else the last token; if the model reads both ways, the last that is a word; of an
-    image the first token, which most often sums it up.
+    """The mask, else the last token. If the model reads both ways, it is the last that is a word,
+    and of an image the first token, which most often sums it up.
     """
     held, row = maps.target_positions, maps.target_row
     drawn = row.picture
