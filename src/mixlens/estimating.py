@@ -31,6 +31,11 @@ _FALLBACKS = {
 _BLOCK = 2**28  # bytes of a block or a chunk, at most
 
 
+def _largest(size: Any) -> int:
+    """A model of several stages (PVT) has one for each."""
+    return int(max(size) if isinstance(size, (list, tuple)) else size)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """Sizes of a model, from its configuration."""
@@ -47,7 +52,8 @@ class Shape:
         """Of the text part, if there are several."""
         config: Any = getattr(model.config, "text_config", None) or model.config
         width, layers, heads, inner, words = (
-            int(getattr(config, name, None) or fallback) for name, fallback in _FALLBACKS.items()
+            _largest(getattr(config, name, None) or fallback)
+            for name, fallback in _FALLBACKS.items()
         )
         has_words = getattr(model, "get_output_embeddings", lambda: None)() is not None
         return cls(

@@ -41,6 +41,7 @@ def own_attentions(model: nn.Module, given: Inputs) -> list[Tensor]:
         tensor
         for name, tensor in tensors_in(output)
         if "attentions" in name and tensor.dim() == 4 and tensor.is_floating_point()
+        if bool((tensor >= 0).all())  # ProphetNet returns what enters the softmax
     ]
 
 
