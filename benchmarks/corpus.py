@@ -134,7 +134,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[s
             few = texts[: 40 if each < 50 else 8]
             chosen = None if targets == "all" else [-1]
             single = seconds(partial(one_by_one, lens, measure, few, chosen), device, 1)
-            result = {
+            result: dict[str, Any] = {
                 "model": name,
                 "device": device,
                 "tokens_each": round(each),
@@ -180,7 +180,7 @@ def scaling(engine: str, shards: int = 12) -> dict[str, Any]:
                 ModelSource(threads=1),
                 engine=engine,
                 workers=workers,
-                on_event=lambda event, to=events: to.append((time.perf_counter(), event)),
+                on_event=partial(_note, events),
             )
             ended = [(at, e) for at, e in events if e["event"] == "shard"]
             rates[workers] = (len(ended) - workers) / (ended[-1][0] - ended[workers - 1][0])
@@ -190,6 +190,10 @@ def scaling(engine: str, shards: int = 12) -> dict[str, Any]:
     print(f"two {engine} workers: {speed:.2f} x one by the clock")
     print(f"  {work:.2f} x by the processor's seconds of a shard, which two free cores would give")
     return {"engine": engine, "clock": speed, "processor": work}
+
+
+def _note(events: list[tuple[float, dict[str, Any]]], event: dict[str, Any]) -> None:
+    events.append((time.perf_counter(), event))
 
 
 def table() -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
 
 def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"text": "The old dog ran .", "at": 3, "pos": ["DET", "ADJ", "NOUN", "VERB", "PUNCT"]},
         {"text": "A cat slept .", "at": "cat", "pos": "DET NOUN VERB PUNCT"},
         {"text": "A cat ran .", "at": "dog", "pos": "DET NOUN VERB PUNCT"},
@@ -114,8 +114,8 @@ def test_generated_tokens_are_targets(tmp_path: Path) -> None:
     from mixlens.runs.job import Job, ModelSource
 
     lens = Lens.bundled("causal")
-    folder = tmp_path / "model"
-    lens.model.save_pretrained(folder)
+    folder, model = tmp_path / "model", cast("Any", lens.model)
+    model.save_pretrained(folder)
     lens.tokenizer.save_pretrained(folder)
     corpus, out = tmp_path / "corpus.txt", tmp_path / "out"
     corpus.write_text("The old dog saw\nNobody has\n")
