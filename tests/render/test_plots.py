@@ -100,11 +100,12 @@ def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
         MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
 
 
-def test_signed_scores_have_white_at_zero() -> None:
+def test_signed_scores_are_palest_at_zero() -> None:
     maps = made(6, facts=Facts(signed=True))
     for kind in ("map", "layers", "target"):
         image: Any = maps.plot(kind).axes[0].images[0]
-        assert image.get_cmap().name == "RdBu_r"
+        assert image.get_cmap().name == "mixlens_signed"
+        assert min(image.get_cmap()(0.5)) > 0.95
         assert image.norm.vmin == -image.norm.vmax
     image = made(6).plot("map").axes[0].images[0]
     assert image.norm.vmin == 0

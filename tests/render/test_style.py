@@ -120,3 +120,6 @@ def test_the_viewer_has_the_same_colours() -> None:
     for theme in (style.LIGHT, style.DARK):
         for name, value in theme.items():
             assert f"--{name}: {value};" in sheet
+    ramps = (Path(__file__).parents[2] / "web" / "src" / "colour.ts").read_text()
+    for ramp in (style.PLUS, style.MINUS):
+        assert ", ".join(f'"{stop}"' for stop in ramp) in ramps

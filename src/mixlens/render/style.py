@@ -13,9 +13,12 @@ first eight are solid, the second eight dashed, the rest dotted. A test measures
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixlens.measures import MEASURES, list_measures
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
 
 LIGHT = {
     "paper": "#ffffff",
@@ -67,7 +70,9 @@ TARGET = "#a9720e"  # what outlines the target or a gold link on a shaded ground
 MARKERS = "osD^vPX*h"
 DASHES = ("-", "--", ":")
 
-SEQUENTIAL, DIVERGING = "Blues", "RdBu_r"  # from white; white is zero
+# Shades of scores, as the viewer has them: blue for what adds, orange for what takes away.
+PLUS = ("#f6f8fb", "#cfe1f4", "#9cc4ea", "#5f9fdb", "#2a74bd", "#0b4586")
+MINUS = ("#fbf8f5", "#fbdfc8", "#f5b988", "#e58b43", "#bf5f14", "#803604")
 
 FONT = "DejaVu Sans"  # comes with matplotlib, so that figures look alike everywhere
 PAGE_FONT = (
@@ -100,6 +105,15 @@ RC: dict[Any, Any] = {
     "ytick.color": LIGHT["ink"],
     "svg.hashsalt": "mixlens",  # the same figure is the same file
 }
+
+
+def shades(signed: bool) -> Colormap:
+    """The colours of scores, almost white at zero."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    stops = (*reversed(MINUS), *PLUS) if signed else PLUS
+    name = "mixlens_signed" if signed else "mixlens"
+    return LinearSegmentedColormap.from_list(name, stops)
 
 
 @dataclass(frozen=True)

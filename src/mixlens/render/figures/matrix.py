@@ -9,14 +9,7 @@ import numpy as np
 
 from mixlens.render.canvas import axes_or_new, finish, name_ticks, styled
 from mixlens.render.labels import named_ticks
-from mixlens.render.style import (
-    DIVERGING,
-    FONT,
-    SEQUENTIAL,
-    SMALL,
-    SMALLEST,
-    WIDEST,
-)
+from mixlens.render.style import FONT, SMALL, SMALLEST, WIDEST, shades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +66,7 @@ def shaded(
     axes.spines[:].set_visible(False)
     return axes.imshow(
         array,
-        cmap=DIVERGING if signed else SEQUENTIAL,
+        cmap=shades(signed),
         vmin=scale[0],
         vmax=scale[1],
         aspect="auto",

@@ -20,7 +20,8 @@ def described(maps: MixingMaps, detail: str = "") -> str:
     about = maps.provenance
     measured = " → ".join([str(about.get("measure")), *about.get("steps", [])])
     site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
-    model = about.get("name") or about.get("model")
+    model = str(about.get("name") or about.get("model") or "")
+    model = model.rstrip("/").split("/")[-1] if model.startswith("/") else model  # a folder
     parts = [measured, detail, f"{site}-attention" if site == "cross" else site, model]
     return " · ".join(str(part) for part in parts if part)
 

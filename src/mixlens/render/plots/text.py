@@ -12,7 +12,7 @@ from mixlens.render.canvas import drawable, panels
 from mixlens.render.figures.matrix import scale_bar
 from mixlens.render.labels import WORD_MARKS, is_right_to_left, printable, visible
 from mixlens.render.plots.chosen import layer_of, row_of, target_name, target_of, whole_layers
-from mixlens.render.style import DIVERGING, LIGHT, SEQUENTIAL, TARGET, TEXT, WIDTH
+from mixlens.render.style import LIGHT, TARGET, TEXT, WIDTH, shades
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,16 +62,14 @@ def _drawn(
     axes.set_xlim(0, inside)
     axes.set_ylim(len(lines) * _LINE * size, 0)
     largest = float(np.nanmax(np.abs(scores))) or 1.0
-    shades = ScalarMappable(
-        Normalize(-largest if signed else 0.0, largest), DIVERGING if signed else SEQUENTIAL
-    )
+    scale = ScalarMappable(Normalize(-largest if signed else 0.0, largest), shades(signed))
     leftwards = is_right_to_left(row.text or "".join(fragments))
     for number, line in enumerate(lines):
         for token, x in _placed(line, row, leftwards, inside):
             y = (number + 0.5) * _LINE * size
-            _box(axes, x, y, widths[token], size, shades.to_rgba(scores[token]), token == target)
-            _write(axes, x + widths[token] / 2, y, fragments[token], size, shades, scores[token])
-    scale_bar(figure, shades, [axes], "score")
+            _box(axes, x, y, widths[token], size, scale.to_rgba(scores[token]), token == target)
+            _write(axes, x + widths[token] / 2, y, fragments[token], size, scale, scores[token])
+    scale_bar(figure, scale, [axes], "score")
     return figure
 
 
