@@ -248,6 +248,8 @@ def test_the_report_is_one_sound_page(
     assert f"anisotropy: {ranking.of_model['anisotropy'].value:.3f}" in page.text
     for path in (tmp_path / "plots").iterdir():
         assert path.name in (tmp_path / "report.md").read_text()
+    ranking.to_html(tmp_path / "ranking.html")
+    assert "Which measure to trust" in (tmp_path / "ranking.html").read_text(encoding="utf-8")
 
 
 def test_observations_are_a_table(lens: Lens, examples: list[Agreement], tmp_path: Path) -> None:

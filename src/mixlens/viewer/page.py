@@ -51,7 +51,7 @@ def frame(payload: Mapping[str, Any]) -> str:
     """
     return (
         f'<iframe srcdoc="{escape(page(payload))}" title="mixlens: {escape(payload["title"])}"'
-        ' sandbox="allow-scripts allow-downloads allow-popups"'
+        ' sandbox="allow-scripts allow-downloads allow-popups" allow="clipboard-write"'
         f' style="width:100%;height:{_height(payload)}px;border:0;display:block"'
         ' loading="lazy"></iframe>'
     )

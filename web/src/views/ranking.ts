@@ -28,7 +28,7 @@ export function rankingView(ranking: Ranking, palette: Palette): HTMLElement {
       h("th", { scope: "row" }, measure),
       h("td", {}, shown(mean_rank)),
       ...questions.map(([, { measures }]) =>
-        cell(measures[measure], Object.values(measures), palette),
+        cell(measures[measure], Object.values(measures), palette, measure === "random"),
       ),
     ),
   );
@@ -65,7 +65,12 @@ function shown(value: number | null | undefined): string {
   return value === null || value === undefined ? "–" : value.toFixed(2).replace("-", "−");
 }
 
-function cell(given: Cell | undefined, column: Cell[], palette: Palette): HTMLElement {
+function cell(
+  given: Cell | undefined,
+  column: Cell[],
+  palette: Palette,
+  baseline: boolean,
+): HTMLElement {
   if (!given || given.value === null) return h("td", {}, "–");
   const ends = column
     .flatMap((each) => [each.low, each.high, each.value])
@@ -77,9 +82,8 @@ function cell(given: Cell | undefined, column: Cell[], palette: Palette): HTMLEl
   line.style.width = `${at(given.high ?? given.value) - at(given.low ?? given.value)}%`;
   const dot = h("span", { class: "dot" });
   dot.style.left = `${at(given.value)}%`;
-  dot.style.backgroundColor = given.not_better_than_random
-    ? palette.quiet
-    : css(shade(palette, 0.75));
+  const grey = baseline || given.not_better_than_random;
+  dot.style.backgroundColor = grey ? palette.quiet : css(shade(palette, 0.75));
   const kind = given.is_best ? "best" : given.not_better_than_random ? "luck" : null;
   const range = given.low === null ? "" : `${shown(given.low)} to ${shown(given.high)}`;
   return h(
