@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mixlens import Lens
+from mixlens.viewer.packing import ALL_BYTES
 from mixlens.web.api import Limits, State
 from mixlens.web.jobs import Cancelled, Job
 from mixlens.web.work import Measuring
@@ -16,6 +19,16 @@ REQUEST = {
     "measures": ["attention"],
     "heads": False,
 }
+
+
+def test_heads_of_a_large_text_come_if_they_are_asked_for() -> None:
+    work = Measuring({"bundled": Lens.bundled()}, Limits())
+    text = " ".join(["dogs"] * 230)
+    for heads in (False, True):
+        request = {**REQUEST, "text": text, "heads": heads}
+        (entry,) = json.loads(work(Job("id", "key", request)))["maps"]
+        assert (entry["heads"] is not None) == heads
+    assert len(entry["heads"]["shares"]["data"]) > ALL_BYTES
 
 
 def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:

@@ -18,6 +18,9 @@ from mixlens.aggregation.target_row import shares
 ALL_BYTES = 5_000_000
 """Everything is kept, heads too, if it is not larger than this as text."""
 
+LIVE_BYTES = 64_000_000
+"""The same for heads that were asked for where a server or a kernel is behind the page."""
+
 MOST_BYTES = 8_000_000
 """What the maps of a page take at most, as text."""
 

@@ -37,19 +37,21 @@ def payload_of(
     title: str | None = None,
     image: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    room: int | None = None,
 ) -> dict[str, Any]:
     """One or several measures' maps, most often of one text, ready for the viewer.
 
     `target` is the position that is shown first: by default the mask, else the last token that is
     not a special one. Pictures and sounds that a lens was given come by themselves. For other maps
     `image` is {"src": data URI, "rows": …, "columns": …, "first": position of the first patch},
-    and `seconds` is the time that one source takes.
+    and `seconds` is the time that one source takes. Everything is kept that fits `room` characters
+    (default: 5 MB), see docs/viewer.md.
     """
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
         raise InvalidInput("a page needs maps to show, and the list is empty")
     rows: list[TokenRow] = []
-    entries = _entries(given, rows)
+    entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
     texts = [text_of(row) for row in rows]
     sources = texts[entries[0]["sources"]]
     drawn = _picture(rows)
@@ -134,7 +136,7 @@ def ranking_payload(ranking: Mapping[str, Any]) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------- the entries
 
 
-def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str, Any]]:
+def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> list[dict[str, Any]]:
     """Maps of heads join the maps of whole layers of the same measure, if those are there too."""
     merged: dict[str, list[MixingMaps | None]] = {}
     for maps in given:
@@ -143,7 +145,7 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow]) -> list[dict[str
         pair = merged.setdefault(key, [None, None])
         pair[int(maps.per_head)] = maps
     pairs = [(whole, heads) for whole, heads in merged.values()]
-    budget = _Room(pairs)
+    budget = _Room(pairs, room)
     return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
 
 
@@ -152,7 +154,9 @@ class _Room:
     heads too, or only the largest entries of layers.
     """
 
-    def __init__(self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]]) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]], room: int
+    ) -> None:
         layers, heads, rollouts, weights = 0, 0, 0, 0
         for whole, per_head in pairs:
             shape = _layer_shape(whole, per_head)
@@ -160,9 +164,10 @@ class _Room:
             rollouts += packing.written_size((shape[0] - 2, *shape[1:]))
             weights += shape[0] * (shape[1] + shape[2])
             heads += packing.written_size(per_head.scores.shape) if per_head is not None else 0
-        self.rollouts = layers + heads + rollouts <= packing.ALL_BYTES
-        self.heads = layers + heads <= packing.ALL_BYTES
-        self.whole = layers <= packing.ALL_BYTES
+        self.megabytes = room // 1_000_000
+        self.rollouts = layers + heads + rollouts <= room
+        self.heads = layers + heads <= room
+        self.whole = layers <= room
         self._each = packing.MOST_BYTES / max(weights, 1)
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
@@ -190,7 +195,7 @@ def _entry(
     if heads is not None and not budget.heads:
         notes.append(
             "Single heads are left out: with them the page would be larger than"
-            f" {packing.ALL_BYTES // 1_000_000} MB. Measure fewer layers or targets to see them."
+            f" {budget.megabytes} MB. Measure fewer layers or targets to see them."
         )
     joined, reason = _joined(layers)
     notes += [reason] if reason else []
@@ -198,7 +203,7 @@ def _entry(
         joined = joined.last()
         notes.append(
             "Of the rollouts only the one to the last layer is here: with the others the page would"
-            f" be larger than {packing.ALL_BYTES // 1_000_000} MB."
+            f" be larger than {budget.megabytes} MB."
         )
     positions = list(layers.target_positions)
     every = positions == list(range(len(layers.target_row)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import MissingExtra, MixlensError
 from mixlens.measures import list_measures
+from mixlens.viewer.packing import LIVE_BYTES
 from mixlens.viewer.page import built
 from mixlens.viewer.payload import payload_of
 
@@ -55,7 +56,7 @@ class Viewer(anywidget.AnyWidget):
             specs = list_measures()
             able = [name for name in names if specs[name].per_head]
             maps += [self._lens.measure(name, text, per_head=True) for name in able]
-        return payload_of(maps)
+        return payload_of(maps, room=LIVE_BYTES if heads else None)
 
     def _answer(self, change: Any) -> None:
         job = change["new"]

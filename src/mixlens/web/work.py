@@ -12,6 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from mixlens.errors import InputTooLong, InvalidInput, MixlensError
 from mixlens.measures import list_measures
 from mixlens.measuring import measure
+from mixlens.viewer.packing import LIVE_BYTES
 from mixlens.viewer.payload import payload_of
 from mixlens.web.api import Limits
 
@@ -77,7 +78,8 @@ class Measuring:
         if not maps:
             raise InvalidInput("; ".join(f"{name}: {why}" for name, why in left_out.items()))
         job.report(0.9, "packing the result")
-        payload = {**payload_of(maps), "left_out": left_out}
+        room = LIVE_BYTES if job.request["heads"] else None
+        payload = {**payload_of(maps, room=room), "left_out": left_out}
         return json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
 
     def _given(self, lens: Lens, request: Mapping[str, Any]) -> str | tuple[str, str]:
