@@ -33,6 +33,8 @@ _BLOCK = 2**28  # bytes of a block or a chunk, at most
 
 def _largest(size: Any) -> int:
     """A model of several stages (PVT) has one for each."""
+    if isinstance(size, dict):  # LXMERT has one for each of its stacks
+        size = list(size.values())
     return int(max(size) if isinstance(size, (list, tuple)) else size)
 
 
