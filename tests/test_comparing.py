@@ -180,3 +180,26 @@ def test_first_tokens() -> None:
 def test_one_text_at_a_time(lens: Lens) -> None:
     with pytest.raises(InvalidInput, match="one text at a time"):
         compare(lens.record([TEXT, TEXT]), 0)
+
+
+def test_a_named_target_is_compared_by_rows_from_one_pass() -> None:
+    lens = Lens.bundled("causal")
+    text = "The keys to the cabinet near the old doors are on the table."
+    only = ["attention", "attention_norm", "alti", "value_zeroing"]
+    lens.compare(text, -1, only=only)  # proofs
+    passes: list[int] = []
+    hook = lens.model.register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        made = lens.compare(text, -1, only=only, words=True, aggregate=2)
+    finally:
+        hook.remove()
+    assert len(passes) == 1
+    expected = compare(lens.record(text), -1, only=only, words=True, aggregate=2)
+    assert list(made.scores) == only
+    assert made.sources == expected.sources
+    for name in only:
+        assert made.provenance[name]["recorded"] == "rows"
+        np.testing.assert_allclose(made.scores[name], expected.scores[name], atol=2e-6)
+        np.testing.assert_allclose(made.by_layer[name], expected.by_layer[name], atol=2e-6)
+    with pytest.raises(InvalidInput, match="there are 6 layers"):
+        lens.compare(text, -1, only=only, aggregate=6)

@@ -23,8 +23,9 @@ from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.explained import explained
 from mixlens.measures import list_measures
-from mixlens.measuring import measure
+from mixlens.measuring import measure, measure_together
 from mixlens.provenance import model_name
+from mixlens.recording.rows import RowRecording
 from mixlens.row import position_of
 from mixlens.suggestions import no_such
 from mixlens.timing import SHORTEST, Budget, estimated_seconds
@@ -75,6 +76,13 @@ def default_target(recording: Recording, site: str | None) -> int:
     return 0 if reads_first else len(labels) - 1
 
 
+def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
+    """Can these measures be compared for a target without forming maps?"""
+    specs, names = list_measures(), [only] if isinstance(only, str) else only or []
+    known = all(name in specs and specs[name].row_by_row for name in names)
+    return bool(names) and known and aggregate != "rollout"
+
+
 def compare(
     recording: Recording,
     target: int | str,
@@ -108,15 +116,24 @@ def compare(
     place = None if cue is None else _cue(recording, choice, cue)
     outputs, name_of_output = _output(recording, choice, specs, dict(explain or {}))
     rows = _Rows()
+    chosen = {
+        name: {
+            **(outputs if spec.explains_output else {}),
+            **spec.quick,
+            **(options or {}).get(name, {}),
+        }
+        for name, spec in specs.items()
+    }
+    shared = _shared(recording, choice, chosen)
     for number, (name, spec) in enumerate(specs.items()):
-        given = {**spec.quick, **(options or {}).get(name, {})}
-        given = {**outputs, **given} if spec.explains_output else given
+        given = chosen[name]
         if progress is not None:
             progress(name, number, len(specs))
         try:
             if budget is not None:
                 _require_time(name, spec, choice, given, recording, budget)
-            _add(rows, name, spec, choice, _measured(name, spec, choice, given, recording))
+            maps = shared.get(name) or _measured(name, spec, choice, given, recording)
+            _add(rows, name, spec, choice, maps)
         except (MixlensError, ImportError) as error:
             rows.left_out[name] = str(error)
     if not rows.scores:
@@ -153,7 +170,7 @@ def _choice(
         )
     row = recording.target_tokens(site, 0)
     place = position_of(target, row, range(len(row)))
-    layers = len(recording.layers(site))
+    layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
     word_tokens: tuple[int, ...] = (place,)
@@ -223,6 +240,23 @@ def _output(
 
 
 # -------------------------------------------------------------------------------------- one measure
+
+
+def _shared(
+    recording: Recording, choice: _Choice, measures: Mapping[str, Mapping[str, Any]]
+) -> dict[str, MixingMaps]:
+    """What several measures say of a recording of rows, from one pass; nothing if one of them
+    fails, so that each says so by itself.
+    """
+    if not isinstance(recording, RowRecording):
+        return {}
+    try:
+        made = measure_together(
+            measures, recording, site=choice.site, targets=list(choice.word_tokens)
+        )
+    except MixlensError:
+        return {}
+    return {name: maps for name, maps in made.items() if not isinstance(maps, list)}
 
 
 def _measured(

@@ -271,13 +271,17 @@ class Lens:
         """Every measure that applies, side by side for one target, from one recording.
 
         Default target: the mask, the first token of a classifier that sees the whole text, else the
-        last token. With a `budget` (seconds), measures that would take longer are left out.
+        last token. With a `budget` (seconds), measures that would take longer are left out. If a
+        target is named and all of `only` are measured by rows, no map is formed.
         See `mixlens.comparing.compare`.
         """
-        from mixlens.comparing import compare, default_target
+        from mixlens.comparing import by_rows, compare, default_target
 
         with outside_inference_mode(), uncompiled(self.model):
-            recording = self.record(given)
+            rows = target is not None and by_rows(only, aggregate)
+            recording = self.record(given, targets=target if rows else None, site=site)
+            # the time of maps would say nothing of rows
+            timed = None if budget is None or rows else Budget.of(budget, recording, self.record)
             return compare(
                 recording,
                 default_target(recording, site) if target is None else target,
@@ -288,7 +292,10 @@ class Lens:
                 explain=explain,
                 options=options,
                 cue=cue,
-                budget=None if budget is None else Budget.of(budget, recording, self.record),
+                # the time of maps would say nothing of rows
+                budget=None
+                if budget is None or rows
+                else Budget.of(budget, recording, self.record),
                 progress=progress,
             )
 
