@@ -292,10 +292,7 @@ class Lens:
                 explain=explain,
                 options=options,
                 cue=cue,
-                # the time of maps would say nothing of rows
-                budget=None
-                if budget is None or rows
-                else Budget.of(budget, recording, self.record),
+                budget=timed,
                 progress=progress,
             )
 

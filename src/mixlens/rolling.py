@@ -105,9 +105,8 @@ class _Product:
     def begin(self, layer: int) -> np.ndarray:
         """The targets of a layer that some row above reads, and those that begin here."""
         self.below = np.zeros_like(self.rows[layer + 1 :])
-        read = self.rows[layer + 1 :].any((0, 1))
-        read[list(self.targets)] = True
-        return np.nonzero(read)[0]
+        read = np.nonzero(self.rows[layer + 1 :].any((0, 1)))[0]
+        return np.union1d(read, self.targets)
 
     def add(self, layer: int, block: Sequence[int], passed: np.ndarray) -> None:
         """What a block of a layer's targets passes on."""

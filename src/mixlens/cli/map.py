@@ -195,9 +195,11 @@ def _measure_by(lens: Lens, prompt: Prompting, site: str | None) -> _Measure:
             if recording is not None:
                 own.pop("site")
             return lens.rollout(name, prompt.given if recording is None else recording, **own)
-        if recording is None:
-            return lens.measure(name, prompt.given, **options)
-        maps = measure(name, recording, **options)
+        maps: MixingMaps | list[MixingMaps] = (
+            lens.measure(name, prompt.given, **options)
+            if recording is None
+            else measure(name, recording, **options)
+        )
         assert not isinstance(maps, list)
         return maps
 
