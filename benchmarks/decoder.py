@@ -60,7 +60,7 @@ def whole_maps(model: Any, tokens: int, repeats: int) -> list[Line]:
         "alti_logit": partial(lens.measure, "alti_logit", inputs, word=7),
         "flow_routes": partial(lens.measure, "flow_routes", inputs),
     }
-    times = in_turns(runs, repeats=repeats, seconds=240, clock=time.process_time)
+    times = in_turns(runs, repeats=repeats, seconds=90, clock=time.process_time)
     best = {name: timing.best for name, timing in times.items()}
     beyond = (best["alti_logit"] - best["alti"]) / best["forward"]
     return [
@@ -84,7 +84,7 @@ def one_route(lens: mixlens.Lens, given: Any, repeats: int) -> list[Line]:
     times = in_turns(
         {"alti": partial(lens.measure, "alti", given), "route": partial(lens.routes, given)},
         repeats=repeats,
-        seconds=60,
+        seconds=30,
         clock=time.process_time,
     )
     rows = graph.layers * len(graph.tokens)
@@ -103,13 +103,13 @@ def measured(tiny: bool) -> list[Line]:
         model = gpt2(**TINY)
         lens, given = mixlens.Lens(model), models.tokens(model, 12)
         return [*whole_maps(model, 24, 1), *one_route(lens, given, 1)]
-    lines = whole_maps(gpt2(), 512, 5)
+    lines = whole_maps(gpt2(), 512, 3)
     stories = Path(os.environ.get("MIXLENS_SHARED", "")) / "models" / "stories15M"
     if not stories.is_dir():
         say(f"NOT RUN: one route, because {stories} is not there")
         return lines
     lens = mixlens.Lens.from_pretrained(str(stories), dtype="float32")
-    return [*lines, *one_route(lens, TEXT, 15)]
+    return [*lines, *one_route(lens, TEXT, 5)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
