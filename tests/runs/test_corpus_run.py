@@ -183,6 +183,19 @@ def test_a_batch_that_does_not_fit_is_halved_and_recorded(
     assert [entry["halved"] for entry in manifest["files"]] == [[6]] * 4
 
 
+def test_a_text_that_fits_no_memory_is_an_error_of_its_own(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(lens: Any, job: Any, texts: Any, places: list[int], *rest: Any) -> Any:
+        if any(texts[place].id == "5" for place in places):
+            raise MemoryError
+        return measure_texts(lens, job, texts, places, *rest)
+
+    monkeypatch.setattr("mixlens.runs.shard.measure_texts", small)
+    counts = run(corpus, tmp_path, measures=("attention",), targets="first")
+    assert (counts.texts, counts.errors, counts.complete) == (23, 1, True)
+
+
 def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
     place = tmp_path / "disk"
     place.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,7 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
         TextColumn(label),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -41,13 +43,14 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
     counts = {"done": 0, "total": 0}
     console = Console(stderr=True)
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(label, total=None)
+        task, start = bar.add_task(label, total=None, rate=""), time.monotonic()
 
         def update(done: int, total: int, before: int) -> None:
             if counts["total"] == 0 and before:
                 bar.console.print(f"going on after {before} of {total}", style="dim")
             counts.update(done=done, total=total)
-            bar.update(task, completed=done, total=total)
+            rate = (done - before) / max(time.monotonic() - start, 1e-9)
+            bar.update(task, completed=done, total=total, rate=f"{rate:.3g} a second")
 
         try:
             yield update

@@ -21,6 +21,7 @@ from mixlens.corpus.rows import BadRow, TextRow, rows_of
 from mixlens.corpus.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
 from mixlens.recording.inputs import Prepared, prepared
+from mixlens.recording.memory import is_out_of_memory
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.batch import Measured, explains_output, measure_texts
@@ -131,9 +132,11 @@ def measure_shard(lens: Lens, job: Job, texts: Texts) -> MeasuredShard:
             measured = halve_until_it_fits(attempt, batch, lambda b: shard.halved.append(len(b)))
         except _NO_TEXT_S_FAULT:
             raise
-        except MixlensError as error:
+        except Exception as error:
+            if not isinstance(error, MixlensError) and not is_out_of_memory(error):
+                raise
             if len(batch) == 1:
-                shard.failed[batch[0]] = " ".join(str(error).split())
+                shard.failed[batch[0]] = " ".join(str(error).split()) or "out of memory"
                 return
             middle = len(batch) // 2
             measure(batch[:middle])
