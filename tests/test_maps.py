@@ -13,7 +13,7 @@ from torch import nn
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
-from mixlens.measuring import MeasuredBatch, maps_of_row
+from mixlens.measured_batch import MeasuredBatch, maps_of_row
 from mixlens.tokens import TokenRow
 
 ROWS = [TokenRow(("[CLS]", "the", "hat", "[SEP]")), TokenRow(("[CLS]", "hat", "[SEP]"))]

@@ -106,7 +106,7 @@ ORDER = [
     {"aggregation"},
     {"cutting", "labelling", "tables", "storage", "viewer"},
     {"maps"},
-    {"alignments"},
+    {"alignments", "measured_batch"},
     {"measuring"},
     {"rolling"},
     {"identifiability", "predictions", "comparison", "corpus", "timing", "encoder_decoder"},

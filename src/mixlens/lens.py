@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
     from mixlens.corpus import Dataset
     from mixlens.maps import MixingMaps
-    from mixlens.measuring import MeasuredBatch
+    from mixlens.measured_batch import MeasuredBatch
     from mixlens.recording.prompts import Given
     from mixlens.several import MeasuredTexts
 

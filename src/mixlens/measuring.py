@@ -7,73 +7,29 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.cutting import target_tokens, without_padding
+from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, UnsupportedModel
 from mixlens.estimating import in_words, plan_of
 from mixlens.maps import MixingMaps
+from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.provenance import provenance_of
 from mixlens.recording.memory import available_memory
 from mixlens.recording.placement import entry_device
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
-from mixlens.row import EachText, Extra
+from mixlens.row import EachText
 from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
-    import torch
-
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeasuredBatch:
-    """One measure of a recording: its texts next to each other, padding still inside."""
-
-    name: str
-    spec: Spec
-    recording: Recording
-    request: Request
-    scores: Scores
-    options: Mapping[str, Any]
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """The layers by their numbers in the model."""
-        numbers = self.scores.layers
-        return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
-
-    @property
-    def facts(self) -> Facts:
-        """Of these scores, with this attention and these options."""
-        facts = self.scores.known_facts(self.spec.facts)
-        own = self.request.kind == AttentionKind.SELF
-        return replace(
-            facts,
-            residual_included=facts.residual_included and own,  # a cross target is not a source
-            same_tokens=own and self.scores.target_labels is None,
-        )
-
-    def to(self, device: str | torch.device) -> MeasuredBatch:
-        """The same scores on a device; nothing is copied if they are there."""
-        return replace(self, scores=self.scores.to(device))
-
-    def provenance(self) -> dict[str, Any]:
-        """Where the numbers come from."""
-        return provenance_of(self.name, self.spec, self.recording, self.request, self.options)
-
-    def maps(self) -> list[MixingMaps]:
-        """Of every text."""
-        return [maps_of_row(self, row) for row in range(self.recording.rows(self.request.site))]
 
 
 def measure(
@@ -327,29 +283,3 @@ def _checked_request(
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:
     maps = batch.maps()
     return maps[0] if len(maps) == 1 else maps
-
-
-def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
-    """One row of a measure's batch, padding cut off."""
-    recording, request, scores, spec = batch.recording, batch.request, batch.scores, batch.spec
-    targets, positions = target_tokens(recording, request, scores, row)
-    sources = recording.source_tokens(request.site, row)
-    sizes = {"target": len(positions), "source": len(sources)}
-    extras = {}
-    for key, tensor in scores.extras.items():
-        dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
-        extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
-    dims = ("head", "target", "source")[5 - scores.values.dim() :]
-    return MixingMaps(
-        scores=without_padding(scores.values, row, dims, sizes),
-        layers=tuple(int(layer) for layer in batch.layers),
-        target_row=targets,
-        source_row=sources,
-        target_positions=positions,
-        facts=batch.facts,
-        provenance=batch.provenance(),
-        rollout_residual=spec.rollout_residual,
-        rollout_normalized=spec.rollout_normalized,
-        rollout_adds_identity=spec.rollout_adds_identity,
-        measured=extras,
-    )

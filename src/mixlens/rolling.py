@@ -24,8 +24,9 @@ from mixlens.contracts import AttentionKind, Request, Scores, Spec
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.maps import MixingMaps
+from mixlens.measured_batch import MeasuredBatch, maps_of_row
 from mixlens.measures import refusal, scores_of, spec_of
-from mixlens.measuring import MeasuredBatch, at_work, maps_of_row, measure
+from mixlens.measuring import at_work, measure
 from mixlens.recording.row_blocks import visit_blocks
 from mixlens.recording.rows import RowRecording
 

@@ -18,8 +18,9 @@ from mixlens.errors import (
     UnsupportedModel,
     about,
 )
+from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import spec_of
-from mixlens.measuring import MeasuredBatch, measure, measure_batches
+from mixlens.measuring import measure, measure_batches
 from mixlens.recorder import record
 from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row

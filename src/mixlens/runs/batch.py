@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mixlens.batching import batch_bytes
 from mixlens.corpus.rows import TextRow
 from mixlens.errors import InvalidInput
+from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import spec_of
-from mixlens.measuring import MeasuredBatch, measure_batches
+from mixlens.measuring import measure_batches
 from mixlens.precision import outside_inference_mode
 from mixlens.recorder import generate, record
 from mixlens.row import EachText

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mixlens.cutting import target_tokens
 from mixlens.maps import MixingMaps
-from mixlens.measuring import MeasuredBatch
+from mixlens.measured_batch import MeasuredBatch
 from mixlens.tokens import TokenRow
 
 

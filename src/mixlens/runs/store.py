@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.measuring import MeasuredBatch
+from mixlens.measured_batch import MeasuredBatch
 from mixlens.provenance import plain
 from mixlens.runs.summaries import TOP, Summary
 from mixlens.storage import write_whole
