@@ -2,6 +2,7 @@
 
 inputs, encoding, processing, checks, padding, stand_in, labels
                                 what the model is given, and what its tokens are called
+prompts, continuation           a prompt or a chat, and which position produced what follows it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, listener         attention that does not pass its interface; who hears it
 calls                           the layers of a pass, what they are called with and return
@@ -16,6 +17,7 @@ differences, doubts             how far two tensors are apart, and how far round
 internals, rebuilding           an attention site from what was kept of it, checked
 site, block, layer, recording   the result: attention sites, layers, the whole pass
 rows, row_attention             the same for a few targets of a long text
+row_blocks                      and for all targets, a block at a time, from the last layer down
 witnesses, verification         what proves the result right, and the report of it
 rerun, wide                     running one layer again on other tensors, in float32 or better
 remembered, untouched           findings kept until a model's numbers change; a model put back
