@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -22,7 +21,7 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
-from mixlens.recording.rerun import cast_call, expanded, run_layer
+from mixlens.recording.rerun import cast_call, expanded, run_layer, values_for_heads
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.recording.wide import WideModules, computing_dtype, wide
@@ -310,7 +309,7 @@ class Layer:
         def edited(number: int, original: Tensor) -> Tensor:
             if number != position or values is None:
                 return original
-            given = _for_heads(values.to(original.dtype), int(original.shape[1]))
+            given = values_for_heads(values.to(original.dtype), int(original.shape[1]))
             site, sources = self.structure.sites[position], int(original.shape[2])
             edited = original.clone()
             edited[:, :, site.columns(kind, self.width, sources)] = given
@@ -327,27 +326,3 @@ class Layer:
             edit_values=edited if values is not None else None,
             grad=grad,
         )
-
-
-def _for_heads(
-    values: Float[Tensor, "copies some_heads source d_head"], heads: int
-) -> Float[Tensor, "copies heads source d_head"]:
-    """Values for as many heads as one attention call takes: code that repeats grouped values may do
-    so in some calls and not in others.
-    """
-    given = int(values.shape[1])
-    if given == heads:
-        return values
-    if max(given, heads) % min(given, heads):
-        raise InvalidInput(
-            f"this attention has {heads} value heads, and values are given for {given}"
-        )
-    if given < heads:
-        return values.repeat_interleave(heads // given, 1)
-    groups = values.reshape(len(values), heads, -1, *values.shape[2:])
-    if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
-        raise InvalidInput(
-            f"this attention has {heads} value heads; values of query heads that share one of them"
-            " must be the same"
-        )
-    return groups[:, :, 0]

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.errors import InvalidInput
 from mixlens.recording.calls import (
     LayerCall,
     first_tensor,
@@ -168,3 +170,27 @@ def run_layer(
         stack.enter_context(idle_casts_skipped(module))
         stack.enter_context(torch.set_grad_enabled(grad))
         return first_tensor(module(*args, **kwargs))
+
+
+def values_for_heads(
+    values: Float[Tensor, "copies some_heads source d_head"], heads: int
+) -> Float[Tensor, "copies heads source d_head"]:
+    """Values for as many heads as one attention call takes: code that repeats grouped values may do
+    so in some calls and not in others.
+    """
+    given = int(values.shape[1])
+    if given == heads:
+        return values
+    if max(given, heads) % min(given, heads):
+        raise InvalidInput(
+            f"this attention has {heads} value heads, and values are given for {given}"
+        )
+    if given < heads:
+        return values.repeat_interleave(heads // given, 1)
+    groups = values.reshape(len(values), heads, -1, *values.shape[2:])
+    if not torch.equal(groups, groups[:, :, :1].expand_as(groups)):
+        raise InvalidInput(
+            f"this attention has {heads} value heads; values of query heads that share one of them"
+            " must be the same"
+        )
+    return groups[:, :, 0]
