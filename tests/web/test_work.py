@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 import pytest
 
@@ -35,7 +36,8 @@ def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:
     lens = Lens.bundled()
     work = Measuring({"bundled": lens}, Limits())
     assert work(Job("first", "key", REQUEST))  # the model is known from here on
-    job, layers = Job("second", "key", REQUEST), lens.model.bert.encoder.layer
+    job, model = Job("second", "key", REQUEST), cast("Any", lens.model)
+    layers = model.bert.encoder.layer
 
     def cancel(*_: object) -> None:
         job.state = State.cancelled
