@@ -132,7 +132,7 @@ def value_zeroing(bench: Bench) -> None:
     lens = bench.bert()
     inputs = models.tokens(lens.model, bench.sizes.text)
     scores = {}
-    for name, bar in (("TF32", 0.4), ("float32", 1.0), ("bf16", None)):
+    for name, bar in (("TF32", 0.18), ("float32", 0.5), ("bf16", None)):
         with matmul_precision(name.lower()):
             scores[name] = lens.measure("value_zeroing", inputs).scores  # also the warm-up
             seconds = timed(lambda: lens.measure("value_zeroing", inputs), repeats=3, warm_up=False)
@@ -275,6 +275,16 @@ def llama_alti(bench: Bench) -> None:
     _long(bench, "alti")
 
 
+def llama_maps_on_the_device(bench: Bench) -> None:
+    """Full maps of the same that stay on the device."""
+    lens = bench.llama
+    inputs = models.tokens(lens.model, bench.sizes.long)
+    for name, bar in (("attention", 0.3), ("attention_norm", 0.5), ("alti", 3.0)):
+        seconds = timed(functools.partial(lens.measure_batch, name, inputs), repeats=3)
+        label = f"Llama 1B, {bench.sizes.long} tokens, {name} on the device"
+        bench.add(Figure(f"{label}: seconds", seconds.best, bar, unit=" s"), str(seconds))
+
+
 def llama_effective_attention(bench: Bench) -> None:
     """The same; every target sees other sources."""
     try:
@@ -333,5 +343,6 @@ ROWS: list[Callable[[Bench], None]] = [
     llama_attention_norm,
     llama_value_zeroing,
     llama_alti,
+    llama_maps_on_the_device,
     llama_effective_attention,
 ]
