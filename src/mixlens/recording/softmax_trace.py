@@ -33,7 +33,7 @@ def einsum_letters(equation: str) -> str | None:
         return None
     if not all(letter.isalpha() for letter in weights + values + made):
         return None
-    batch, head, target, source = weights
+    batch, head, target, source = list(weights)
     channel = set(values) - set(weights)
     expected = {batch, head, source} | channel, {batch, head, target} | channel
     if len(channel) != 1 or (set(values), set(made)) != expected:
@@ -116,7 +116,7 @@ class SoftmaxTrace(TorchFunctionMode):
     def _einsum(
         self, listener: Listener, letters: str, equation: str, weights: Tensor, values: Tensor
     ) -> Any:
-        batch, head, target, source, channel = letters
+        batch, head, target, source, channel = list(letters)
         of_values, made = equation.replace(" ", "").split(",")[1].split("->")
         plain = batch + head + source + channel
         edited = listener.values(torch.einsum(f"{of_values}->{plain}", values))
