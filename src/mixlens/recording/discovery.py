@@ -83,8 +83,8 @@ class _Explainer:
             if beside is not None:
                 yield [site], beside
                 continue
-            for rest, feed_forward in self.explanations(index + 1, after):
-                yield [site, *rest], feed_forward
+            for later, feed_forward in self.explanations(index + 1, after):
+                yield [site, *later], feed_forward
 
     def sites(
         self, index: int, stream: Tensor
