@@ -12,12 +12,14 @@ _HEAD = """# Coverage
 
 What mixlens measures on the architectures of transformers. `make zoo` wrote this page: it builds
 {classes} model classes of {types} model types from transformers' own test configurations, with
-random weights, takes each apart on its own input, and compares with the model itself ({versions}).
+random weights, takes each apart on its own input, and compares with the model itself. Versions:
+{versions}.
 
 * **Verified**: {verified} classes. The parts of every layer add up to what the model computes.
 * **In part**: {part} classes. What is proved is measured. What is not is named, and left out.
 * **Refused**: {refused} classes. Nothing is reported rather than a wrong number.
-* **Independent checks**: {checks} made, {violations} violations. Attention weights are compared
+* **Independent checks**: {checks} made on {checked} classes, {violations} violations. Classes that
+  took more time than the run allowed were verified only. Attention weights are compared
   with the model's own, Value Zeroing with a hook on the model's value projection, at the given
   length and at 40 tokens. Chosen targets are compared with full maps, one row with two, and a
   padded row with the same row alone. The model must be the same before and after.
@@ -79,6 +81,7 @@ def written(findings: Iterable[Finding], path: Path) -> None:
         kinds="".join(_check_row(name, lines) for name in _check_names(lines)),
         versions=", ".join(f"{name} {version}" for name, version in _versions(lines).items()),
         refused=len(lines) - sum(counts.values()),
+        checked=sum(bool(line.get("checks")) for line in lines),
         checks=sum(len(line.get("checks", ())) for line in lines),
         violations=sum(len(line.get("violations", ())) for line in lines),
     )
