@@ -38,6 +38,7 @@ def test_a_class_does_not_depend_on_a_stack_that_its_head_does_not_read() -> Non
     entry = ENTRIES["CanineForSequenceClassification"]
     lens = Lens(entry.build())
     maps = lens.measure("deep_lift", entry.given(), site="final_char_encoder")
+    assert isinstance(maps, list)
     assert not maps[0].scores.any()
     with pytest.raises(UnsupportedModel, match="no gradient reaches final_char_encoder"):
         lens.measure("gradient_norm", entry.given(), site="final_char_encoder")

@@ -76,8 +76,8 @@ class _Explainer:
     ) -> Iterator[tuple[list[SiteStructure], _Rest]]:
         if index == len(self.trace.cores):
             rests = several_parts if self.several else feed_forwards
-            for rest in rests(self.evidence, stream):
-                yield [], rest
+            for parts in rests(self.evidence, stream):
+                yield [], parts
             return
         for site, after, beside in self.sites(index, stream):
             if beside is not None:
