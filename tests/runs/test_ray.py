@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,23 @@ def test_two_workers_of_which_one_is_killed(tmp_path: Path) -> None:
 
 def _workers() -> list[int]:
     """Processes of Ray below this one that hold a model."""
-    workers = []
+    numbers = []
     for path in Path("/proc").iterdir():
         try:
             name = (path / "cmdline").read_bytes() if path.name.isdigit() else b""
         except OSError:
             continue
-        if name.startswith(b"ray::Worker"):
-            workers.append(int(path.name))
-    return sorted(workers)
+        if name.startswith(b"ray::Worker") and os.getpid() in _above(int(path.name)):
+            numbers.append(int(path.name))
+    return sorted(numbers)
+
+
+def _above(process: int) -> Iterator[int]:
+    """The parent of a process, its parent, and so on."""
+    while process > 1:
+        try:
+            status = Path(f"/proc/{process}/status").read_text()
+        except OSError:
+            return
+        process = int(status.partition("PPid:")[2].split()[0])
+        yield process
