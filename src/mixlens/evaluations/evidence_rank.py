@@ -1,6 +1,6 @@
 """Evidence rank: how high does a measure rank the words that decide the next one?
 
-Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions, section 4: a
+Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions: a
 language model goes on with a text, target and foil are two next words, and the evidence is known.
 Tokens are ranked by their signed scores, the highest first. The value is the mean of 1 / r, with r
 the smallest rank of an evidence token.
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 SPEC = EvaluationSpec(
     summary="mean reciprocal rank of the words that decide the next one, by signed scores",
     citation=(
-        'Ferrando et al. (2023), "Explaining How Transformers Use Context to Build Predictions",'
-        " section 4"
+        'Ferrando et al. (2023), "Explaining How Transformers Use Context to Build Predictions"'
     ),
     direction="higher",
     kinds=("agreement",),

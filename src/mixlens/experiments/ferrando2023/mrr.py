@@ -1,4 +1,4 @@
-"""Ferrando et al. (2023), section 5: the mean reciprocal rank of the words that decide the next
+"""Ferrando et al. (2023): the mean reciprocal rank of the words that decide the next
 one, on BLiMP and on indirect objects.
 
 The authors' number for BLiMP is the mean over nine of their eleven sets. Ranks are by their rule
@@ -51,7 +51,6 @@ SPEC = ExperimentSpec(
     models=("gpt2",),
     needs="causal",
     cost="each measure once for each text",
-    also=("fig4",),
     published={
         "gpt2": {
             "random, BLiMP": 0.5123,
