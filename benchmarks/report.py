@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,9 +118,10 @@ def machine() -> str:
 
 
 def described(facts: Mapping[str, Any]) -> str:
-    """The same as one line."""
+    """The same in lines of the page's width."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    return f"{facts['date']}; {facts['machine']}; {versions}; `{facts['command']}`"
+    line = f"{facts['date']}; {facts['machine']}; {versions}; `{facts['command']}`"
+    return textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
 
 
 # ------------------------------------------------------------------------------------------ results

@@ -214,7 +214,7 @@ def without_blocks(text: str) -> str:
     return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
 
 
-OF_THE_OUTPUT = ("label", "word", "foil", "position", "of")
+OF_THE_OUTPUT = ("label", "word", "foil", "position", "of", "to", "pooling")
 
 
 @pytest.mark.smoke

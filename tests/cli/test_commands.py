@@ -120,7 +120,8 @@ def test_compare_as_json() -> None:
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
     assert printed["target_token"] == "[MASK]"
-    assert set(printed["scores"]) == set(mixlens.list_measures())
+    assert set(printed["left_out"]) == {"alti_logit", "logit_update"}  # of pre-norm models alone
+    assert {*printed["scores"], *printed["left_out"]} == set(mixlens.list_measures())
     assert printed["agreement"]["attention"]["attention"] == pytest.approx(1)
     for values in printed["scores"].values():
         assert sum(abs(value) for value in values) == pytest.approx(1, abs=1e-4)

@@ -457,38 +457,6 @@ REFUSED: dict[str, Animal] = {
         ),
         "",
     ),
-    "funnel": Animal(
-        "text",
-        lambda: hf.FunnelBaseModel(
-            hf.FunnelConfig(
-                vocab_size=VOCABULARY,
-                d_model=WIDTH,
-                block_sizes=[1, 1],
-                n_head=HEADS,
-                d_head=8,
-                d_inner=INNER,
-            )
-        ),
-        "",
-    ),
-    "prophetnet": Animal(
-        "translation",
-        lambda: hf.ProphetNetModel(
-            hf.ProphetNetConfig(
-                vocab_size=VOCABULARY,
-                hidden_size=WIDTH,
-                num_encoder_layers=LAYERS,
-                num_decoder_layers=LAYERS,
-                num_encoder_attention_heads=HEADS,
-                num_decoder_attention_heads=HEADS,
-                encoder_ffn_dim=INNER,
-                decoder_ffn_dim=INNER,
-                max_position_embeddings=64,
-                ngram=2,
-            )
-        ),
-        "",
-    ),
     "squeezebert": Animal(
         "text",
         _encoder(

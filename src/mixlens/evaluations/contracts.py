@@ -35,6 +35,7 @@ class EvaluationSpec:
     chance: float | None = None  # what a measure that knows nothing gets, if that is known
     cost: str = "the measure itself"
     same_method: tuple[str, ...] = ()  # measures that work as it does: it would judge itself
+    by_default: bool = True  # does a benchmark run it unasked?
     by_layer: bool = False  # do `Result.details["layers"]` hold its value for each layer?
     judges_data: bool = False  # of a model: at chance, no measure can be judged on these data
     # Of a model: the evaluation of measures with whose observations it judges measures too, by the

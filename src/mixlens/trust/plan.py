@@ -62,7 +62,8 @@ def make_plan(
     these data.
     """
     specs = known_evaluations()
-    chosen = _known(evaluations, tuple(specs), "evaluation")
+    usual = [name for name, spec in specs.items() if spec.by_default]
+    chosen = _known(usual if evaluations is None else evaluations, tuple(specs), "evaluation")
     judges = [name for name, spec in specs.items() if spec.judges_data and kind in spec.kinds]
     _known(list(options or {}), (*specs, *measure_names()), "measure or evaluation")
     left_out: dict[str, str] = {}
