@@ -63,6 +63,11 @@ def test_what_does_not_fit_is_left_out_and_said(
     (entry,) = payload_of(both)["maps"]
     assert (entry["heads"], entry["scores"]["kind"]) == (None, "dense")
     assert "Single heads are left out" in entry["notes"][0]
+    (live,) = payload_of(both, room=size + 100)["maps"]  # asked for where a server is behind it
+    layers, heads, targets, sources = both[1].scores.shape
+    assert live["heads"]["kind"] == "largest"
+    assert live["heads"]["shape"] == [layers * heads, targets, sources]
+    assert "Of single heads the 8 largest entries" in live["notes"][0]
     monkeypatch.setattr(packing, "ALL_BYTES", size - 1)
     assert payload_of(both)["maps"][0]["scores"]["kind"] == "largest"
 

@@ -151,30 +151,49 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> li
 
 class _Room:
     """What fits: everything, or all without the rollouts to all but the last layer, or without
-    heads too, or only the largest entries of layers.
+    heads too, or only the largest entries of layers. Heads that were asked for live are cut to
+    their largest entries before they are left out.
     """
 
     def __init__(
         self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]], room: int
     ) -> None:
-        layers, heads, rollouts, weights = 0, 0, 0, 0
+        layers, heads, rollouts, weights, head_weights = 0, 0, 0, 0, 0
         for whole, per_head in pairs:
             shape = _layer_shape(whole, per_head)
             layers += packing.written_size(shape)
             rollouts += packing.written_size((shape[0] - 2, *shape[1:]))
             weights += shape[0] * (shape[1] + shape[2])
-            heads += packing.written_size(per_head.scores.shape) if per_head is not None else 0
+            if per_head is not None:
+                heads += packing.written_size(per_head.scores.shape)
+                head_weights += _rows_and_columns(per_head.scores)
         self.megabytes = room // 1_000_000
         self.rollouts = layers + heads + rollouts <= room
         self.heads = layers + heads <= room
         self.whole = layers <= room
         self._each = packing.MOST_BYTES / max(weights, 1)
+        left = room - min(layers, packing.MOST_BYTES)
+        self._each_of_heads = left / max(head_weights, 1) if room > packing.ALL_BYTES else 0
 
     def packed(self, scores: np.ndarray) -> dict[str, Any]:
         if self.whole:
             return packing.whole(scores)
         layers, targets, sources = scores.shape
         return packing.largest(scores, int(self._each * layers * (targets + sources)))
+
+    def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
+        """None if there is no room for them."""
+        if self.heads:
+            return packing.whole(scores)
+        maps = scores.reshape(-1, *scores.shape[-2:])
+        room = int(self._each_of_heads * _rows_and_columns(scores))
+        return packing.largest(maps, room) if room else None
+
+
+def _rows_and_columns(scores: np.ndarray) -> int:
+    """Of all maps [..., target, source]."""
+    *maps, targets, sources = scores.shape
+    return int(np.prod(maps)) * (targets + sources)
 
 
 def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
@@ -192,10 +211,16 @@ def _entry(
         assert heads is not None
         layers = heads.heads("mean")
         notes.append("A layer is the mean of its heads.")
-    if heads is not None and not budget.heads:
+    packed_heads = None if heads is None else budget.packed_heads(heads.scores)
+    if heads is not None and packed_heads is None:
         notes.append(
             "Single heads are left out: with them the page would be larger than"
             f" {budget.megabytes} MB. Measure fewer layers or targets to see them."
+        )
+    elif packed_heads is not None and "kept" in packed_heads:
+        notes.append(
+            f"Of single heads the {packed_heads['kept']} largest entries of each row and column are"
+            " here."
         )
     joined, reason = _joined(layers)
     notes += [reason] if reason else []
@@ -217,7 +242,7 @@ def _entry(
         "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
         "scores": budget.packed(layers.scores),
         "totals": packing.totals(layers.scores),
-        "heads": packing.whole(heads.scores) if heads is not None and budget.heads else None,
+        "heads": packed_heads,
         "joined": None
         if joined is None
         else {
