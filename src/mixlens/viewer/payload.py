@@ -19,6 +19,7 @@ from mixlens.measures import list_measures
 from mixlens.provenance import plain
 from mixlens.tokens import TokenRow
 from mixlens.viewer import packing
+from mixlens.viewer.room import Room
 from mixlens.viewer.text import text_of, well_formed
 
 if TYPE_CHECKING:
@@ -145,66 +146,12 @@ def _entries(given: Sequence[MixingMaps], rows: list[TokenRow], room: int) -> li
         pair = merged.setdefault(key, [None, None])
         pair[int(maps.per_head)] = maps
     pairs = [(whole, heads) for whole, heads in merged.values()]
-    budget = _Room(pairs, room)
+    budget = Room(pairs, room)
     return [_entry(layers, heads, rows, budget) for layers, heads in pairs]
 
 
-class _Room:
-    """What fits: everything, or all without the rollouts to all but the last layer, or without
-    heads too, or only the largest entries of layers. Heads that were asked for live are cut to
-    their largest entries before they are left out.
-    """
-
-    def __init__(
-        self, pairs: Sequence[tuple[MixingMaps | None, MixingMaps | None]], room: int
-    ) -> None:
-        layers, heads, rollouts, weights, head_weights = 0, 0, 0, 0, 0
-        for whole, per_head in pairs:
-            shape = _layer_shape(whole, per_head)
-            layers += packing.written_size(shape)
-            rollouts += packing.written_size((shape[0] - 2, *shape[1:]))
-            weights += shape[0] * (shape[1] + shape[2])
-            if per_head is not None:
-                heads += packing.written_size(per_head.scores.shape)
-                head_weights += _rows_and_columns(per_head.scores)
-        self.megabytes = room // 1_000_000
-        self.rollouts = layers + heads + rollouts <= room
-        self.heads = layers + heads <= room
-        self.whole = layers <= room
-        self._each = packing.MOST_BYTES / max(weights, 1)
-        left = room - min(layers, packing.MOST_BYTES)
-        self._each_of_heads = left / max(head_weights, 1) if room > packing.ALL_BYTES else 0
-
-    def packed(self, scores: np.ndarray) -> dict[str, Any]:
-        if self.whole:
-            return packing.whole(scores)
-        layers, targets, sources = scores.shape
-        return packing.largest(scores, int(self._each * layers * (targets + sources)))
-
-    def packed_heads(self, scores: np.ndarray) -> dict[str, Any] | None:
-        """None if there is no room for them."""
-        if self.heads:
-            return packing.whole(scores)
-        maps = scores.reshape(-1, *scores.shape[-2:])
-        room = int(self._each_of_heads * _rows_and_columns(scores))
-        return packing.largest(maps, room) if room else None
-
-
-def _rows_and_columns(scores: np.ndarray) -> int:
-    """Of all maps [..., target, source]."""
-    *maps, targets, sources = scores.shape
-    return int(np.prod(maps)) * (targets + sources)
-
-
-def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
-    shown = whole if whole is not None else heads
-    assert shown is not None
-    layers, targets, sources = shown.scores.shape[0], *shown.scores.shape[-2:]
-    return layers + 1, targets, sources  # one more for the layers joined
-
-
 def _entry(
-    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: _Room
+    layers: MixingMaps | None, heads: MixingMaps | None, rows: list[TokenRow], budget: Room
 ) -> dict[str, Any]:
     notes = []
     if layers is None:
