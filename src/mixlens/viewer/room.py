@@ -58,7 +58,7 @@ class Room:
 def _rows_and_columns(scores: np.ndarray) -> int:
     """Of all maps [..., target, source]."""
     *maps, targets, sources = scores.shape
-    return int(np.prod(maps)) * (targets + sources)
+    return int(np.prod(maps) * (targets + sources))
 
 
 def _layer_shape(whole: MixingMaps | None, heads: MixingMaps | None) -> tuple[int, int, int]:
