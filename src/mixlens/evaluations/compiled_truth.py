@@ -24,13 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from mixlens.aggregation.target_row import target_row
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import UnsupportedModel
 from mixlens.evaluations.compiled_cases import DEFINITIONS, Compiled, compiled_cases
 from mixlens.evaluations.contracts import EvaluationSpec, Result
-from mixlens.evaluations.planted_truth import judged, list_item, written
-from mixlens.measures import list_measures, names
-from mixlens.measuring import measure as measured
+from mixlens.evaluations.planted_truth import judged, list_item, row_of_target, written
+from mixlens.measures import names
 
 SPEC = EvaluationSpec(
     summary="share of compiled programs' inputs whose true sources a measure puts first",
@@ -49,19 +47,11 @@ def observe(case: Compiled, measure: str) -> dict[str, Any]:
     """By definition, whether the row is right: 1, 0, or NaN if the measure or the question is not
     defined.
     """
-    specs = list_measures()
-    if measure not in specs:
-        raise InvalidInput(f"there is no measure {measure!r}; choose one of: {', '.join(specs)}")
-    options = dict(case.options) if specs[measure].explains_output else {}
-    if measure == "blank_out":
-        options["replacement"] = case.blank
     seen: dict[str, Any] = {"case": case.name, "reason": None}
     try:
-        maps = measured(measure, case.recording, **options)
+        row = row_of_target(measure, case.recording, case.target, case.options, case.blank)
     except UnsupportedModel as error:
         return seen | dict.fromkeys(DEFINITIONS, math.nan) | {"reason": str(error)}
-    assert not isinstance(maps, list)
-    row = target_row(maps, specs[measure], case.target)
     for definition in DEFINITIONS:
         seen[definition] = math.nan
         if case.stands_out(definition):

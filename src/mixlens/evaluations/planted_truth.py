@@ -25,7 +25,7 @@ import functools
 import math
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from mixlens.evaluations.planted_cases import Planted, planted_cases
 from mixlens.evaluations.planted_models import MARKS
 from mixlens.measures import list_measures, names
 from mixlens.measuring import measure as measured
+from mixlens.recording.recording import Recording
 
 SPEC = EvaluationSpec(
     summary="share of hand-built transformers whose true source a measure puts first",
@@ -74,15 +75,27 @@ def judged(row: np.ndarray, target: int, sources: Iterable[int]) -> tuple[bool, 
 
 def row_of(case: Planted, measure: str) -> np.ndarray:
     """What the measure says about the target."""
+    output = {"position": case.target}
+    return row_of_target(measure, case.recording, case.target, output, MARKS[0])
+
+
+def row_of_target(
+    measure: str, recording: Recording, target: int, output: Mapping[str, Any], blank: int
+) -> np.ndarray:
+    """What a measure says about a target, its layers joined by its own rollout.
+
+    `output` names what is explained, for measures that explain an output; `blank` is the token that
+    erasure puts in the place of others.
+    """
     specs = list_measures()
     if measure not in specs:
         raise InvalidInput(f"there is no measure {measure!r}; choose one of: {', '.join(specs)}")
-    options: dict[str, Any] = {"position": case.target} if specs[measure].explains_output else {}
+    options = dict(output) if specs[measure].explains_output else {}
     if measure == "blank_out":
-        options["replacement"] = MARKS[0]
-    maps = measured(measure, case.recording, **options)
+        options["replacement"] = blank
+    maps = measured(measure, recording, **options)
     assert not isinstance(maps, list)
-    return target_row(maps, specs[measure], case.target)
+    return target_row(maps, specs[measure], target)
 
 
 def observe(case: Planted, measure: str) -> dict[str, Any]:

@@ -36,6 +36,11 @@ def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Ten
     return tensor.gather(dim, targets.reshape(shape).expand(sizes))
 
 
+def can_be_cut(query: Tensor, output: Tensor) -> bool:
+    """Did an attention function return [batch, target, head, d_head], one row for each query?"""
+    return output.dim() == 4 and output.shape[:2] == query.shape[::2]
+
+
 class RowAttention:
     """Of one forward pass: the rows of each attention call that has just been run."""
 

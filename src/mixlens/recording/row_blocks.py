@@ -23,7 +23,7 @@ from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.layer import Layer
 from mixlens.recording.native_attention import native_attention
-from mixlens.recording.row_attention import RowAttention
+from mixlens.recording.row_attention import RowAttention, can_be_cut
 from mixlens.recording.rows import RowRecording, cut_layer, target_rows
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
@@ -99,7 +99,7 @@ def _run_again(
         output: Tensor,
         options: Mapping[str, Any],
     ) -> None:
-        if output.dim() == 4 and output.shape[:2] == query.shape[::2]:
+        if can_be_cut(query, output):
             heard.append((module, query, key, value, mask, output, options))
 
     handles: list[Any] = []

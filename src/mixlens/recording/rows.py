@@ -36,7 +36,7 @@ from mixlens.recording.native_attention import native_attention
 from mixlens.recording.placement import entry_device
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
-from mixlens.recording.row_attention import RowAttention, taken
+from mixlens.recording.row_attention import RowAttention, can_be_cut, taken
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
@@ -142,7 +142,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
         output: Tensor,
         options: Mapping[str, Any],
     ) -> None:
-        if inside and output.dim() == 4 and output.shape[:2] == query.shape[::2]:
+        if inside and can_be_cut(query, output):
             heard.append(attention.call(module, query, key, value, mask, output, options))
 
     inside: list[str] = []
