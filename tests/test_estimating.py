@@ -15,7 +15,7 @@ from benchmarks.allocation import peak_bytes
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory
-from mixlens.estimating import plan_of, products_per_second, require_room, spelled
+from mixlens.estimating import estimate_of, products_per_second, require_room, spelled
 from mixlens.measures import list_measures, register, unregister
 from mixlens.recording import memory
 from mixlens.recording.recording import Recording
@@ -39,17 +39,17 @@ def llama() -> Any:
     return model.to(torch.bfloat16)
 
 
-def test_a_plan_that_cannot_fit_says_what_would() -> None:
+def test_what_cannot_fit_says_what_would() -> None:
     model = llama()
-    whole = plan_of(model, "value_zeroing", 131_072)
+    whole = estimate_of(model, "value_zeroing", 131_072)
     assert whole.least > 1000 * GIB  # the weights of one layer: 32 heads of 131,072 squared
     with pytest.raises(OutOfMemory, match=r"needs at least .* TiB, and 100 GiB are free") as error:
         require_room(whole, 100 * GIB)
     assert "one target at a time (targets=[-1]) takes about" in str(error.value).lower()
-    require_room(plan_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
-    require_room(plan_of(model, "value_zeroing", 1024), 100 * GIB)
+    require_room(estimate_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
+    require_room(estimate_of(model, "value_zeroing", 1024), 100 * GIB)
     with pytest.raises(OutOfMemory, match=r"A text of 4,096 tokens fits"):
-        require_room(plan_of(model, "effective_attention", 65_536), 30 * GIB)
+        require_room(estimate_of(model, "effective_attention", 65_536), 30 * GIB)
 
 
 def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
@@ -59,11 +59,11 @@ def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:
     lens = Lens(model, memory_budget=0)
     lens.record(given)
     for name, spec in list_measures().items():
-        plan = plan_of(model, name, 128)
-        assert plan.needed > plan.least > 0
+        estimate = estimate_of(model, name, 128)
+        assert estimate.needed > estimate.least > 0
         if name in ("attention", "attention_norm", "gradient_norm", "deep_lift"):
             used = peak_bytes(functools.partial(lens.measure, name, given, **spec.least))
-            assert used <= plan.needed, name
+            assert used <= estimate.needed, name
 
 
 def test_an_allocator_that_gives_up_is_reported_in_our_words() -> None:

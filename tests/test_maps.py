@@ -24,7 +24,7 @@ SPEC = Spec(
     cost="c",
     facts=Facts(rows_sum_to_one=True),
     rollout_residual=0.25,
-    rollout_normalized=False,
+    rollout_normalised=False,
 )
 
 
@@ -154,7 +154,7 @@ def test_extras_are_cut_by_the_names_of_their_axes() -> None:
         part.extras["null_attention"], maps.extras["null_attention"][1:, :, 2:]
     )
     np.testing.assert_array_equal(part.extras["rank"], maps.extras["rank"][1:])
-    assert not maps.normalized().extras  # they were measured next to other numbers
+    assert not maps.normalised().extras  # they were measured next to other numbers
 
 
 def test_provenance_tells_what_made_the_numbers() -> None:
@@ -175,9 +175,9 @@ def test_provenance_tells_what_made_the_numbers() -> None:
     )
     assert about["options"] == {"distance": ["cosine"], "device": "cpu"}
     assert about["versions"].keys() == {"mixlens", "torch", "transformers"}
-    assert (maps.rollout_residual, maps.rollout_normalized) == (0.25, False)
-    steps = maps.normalized().rollout(residual=0).provenance["steps"]
-    assert steps == ["normalized()", "rollout(residual=0, normalize=False)"]
+    assert (maps.rollout_residual, maps.rollout_normalised) == (0.25, False)
+    steps = maps.normalised().rollout(residual=0).provenance["steps"]
+    assert steps == ["normalised()", "rollout(residual=0, normalise=False)"]
     assert maps.provenance["steps"] == []
 
 
@@ -209,9 +209,9 @@ def test_arrays_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
 
 def test_repr_shows_what_and_how_much() -> None:
     shown = repr(
-        MixingMaps.of(np.ones((1, 9, 9)), tokens=list("abcdefghi"), measure="mine").normalized()
+        MixingMaps.of(np.ones((1, 9, 9)), tokens=list("abcdefghi"), measure="mine").normalised()
     )
-    assert "mine → normalized()" in shown
+    assert "mine → normalised()" in shown
     assert "1 layer × 9 targets × 9 sources" in shown
     assert "a b c d e f g h …" in shown
 
@@ -219,18 +219,18 @@ def test_repr_shows_what_and_how_much() -> None:
 # ------------------------------------------------------------------------------------ normalisation
 
 
-def test_normalized_by_hand() -> None:
+def test_normalised_by_hand() -> None:
     maps = MixingMaps.of([[[1.0, 3.0], [0.0, 0.0]]])
-    np.testing.assert_array_equal(maps.normalized().scores, [[[0.25, 0.75], [0, 0]]])
-    assert not maps.normalized().facts.rows_sum_to_one  # a row of zeros does not
-    assert maps.at(targets=[0]).normalized().facts.rows_sum_to_one
+    np.testing.assert_array_equal(maps.normalised().scores, [[[0.25, 0.75], [0, 0]]])
+    assert not maps.normalised().facts.rows_sum_to_one  # a row of zeros does not
+    assert maps.at(targets=[0]).normalised().facts.rows_sum_to_one
 
 
 def test_signed_scores_are_normalised_by_their_sizes_or_not_at_all() -> None:
     maps = MixingMaps.of([[[1.0, -3.0], [2.0, -2.0]]], facts=Facts(signed=True))
     with pytest.raises(InvalidInput, match=r"absolute=True"):
-        maps.normalized()
-    shares = maps.normalized(absolute=True)
+        maps.normalised()
+    shares = maps.normalised(absolute=True)
     np.testing.assert_array_equal(shares.scores, [[[0.25, 0.75], [0.5, 0.5]]])
     assert shares.facts == Facts(rows_sum_to_one=True)
 
@@ -242,12 +242,12 @@ def test_signed_scores_are_normalised_by_their_sizes_or_not_at_all() -> None:
     st.sampled_from([np.float32, np.float64]),
     st.floats(1e-20, 1e20),
 )
-def test_normalized_is_idempotent(seed: int, tokens: int, dtype: type, scale: float) -> None:
+def test_normalised_is_idempotent(seed: int, tokens: int, dtype: type, scale: float) -> None:
     raw: Any = (scale * np.random.default_rng(seed).random((2, 3, tokens, tokens))).astype(dtype)
-    once = MixingMaps.of(raw).normalized()
+    once = MixingMaps.of(raw).normalised()
     assert once.scores.dtype == dtype
     np.testing.assert_allclose(once.scores.sum(-1), 1, rtol=1e-6)
-    np.testing.assert_allclose(once.normalized().scores, once.scores, rtol=1e-6)
+    np.testing.assert_allclose(once.normalised().scores, once.scores, rtol=1e-6)
 
 
 # --------------------------------------------------------------------------------------------- rows

@@ -70,7 +70,7 @@ MAPS = {
     "source_tokens",
     "facts",
     "provenance",
-    "normalized",
+    "normalised",
     "rollout",
     "flow",
     "words",

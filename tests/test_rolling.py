@@ -43,7 +43,7 @@ def test_rows_of_the_product_are_those_of_the_product_of_maps(
         assert made.tokens == expected.tokens
         assert made.provenance["steps"] == expected.provenance["steps"]
     mixed = whole.rollout(0.3, False).at(targets=[2])
-    made = lens.rollout("value_zeroing", given, 2, residual=0.3, normalize=False)
+    made = lens.rollout("value_zeroing", given, 2, residual=0.3, normalise=False)
     np.testing.assert_allclose(made.scores, mixed.scores, rtol=0, atol=exact)
 
 

@@ -40,7 +40,7 @@ def example() -> MixingMaps:
         measure="mine",
         facts=Facts(signed=True, residual_included=True),
         rollout_residual=0.25,
-        rollout_normalized=False,
+        rollout_normalised=False,
         provenance={"options": {"k": (1, 2.5), "none": None}},
     )
     extras = {
@@ -63,7 +63,7 @@ def test_all_of_it_comes_back(tmp_path: Path) -> None:
         (3, 1),
     )
     assert (loaded.layers, loaded.facts, loaded.provenance) == ((2, 0), maps.facts, maps.provenance)
-    assert (loaded.rollout_residual, loaded.rollout_normalized) == (0.25, False)
+    assert (loaded.rollout_residual, loaded.rollout_normalised) == (0.25, False)
     assert loaded.data.identical(maps.data)
     assert all(loaded.extras[name].identical(maps.extras[name]) for name in ("rank", "ratio"))
     assert loaded.words() == maps.words()
@@ -73,7 +73,7 @@ def test_all_of_it_comes_back(tmp_path: Path) -> None:
 def test_what_differs_is_not_equal() -> None:
     maps = example()
     assert maps == example()
-    assert maps != example().normalized(absolute=True)
+    assert maps != example().normalised(absolute=True)
     change: dict[str, Any]
     for change in (
         {"scores": maps.scores.astype(np.float64)},
@@ -122,7 +122,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     before = path.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match=r"cannot write .*disk full"):
-        example().normalized(absolute=True).save(path)
+        example().normalised(absolute=True).save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["maps"]
     monkeypatch.undo()
@@ -203,7 +203,7 @@ def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -
 
 def test_files_of_version_0_1_are_read_with_what_they_knew() -> None:
     joined = load(DATA / "rollout_of_0.1.safetensors")
-    assert joined.facts.joined_by == "rollout(residual=0.5, normalize=True)"
+    assert joined.facts.joined_by == "rollout(residual=0.5, normalize=True)"  # its own words
     with pytest.raises(InvalidInput, match="already join layers"):
         joined.rollout()
     with pytest.raises(InvalidInput, match="already speaks of the input"):

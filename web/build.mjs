@@ -15,7 +15,7 @@ function sources(folder) {
     .sort();
 }
 
-// tests/viewer/test_built.py computes the same hash: path, newline, content, for each source.
+// tests/viewer/test_page.py computes the same hash: path, newline, content, for each source.
 const hash = createHash("sha256");
 for (const name of [...sources("src"), "build.mjs", "package.json"].sort()) {
   hash.update(`${name}\n`).update(readFileSync(join(here, name)));

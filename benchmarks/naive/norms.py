@@ -30,8 +30,8 @@ def through_norm(vectors: Tensor, norm: nn.LayerNorm, entering: Tensor) -> Tenso
     """The vectors after a layer norm whose variance is that of `entering`, without its shift."""
     centred = entering - entering.mean(-1, keepdim=True)
     variance = centred.pow(2).mean(-1, keepdim=True)[:, None]
-    normalized = torch.div(vectors - vectors.mean(-1, keepdim=True), (variance + norm.eps) ** 0.5)
-    return torch.einsum("tsd,d->tsd", normalized, norm.weight)
+    normalised = torch.div(vectors - vectors.mean(-1, keepdim=True), (variance + norm.eps) ** 0.5)
+    return torch.einsum("tsd,d->tsd", normalised, norm.weight)
 
 
 @torch.no_grad()

@@ -82,7 +82,7 @@ class Spec:
     one_row: str = "first"
     # The share of the identity that the paper's own rollout mixes in.
     rollout_residual: float | None = None
-    rollout_normalized: bool = True
+    rollout_normalised: bool = True
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""

@@ -2,7 +2,7 @@
 
 `needed` is about what is held at once beyond the weights. What a recording keeps up to its memory
 budget is not counted: it is kept only if there is room. `least` is what cannot be less: what
-enters each layer, and the attention weights of one layer. A plan whose `least` does not fit is
+enters each layer, and the attention weights of one layer. An estimate whose `least` does not fit is
 refused before the model runs, with what would fit. Shapes come from the configuration, so that a
 model on the meta device will do.
 """
@@ -69,7 +69,7 @@ class Shape:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Estimate:
     """One measure of one text."""
 
     measure: str
@@ -132,7 +132,7 @@ class Plan:
         return float(shape.layers) * n * inside
 
 
-def plan_of(
+def estimate_of(
     model: nn.Module,
     measure: str,
     tokens: int,
@@ -140,9 +140,9 @@ def plan_of(
     targets: int | None = None,
     layers: int | None = None,
     texts: int = 1,
-) -> Plan:
+) -> Estimate:
     """A measure of texts of so many tokens, for all targets and layers or so many of them."""
-    return Plan(
+    return Estimate(
         measure=measure,
         spec=spec_of(measure),
         shape=Shape.of(model),
@@ -153,45 +153,46 @@ def plan_of(
     )
 
 
-def require_room(plan: Plan, available: int) -> None:
-    """Refuses a plan that cannot fit into so many bytes, and says what would."""
-    if plan.least > available:
+def require_room(estimate: Estimate, available: int) -> None:
+    """Refuses an estimate that cannot fit into so many bytes, and says what would."""
+    if estimate.least > available:
         raise OutOfMemory(
-            f"{plan.measure} of {plan.tokens:,} tokens needs at least {spelled(plan.least)}, and"
-            f" {spelled(available)} are free. {what_fits(plan, available)}"
+            f"{estimate.measure} of {estimate.tokens:,} tokens needs at least"
+            f" {spelled(estimate.least)}, and {spelled(available)} are free."
+            f" {what_fits(estimate, available)}"
         )
 
 
-def what_fits(plan: Plan, available: int) -> str:
-    """Targets, layers or a precision with which a plan fits, in words."""
-    fewer = replace(plan, targets=1)
+def what_fits(estimate: Estimate, available: int) -> str:
+    """Targets, layers or a precision with which an estimate fits, in words."""
+    fewer = replace(estimate, targets=1)
     tries = []
-    if plan.targets is None and fewer.by_rows and fewer.needed <= available:
+    if estimate.targets is None and fewer.by_rows and fewer.needed <= available:
         tries.append(f"one target at a time (targets=[-1]) takes about {spelled(fewer.needed)}")
-    if (plan.layers or plan.shape.layers) > 1 and plan.spec.gives == "maps":
-        one = replace(plan, layers=1)
+    if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
+        one = replace(estimate, layers=1)
         if one.needed <= available:
             tries.append(f"one layer at a time (layers=[0]) takes about {spelled(one.needed)}")
-    if plan.shape.number > 2:
-        half = replace(plan, shape=replace(plan.shape, number=2))
+    if estimate.shape.number > 2:
+        half = replace(estimate, shape=replace(estimate.shape, number=2))
         if half.needed <= available:
             tries.append(f"the model in bfloat16 takes about {spelled(half.needed)}")
-    longest = plan.tokens
-    while longest > 1 and replace(plan, tokens=longest).needed > available:
+    longest = estimate.tokens
+    while longest > 1 and replace(estimate, tokens=longest).needed > available:
         longest //= 2
-    if longest < plan.tokens:
+    if longest < estimate.tokens:
         tries.append(f"a text of {longest:,} tokens fits")
     return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "." if tries else ""
 
 
-def in_words(error: Exception, plan: Plan, available: int) -> OutOfMemory | None:
+def in_words(error: Exception, estimate: Estimate, available: int) -> OutOfMemory | None:
     """Our error with what would fit, if this one says that memory ran out."""
     if isinstance(error, MixlensError) or not is_out_of_memory(error):
         return None
     return OutOfMemory(
-        f"memory ran out: {plan.measure} of {plan.tokens:,} tokens takes about"
-        f" {spelled(plan.needed)} beyond the weights, and {spelled(available)} were free."
-        f" {what_fits(plan, min(available, plan.needed - 1))}"
+        f"memory ran out: {estimate.measure} of {estimate.tokens:,} tokens takes about"
+        f" {spelled(estimate.needed)} beyond the weights, and {spelled(available)} were free."
+        f" {what_fits(estimate, min(available, estimate.needed - 1))}"
     )
 
 

@@ -23,7 +23,7 @@ def labelled_scores(
     measure: str,
     facts: Facts | None,
     rollout_residual: float | int | None,
-    rollout_normalized: bool | None,
+    rollout_normalised: bool | None,
     provenance: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The fields of `MixingMaps`, for `MixingMaps.of`.
@@ -40,8 +40,8 @@ def labelled_scores(
         facts = spec.facts if facts is None else facts
         if rollout_residual is None:
             rollout_residual = spec.rollout_residual
-        if rollout_normalized is None:
-            rollout_normalized = spec.rollout_normalized
+        if rollout_normalised is None:
+            rollout_normalised = spec.rollout_normalised
     facts = facts or Facts()
     return {
         "scores": array,
@@ -52,7 +52,7 @@ def labelled_scores(
         "facts": replace(facts, same_tokens=facts.same_tokens and sources == targets),
         "provenance": plain({"measure": measure, "options": {}, "steps": [], **(provenance or {})}),
         "rollout_residual": rollout_residual,
-        "rollout_normalized": rollout_normalized is not False,
+        "rollout_normalised": rollout_normalised is not False,
         "rollout_adds_identity": spec is not None and spec.rollout_adds_identity,
     }
 

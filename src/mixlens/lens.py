@@ -236,7 +236,7 @@ class Lens:
         *,
         site: str | None = None,
         residual: float | int | None = None,
-        normalize: bool | None = None,
+        normalise: bool | None = None,
         **options: Any,
     ) -> MixingMaps:
         """How much of each input token is in a few targets, up to each layer: the rows that
@@ -245,7 +245,7 @@ class Lens:
         """
         from mixlens.rolling import roll_out_targets
 
-        how: dict[str, Any] = {"residual": residual, "normalize": normalize, **options}
+        how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
         if isinstance(given, Recording):
             return roll_out_targets(name, given, targets=targets, **how)
         if targets is None:

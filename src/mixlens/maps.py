@@ -48,7 +48,7 @@ class MixingMaps:
     facts: Facts
     provenance: dict[str, Any]
     rollout_residual: float | int | None = None
-    rollout_normalized: bool = True
+    rollout_normalised: bool = True
     rollout_adds_identity: bool = False
     measured: Mapping[str, Extra] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class MixingMaps:
         measure: str = "unnamed",
         facts: Facts | None = None,
         rollout_residual: float | int | None = None,
-        rollout_normalized: bool | None = None,
+        rollout_normalised: bool | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> MixingMaps:
         """Maps of numbers that you have: [layer, (head,) target, source].
@@ -93,7 +93,7 @@ class MixingMaps:
                 measure=measure,
                 facts=facts,
                 rollout_residual=rollout_residual,
-                rollout_normalized=rollout_normalized,
+                rollout_normalised=rollout_normalised,
                 provenance=provenance,
             )
         )
@@ -203,7 +203,7 @@ class MixingMaps:
         changes = {"facts": facts or self.facts, "provenance": about, "measured": {}, **changes}
         return replace(self, scores=scores.astype(self.scores.dtype), **changes)
 
-    def normalized(self, *, absolute: bool = False) -> MixingMaps:
+    def normalised(self, *, absolute: bool = False) -> MixingMaps:
         """Rows that sum to one over the sources. A row of zeros stays so.
 
         `absolute` takes the sizes of signed scores.
@@ -211,16 +211,16 @@ class MixingMaps:
         return normalise(self, absolute)
 
     def rollout(
-        self, residual: float | int | None = None, normalize: bool | None = None
+        self, residual: float | int | None = None, normalise: bool | None = None
     ) -> MixingMaps:
         """The product of the maps up to each layer: how much of each input token is there (Abnar &
         Zuidema 2020).
 
-        `residual` is the share of the identity mixed into each layer (0: none), `normalize` makes
+        `residual` is the share of the identity mixed into each layer (0: none), `normalise` makes
         rows sum to one. By default as the measure's own authors do: half the identity for
         attention, none for others; rows normalised except for GlobEnc.
         """
-        return roll_out(self, residual, normalize)
+        return roll_out(self, residual, normalise)
 
     def flow(
         self,
@@ -228,7 +228,7 @@ class MixingMaps:
         layers: Sequence[int] | str | None = None,
         *,
         residual: float | int | None = None,
-        normalize: bool | None = None,
+        normalise: bool | None = None,
     ) -> MixingMaps:
         """The maximum flow from each target to every input token, through the layers as pipes
         (Abnar & Zuidema 2020).
@@ -236,7 +236,7 @@ class MixingMaps:
         From the last layer only, since it is slow; `layers` names others, "all" takes each. The
         rest as in `rollout`.
         """
-        return flow_through(self, targets, layers, residual, normalize)
+        return flow_through(self, targets, layers, residual, normalise)
 
     def mean(self) -> MixingMaps:
         """The mean over layers, as one map under the number of the last layer."""

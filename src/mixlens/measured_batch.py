@@ -79,7 +79,7 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
         facts=batch.facts,
         provenance=batch.provenance(),
         rollout_residual=spec.rollout_residual,
-        rollout_normalized=spec.rollout_normalized,
+        rollout_normalised=spec.rollout_normalised,
         rollout_adds_identity=spec.rollout_adds_identity,
         measured=extras,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, UnsupportedModel
-from mixlens.estimating import in_words, plan_of
+from mixlens.estimating import estimate_of, in_words
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of
@@ -237,7 +237,7 @@ def at_work(
         try:
             yield
         except (RuntimeError, MemoryError) as error:
-            plan = plan_of(
+            estimate = estimate_of(
                 model,
                 name,
                 max(max(lengths) for lengths in recording.lengths.values()),
@@ -245,7 +245,7 @@ def at_work(
                 layers=len(request.layers),
                 texts=recording.batch,
             )
-            ours = in_words(error, plan, available)
+            ours = in_words(error, estimate, available)
             if ours is None:
                 raise
             raise ours from error

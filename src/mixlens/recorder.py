@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
-from mixlens.estimating import Plan, Shape, in_words, require_room
+from mixlens.estimating import Estimate, Shape, in_words, require_room
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
 from mixlens.precision import outside_inference_mode
@@ -65,9 +65,9 @@ def record(
     with turn(model), outside_inference_mode(), uncompiled(model):
         given = processed(lens.processor, given) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
-        plan = _plan(lens, ready, None if targets is None else 1, specs)
+        estimate = _estimate(lens, ready, None if targets is None else 1, specs)
         available = available_memory(entry_device(model))
-        require_room(plan, available)
+        require_room(estimate, available)
         try:
             if targets is not None:
                 named = targets if isinstance(targets, EachText) else listed(targets, "targets")
@@ -78,7 +78,7 @@ def record(
             _require_sound_weights(model)
             raise error from None
         except (RuntimeError, MemoryError) as error:
-            ours = in_words(error, plan, available)
+            ours = in_words(error, estimate, available)
             if ours is None:
                 raise
             raise ours from error
@@ -193,11 +193,11 @@ def _recorded(
     return recording
 
 
-def _plan(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[Spec]) -> Plan:
+def _estimate(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[Spec]) -> Estimate:
     """What is about to be recorded; without measures, as for the one that needs least."""
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
-    return Plan(
+    return Estimate(
         measure="a recording",
         spec=specs[0] if specs else spec_of("attention"),
         shape=Shape.of(lens.model),

@@ -43,7 +43,7 @@ def roll_out_targets(
     *,
     targets: int | str | Sequence[int | str] | None = None,
     residual: float | int | None = None,
-    normalize: bool | None = None,
+    normalise: bool | None = None,
     **options: Any,
 ) -> MixingMaps:
     """How much of each input token is in these targets, up to each layer: the rollout of a measure,
@@ -67,13 +67,13 @@ def roll_out_targets(
         raise UnsupportedModel(reason)
     if rows is not None:
         try:
-            return _by_rows(name, rows, request, residual, normalize, options)
+            return _by_rows(name, rows, request, residual, normalise, options)
         except RowsUnavailable as error:
             if rows.in_full is None:
                 raise
             _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
             recording = replace(rows.in_full(spec_of(name)), rows_refused=str(error))
-    return _from_maps(name, recording, request, residual, normalize, options)
+    return _from_maps(name, recording, request, residual, normalise, options)
 
 
 def _from_maps(
@@ -81,14 +81,14 @@ def _from_maps(
     recording: Recording,
     request: Request,
     residual: float | int | None,
-    normalize: bool | None,
+    normalise: bool | None,
     options: Mapping[str, Any],
 ) -> MixingMaps:
     assert request.targets is not None
     every = replace(recording, targets=None, produced=None)
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)
-    chosen = maps.rollout(residual, normalize).at(targets=list(request.targets[0]))
+    chosen = maps.rollout(residual, normalise).at(targets=list(request.targets[0]))
     return replace(chosen, target_row=recording.named_targets(request.site, 0))
 
 
@@ -126,14 +126,14 @@ def _by_rows(
     recording: RowRecording,
     request: Request,
     residual: float | int | None,
-    normalize: bool | None,
+    normalise: bool | None,
     options: Mapping[str, Any],
 ) -> MixingMaps:
     spec = spec_of(name)
     if not spec.row_by_row:
         raise RowsUnavailable(f"{name} needs all targets of a text")
     assert request.targets is not None
-    rule, (targets,) = Rule.of(spec, residual, normalize), request.targets
+    rule, (targets,) = Rule.of(spec, residual, normalise), request.targets
     layers = recording.site.stack.layers
     size = rows_at_once(
         24 * max(site.heads for site in layers[0].sites) * recording.width,

@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
     """`mixlens.load`: `make` is called with the saved fields of maps."""
     arrays, about = read(path, _KIND)
     try:
-        residual, normalized, *adds_identity = about["rollout"]
+        residual, normalised, *adds_identity = about["rollout"]
         extras = {
             name: Extra(tuple(dims), arrays[f"extra.{name}"])
             for name, dims in about["extras"].items()
@@ -65,7 +65,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
             facts=facts,
             provenance=about["provenance"],
             rollout_residual=residual,
-            rollout_normalized=normalized,
+            rollout_normalised=normalised,
             rollout_adds_identity=any(adds_identity),
             measured=extras,
         )
@@ -108,7 +108,7 @@ def _description(maps: MixingMaps) -> dict[str, Any]:
             "provenance": maps.provenance,
             "rollout": [
                 maps.rollout_residual,
-                maps.rollout_normalized,
+                maps.rollout_normalised,
                 maps.rollout_adds_identity,
             ],
             "extras": {name: extra.dims for name, extra in maps.measured.items()},

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mixlens.aggregation.flow import max_flow
-from mixlens.aggregation.rollout import row_normalized
+from mixlens.aggregation.rollout import row_normalised
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.maps import MixingMaps
@@ -55,7 +55,7 @@ def dense(maps: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_against_edmonds_karp(seed: int, causal: bool) -> None:
     raw = np.random.default_rng(seed).random((3, 4, 4)) ** 3
-    maps = row_normalized(np.tril(raw) if causal else raw)
+    maps = row_normalised(np.tril(raw) if causal else raw)
     flow = max_flow(maps, layers=[0, 1, 2], targets=[0, 1, 2, 3])
     for layer in range(3):
         graph = dense(maps[: layer + 1])
@@ -66,7 +66,7 @@ def test_against_edmonds_karp(seed: int, causal: bool) -> None:
 
 
 def test_one_layer_is_the_map_itself() -> None:
-    maps = row_normalized(np.random.default_rng(0).random((1, 3, 3)))
+    maps = row_normalised(np.random.default_rng(0).random((1, 3, 3)))
     np.testing.assert_allclose(max_flow(maps, layers=[0], targets=[0, 1, 2]), maps)
 
 
@@ -107,7 +107,7 @@ def test_layers_and_targets() -> None:
     assert (part.layers, part.target_positions, part.tokens) == ((1,), (2, 0), ("c", "a"))
     np.testing.assert_array_equal(part.scores, whole.scores[1:2, [2, 0]])
     assert not whole.facts.rows_sum_to_one
-    np.testing.assert_allclose(whole.normalized().scores.sum(-1), 1)
+    np.testing.assert_allclose(whole.normalised().scores.sum(-1), 1)
     with pytest.raises(InvalidInput, match="'all'"):
         maps.flow(layers="last")
     with pytest.raises(InvalidInput, match="already join"):
@@ -115,10 +115,10 @@ def test_layers_and_targets() -> None:
 
 
 def test_signed_maps_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"normalized\(absolute=True\)"):
+    with pytest.raises(InvalidInput, match=r"normalised\(absolute=True\)"):
         MixingMaps.of(-np.ones((2, 2, 2)), facts=Facts(signed=True)).flow()
     with pytest.raises(InvalidInput, match="negative"):
-        MixingMaps.of(-np.eye(2)[None]).flow(normalize=False)
+        MixingMaps.of(-np.eye(2)[None]).flow(normalise=False)
 
 
 def test_without_igraph_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,4 +130,4 @@ def test_without_igraph_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatc
 def test_against_the_authors_code() -> None:
     numbers = reference.arrays("four_papers/numbers.npz")
     maps = MixingMaps.of(numbers["attention"], measure="attention").heads("mean").flow(layers="all")
-    np.testing.assert_allclose(maps.normalized().scores, numbers["abnar.flow_residual"], atol=1e-10)
+    np.testing.assert_allclose(maps.normalised().scores, numbers["abnar.flow_residual"], atol=1e-10)

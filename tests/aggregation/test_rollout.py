@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixlens.aggregation.rollout import rollout, row_normalized
+from mixlens.aggregation.rollout import rollout, row_normalised
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.maps import MixingMaps
@@ -14,7 +14,7 @@ from tests import reference
 
 def stochastic(layers: int, tokens: int, seed: int, causal: bool = False) -> np.ndarray:
     maps = np.random.default_rng(seed).random((layers, tokens, tokens)) + 1e-3
-    return row_normalized(np.tril(maps) if causal else maps)
+    return row_normalised(np.tril(maps) if causal else maps)
 
 
 def test_product_runs_from_the_last_layer_down_to_the_input() -> None:
@@ -57,10 +57,10 @@ def test_other_measures_are_normalised_and_hold_no_identity() -> None:
 
 def test_globenc_multiplies_what_it_measured() -> None:
     raw = np.random.default_rng(1).random((3, 4, 4))
-    maps = MixingMaps.of(raw, rollout_normalized=False)
+    maps = MixingMaps.of(raw, rollout_normalised=False)
     np.testing.assert_allclose(maps.rollout().scores[2], raw[2] @ raw[1] @ raw[0])
     assert not maps.rollout().facts.rows_sum_to_one
-    assert maps.rollout(normalize=True).facts.rows_sum_to_one
+    assert maps.rollout(normalise=True).facts.rows_sum_to_one
 
 
 def test_a_residual_of_ones_own_does_not_depend_on_the_unit_of_the_scores() -> None:
@@ -115,10 +115,10 @@ def test_a_row_of_zeros_passes_on_what_was_there() -> None:
 def test_signed_maps() -> None:
     raw = np.random.default_rng(3).standard_normal((2, 3, 3))
     maps = MixingMaps.of(raw, facts=Facts(signed=True))
-    with pytest.raises(InvalidInput, match="normalize=False"):
+    with pytest.raises(InvalidInput, match="normalise=False"):
         maps.rollout()
-    np.testing.assert_allclose(maps.rollout(normalize=False).scores[1], raw[1] @ raw[0])
-    sizes = maps.normalized(absolute=True).rollout().facts
+    np.testing.assert_allclose(maps.rollout(normalise=False).scores[1], raw[1] @ raw[0])
+    sizes = maps.normalised(absolute=True).rollout().facts
     assert (sizes.signed, sizes.rows_sum_to_one) == (False, True)
     whole = MixingMaps.of(
         raw / raw.sum(-1, keepdims=True), facts=Facts(signed=True, rows_sum_to_one=True)

@@ -76,7 +76,7 @@ def test_rollout_of_one_target_and_of_generated_words() -> None:
     assert made["provenance"]["recorded"] == "rows"
     made = json.loads(run("map", "The keys", *model, "--generate", "2").out)
     assert len(made["targets"]) == 2
-    assert made["provenance"]["steps"] == ["rollout(residual=0, normalize=True)"]
+    assert made["provenance"]["steps"] == ["rollout(residual=0, normalise=True)"]
 
 
 def test_a_chat_needs_a_template(tmp_path: Path) -> None:

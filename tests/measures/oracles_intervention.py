@@ -130,7 +130,7 @@ def value_zeroing(
     model: Any,
     inputs: dict[str, Any],
     distance: str = "cosine",
-    normalized: bool = False,
+    normalised: bool = False,
 ) -> Tensor:
     """[layer, target, source]: one layer call for each zeroed value vector."""
     anatomy = ANATOMY[name, site]
@@ -139,7 +139,7 @@ def value_zeroing(
     heads = model.config.num_attention_heads
 
     def shown(e: Tensor) -> Tensor:
-        return (e - e.mean()) / e.var(unbiased=False) ** 0.5 if normalized else e
+        return (e - e.mean()) / e.var(unbiased=False) ** 0.5 if normalised else e
 
     for layer, (args, kwargs) in zip(layers, layer_arguments(model, layers, inputs), strict=True):
         module = anatomy.attention(layer).get_submodule(anatomy.value)

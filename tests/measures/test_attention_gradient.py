@@ -35,7 +35,7 @@ def test_the_authors_numbers_of_an_encoder(numbers: dict[str, np.ndarray]) -> No
     rolled = maps.rollout()
     np.testing.assert_allclose(rolled.scores[-1], numbers["bert/R"], atol=1e-13)
     assert not rolled.facts.rows_sum_to_one
-    assert rolled.provenance["steps"] == ["rollout(identity added, normalize=False)"]
+    assert rolled.provenance["steps"] == ["rollout(identity added, normalise=False)"]
     heads = one(Lens(model).measure("attention_gradient", given, label=2, per_head=True))
     expected = (numbers["bert/attention"] * numbers["bert/gradient"]).clip(0)
     np.testing.assert_allclose(heads.scores, expected, atol=1e-14)

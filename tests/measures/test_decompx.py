@@ -12,7 +12,7 @@ from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import AttentionKind
 from mixlens.kernels.shares import shared
 from mixlens.recording.recording import Recording
-from mixlens.replay.vector_parts import Rules, VectorLayer, own_parts
+from mixlens.replay.vector_parts import PartRules, VectorLayer, own_parts
 from tests import reference
 from tests.measures import models, test_gradients
 
@@ -71,7 +71,7 @@ def test_vectors_add_up_to_the_hidden_states(name: str, bias: str) -> None:
     layers = recording.layers(None)
     parts = own_parts(layers[0].input[0], column=bias == "column")
     for number, layer in enumerate(layers):
-        step = VectorLayer(layer, layer.site(AttentionKind.SELF), 0, 9, Rules(bias))
+        step = VectorLayer(layer, layer.site(AttentionKind.SELF), 0, 9, PartRules(bias))
         parts = step.of(parts, torch.arange(9), first=number == 0, block=4)
         torch.testing.assert_close(parts.sum(1), layer.output[0], atol=1e-10, rtol=1e-9)
         if name == "gpt2":

@@ -45,16 +45,16 @@ def test_per_head_equals_the_loop_over_query_heads(name: str, site: str) -> None
     torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 
 
-@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean", "spearman"])
 @pytest.mark.parametrize("name", ["bert", "llama"])
-def test_distances(name: str, distance: str, normalized: bool) -> None:
+def test_distances(name: str, distance: str, normalised: bool) -> None:
     site = models.recording(name, 7).sites[0]
     expected = oracles.value_zeroing(
-        name, site, models.build(name), models.inputs(name, 7), distance, normalized
+        name, site, models.build(name), models.inputs(name, 7), distance, normalised
     )
     made = models.scores(
-        "value_zeroing", models.recording(name, 7), distance=distance, normalized=normalized
+        "value_zeroing", models.recording(name, 7), distance=distance, normalised=normalised
     ).values[:, 0]
     torch.testing.assert_close(made, expected, atol=TOLERANCE, rtol=0)
 

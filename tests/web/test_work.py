@@ -10,7 +10,7 @@ import pytest
 from mixlens import Lens
 from mixlens.viewer.packing import ALL_BYTES
 from mixlens.web.api import Limits, State
-from mixlens.web.jobs import Cancelled, Job
+from mixlens.web.jobs import Cancelled, WebJob
 from mixlens.web.work import Measuring
 
 REQUEST = {
@@ -27,7 +27,7 @@ def test_heads_of_a_large_text_come_if_they_are_asked_for() -> None:
     text = " ".join(["dogs"] * 230)
     for heads in (False, True):
         request = {**REQUEST, "text": text, "heads": heads}
-        (entry,) = json.loads(work(Job("id", "key", request)))["maps"]
+        (entry,) = json.loads(work(WebJob("id", "key", request)))["maps"]
         assert (entry["heads"] is not None) == heads
     assert len(entry["heads"]["shares"]["data"]) > ALL_BYTES
 
@@ -35,8 +35,8 @@ def test_heads_of_a_large_text_come_if_they_are_asked_for() -> None:
 def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:
     lens = Lens.bundled()
     work = Measuring({"bundled": lens}, Limits())
-    assert work(Job("first", "key", REQUEST))  # the model is known from here on
-    job, model = Job("second", "key", REQUEST), cast("Any", lens.model)
+    assert work(WebJob("first", "key", REQUEST))  # the model is known from here on
+    job, model = WebJob("second", "key", REQUEST), cast("Any", lens.model)
     layers = model.bert.encoder.layer
 
     def cancel(*_: object) -> None:
@@ -53,4 +53,4 @@ def test_a_cancelled_job_stops_in_the_middle_of_a_layer() -> None:
     for hook in hooks:
         hook.remove()
     assert ran == []
-    assert work(Job("third", "key", REQUEST)), "nothing is left behind"
+    assert work(WebJob("third", "key", REQUEST)), "nothing is left behind"

@@ -66,8 +66,8 @@ function onwards(measured: Measured): Float64Array[] {
   const count = measured.sources.labels.length;
   const found = [new Float64Array(count).fill(1)];
   measured.entry.layers.forEach((_, level) => {
-    const row = new Float64Array(count).fill(measured.entry.joined?.normalize === false ? 0 : 1);
-    if (measured.entry.joined?.normalize === false)
+    const row = new Float64Array(count).fill(measured.entry.joined?.normalise === false ? 0 : 1);
+    if (measured.entry.joined?.normalise === false)
       for (let at = 0; at < count; at++)
         measured.eachTransition(level, at, (source, value) => {
           row[at]! += value * found[level]![source]!;

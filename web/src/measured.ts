@@ -217,15 +217,15 @@ export class Measured {
     token: number,
     visit: (source: number, value: number) => void,
   ): void {
-    const { residual = 0, normalize } = this.entry.joined!;
+    const { residual = 0, normalise } = this.entry.joined!;
     const scale =
       this.entry.signed || !this.totals ? 1 : this.totals[layer * this.held.length + token]!;
     let sum = residual;
-    if (normalize !== false)
+    if (normalise !== false)
       this.layers!.eachOfRow(layer, token, (_, value) => {
         sum += (1 - residual) * Math.abs(value) * scale;
       });
-    const by = normalize === false ? 1 : sum > 0 ? 1 / sum : 0;
+    const by = normalise === false ? 1 : sum > 0 ? 1 / sum : 0;
     if (residual > 0) visit(token, residual * by);
     this.layers!.eachOfRow(layer, token, (source, value) =>
       visit(source, (1 - residual) * Math.abs(value) * scale * by),

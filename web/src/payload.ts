@@ -45,7 +45,7 @@ export interface Entry {
   joined: {
     how: string;
     residual?: number;
-    normalize?: boolean;
+    normalise?: boolean;
     scores: WrittenShares;
     totals?: WrittenArray;
   } | null;

@@ -107,10 +107,10 @@ describe("rows over words", () => {
 });
 
 describe("flow", () => {
-  const joined = (residual: number, normalize: boolean) => ({
+  const joined = (residual: number, normalise: boolean) => ({
     how: "rollout",
     residual,
-    normalize,
+    normalise,
     scores: dense([MAPS[0]!]),
   });
   const text = textOf("a", "b", "c");

@@ -5,7 +5,7 @@ Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, secti
 tokens of each layer, a pipe from token i of layer l to token j of the layer below has the capacity
 M_l[i, j], and the score is the maximum flow between two ends, one problem for each pair. The
 paper's score is the flow itself; its code then divides each row by its sum, which is
-`normalized()` here.
+`normalised()` here.
 
 One row costs n problems on a graph of layers x n^2 edges: all targets of all layers are seldom
 needed.
@@ -71,17 +71,17 @@ def flow_through(
     targets: Sequence[int | str] | None = None,
     layers: Sequence[int] | str | None = None,
     residual: float | int | None = None,
-    normalize: bool | None = None,
+    normalise: bool | None = None,
 ) -> MixingMaps:
     """`MixingMaps.flow`."""
     if maps.facts.signed:
         raise InvalidInput(
             "these scores have both signs, and no pipe is narrower than nothing: use"
-            " maps.normalized(absolute=True).flow()"
+            " maps.normalised(absolute=True).flow()"
         )
     if isinstance(layers, str) and layers != "all":
         raise InvalidInput(f"layers={layers!r}: give layer numbers, or 'all'")
-    passed = layer_transitions(maps, residual, normalize)
+    passed = layer_transitions(maps, residual, normalise)
     numbers = (
         maps.layers if layers == "all" else [int(n) for n in ([-1] if layers is None else layers)]
     )

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from mixlens.aggregation.rollout import row_normalized
+from mixlens.aggregation.rollout import row_normalised
 
 
 def relevance_through(
@@ -40,5 +40,5 @@ def relevance_through(
 def _balanced(relevance: Float[np.ndarray, "token token"]) -> Float[np.ndarray, "token token"]:
     """N: what was gathered weighs as much as the token itself."""
     identity = np.eye(len(relevance))
-    gathered: np.ndarray = row_normalized(relevance - identity) + identity
+    gathered: np.ndarray = row_normalised(relevance - identity) + identity
     return gathered

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 
-def row_normalized(
+def row_normalised(
     maps: Float[np.ndarray, "*layers target source"],
 ) -> Float[np.ndarray, "*layers target source"]:
     """Rows divided by their sum, in float64.
@@ -38,23 +38,23 @@ def row_normalized(
 
 
 def normalise(maps: MixingMaps, absolute: bool) -> MixingMaps:
-    """`MixingMaps.normalized`."""
+    """`MixingMaps.normalised`."""
     if maps.facts.signed and not absolute:
         raise InvalidInput(
             "these scores have both signs, so a row may sum to almost nothing: use"
-            " normalized(absolute=True)"
+            " normalised(absolute=True)"
         )
-    shares = row_normalized(np.abs(maps.scores) if absolute else maps.scores)
+    shares = row_normalised(np.abs(maps.scores) if absolute else maps.scores)
     full = bool((shares.sum(-1) > 0.5).all())
     facts = replace(maps.facts, signed=False, rows_sum_to_one=full)
-    return maps.derived(shares, f"normalized({'absolute' * absolute})", facts)
+    return maps.derived(shares, f"normalised({'absolute' * absolute})", facts)
 
 
 def transitions(
     maps: Float[np.ndarray, "layer token token"],
     *,
     residual: float | int = 0.0,
-    normalize: bool = True,
+    normalise: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
     """What one layer passes on: `residual` parts of the identity, the rest of the map; then rows
     are made to sum to one.
@@ -62,30 +62,30 @@ def transitions(
     if not 0 <= residual <= 1:
         raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
     mixed = (1 - residual) * maps.astype(np.float64) + residual * np.eye(maps.shape[-1])
-    return row_normalized(mixed) if normalize else mixed
+    return row_normalised(mixed) if normalise else mixed
 
 
 def rollout(
     maps: Float[np.ndarray, "layer token token"],
     *,
     residual: float | int = 0.0,
-    normalize: bool = True,
+    normalise: bool = True,
 ) -> Float[np.ndarray, "layer token token"]:
     """The product up to each layer, from maps of all layers in order."""
-    steps = transitions(maps, residual=residual, normalize=normalize)
+    steps = transitions(maps, residual=residual, normalise=normalise)
     for layer in range(1, len(steps)):
         steps[layer] = steps[layer] @ steps[layer - 1]
     return steps
 
 
 def roll_out(
-    maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
+    maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
     """`MixingMaps.rollout`."""
     require_whole_stack(maps)
-    rule = Rule.of(maps, residual, normalize)
+    rule = Rule.of(maps, residual, normalise)
     passed = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
-    product = rollout(passed, normalize=False)
+    product = rollout(passed, normalise=False)
     step = f"rollout({rule})"
     return maps.derived(product, step, joined_facts(maps.facts, rule, step, product))
 
@@ -96,7 +96,7 @@ class Transitions(NamedTuple):
     steps: np.ndarray  # [layer, token, token]
     rule: str
     with_identity: bool
-    normalized: bool
+    normalised: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,42 +104,42 @@ class Rule:
     """What a layer passes on, row by row."""
 
     residual: float  # parts of the identity
-    normalize: bool
+    normalise: bool
     adds_identity: bool
     divides_first: bool  # else the identity's share would depend on the unit of the scores
     divides_last: bool
 
     @classmethod
     def of(
-        cls, about: MixingMaps | Spec, residual: float | int | None, normalize: bool | None
+        cls, about: MixingMaps | Spec, residual: float | int | None, normalise: bool | None
     ) -> Rule:
         """The defaults of the measure, unless something else is said."""
-        normalize = about.rollout_normalized if normalize is None else normalize
+        normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = float(about.rollout_residual or 0.0 if residual is None else residual)
         if not 0 <= residual <= 1:
             raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
         signed_shares = about.facts.signed and about.facts.rows_sum_to_one
-        if about.facts.signed and normalize and not signed_shares and not adds_identity:
+        if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
                 "these scores have both signs, so a row may sum to almost nothing and dividing by"
-                " that sum means nothing. Take the plain product with normalize=False, or sizes"
-                " only with maps.normalized(absolute=True).rollout()."
+                " that sum means nothing. Take the plain product with normalise=False, or sizes"
+                " only with maps.normalised(absolute=True).rollout()."
             )
         # With a residual of its own, a measure has scores and identity on one scale.
         one_scale = about.rollout_residual is not None
         return cls(
             residual=residual,
-            normalize=normalize,
+            normalise=normalise,
             adds_identity=adds_identity,
-            divides_first=normalize and residual > 0 and not one_scale,
-            divides_last=normalize and not signed_shares,
+            divides_first=normalise and residual > 0 and not one_scale,
+            divides_last=normalise and not signed_shares,
         )
 
     def __str__(self) -> str:
         if self.adds_identity:
-            return f"identity added, normalize={self.normalize}"
-        return f"residual={self.residual:g}, normalize={self.normalize}"
+            return f"identity added, normalise={self.normalise}"
+        return f"residual={self.residual:g}, normalise={self.normalise}"
 
     @property
     def with_identity(self) -> bool:
@@ -156,28 +156,28 @@ class Rule:
         own[np.arange(len(positions)), positions] = 1
         if self.adds_identity:
             added = scores.astype(np.float64) + own
-            return row_normalized(added) if self.normalize else added
-        shares = row_normalized(scores) if self.divides_first else scores.astype(np.float64)
+            return row_normalised(added) if self.normalise else added
+        shares = row_normalised(scores) if self.divides_first else scores.astype(np.float64)
         mixed = (1 - self.residual) * shares + self.residual * own
-        mixed = row_normalized(mixed) if self.divides_last else mixed
+        mixed = row_normalised(mixed) if self.divides_last else mixed
         return np.where(scores.any(-1, keepdims=True), mixed, own)
 
 
 def layer_transitions(
-    maps: MixingMaps, residual: float | int | None, normalize: bool | None
+    maps: MixingMaps, residual: float | int | None, normalise: bool | None
 ) -> Transitions:
     """`transitions` of maps, checked, with the defaults of their measure filled in."""
     require_whole_stack(maps)
-    rule = Rule.of(maps, residual, normalize)
+    rule = Rule.of(maps, residual, normalise)
     steps = rule.passed_on(maps.scores, np.arange(maps.scores.shape[-1]))
-    return Transitions(steps, str(rule), rule.with_identity, rule.normalize)
+    return Transitions(steps, str(rule), rule.with_identity, rule.normalise)
 
 
 def joined_facts(
     facts: Facts, rule: Rule, step: str, product: Float[np.ndarray, "*layers target source"]
 ) -> Facts:
     """What is true of a rollout."""
-    stochastic = (rule.normalize or facts.rows_sum_to_one) and bool(
+    stochastic = (rule.normalise or facts.rows_sum_to_one) and bool(
         np.allclose(product.sum(-1), 1, atol=1e-5)
     )
     return replace(

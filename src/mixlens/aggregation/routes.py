@@ -28,7 +28,7 @@ from mixlens.aggregation.route_graph import BlockShare, Edge, HeadShare, Routes
 from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.measures import refusal
-from mixlens.measures.route_shares import Rules, attention_shares, feed_forward_shares
+from mixlens.measures.route_shares import RouteRules, attention_shares, feed_forward_shares
 from mixlens.row import position_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def routes(
         raise UnsupportedModel(reason)
     row = recording.target_tokens(chosen.name, 0)
     position = position_of(target, row, range(len(row)))
-    search = _Search(recording, chosen.name, threshold, renormalise, Rules(value_bias))
+    search = _Search(recording, chosen.name, threshold, renormalise, RouteRules(value_bias))
     layers = recording.layers(chosen.name)
     reached = {position}
     for index in reversed(range(len(layers))):
@@ -83,7 +83,7 @@ class _Search:
     site: str
     threshold: float
     renormalise: bool
-    rules: Rules
+    rules: RouteRules
     edges: list[Edge] = field(default_factory=list)
     heads: list[HeadShare] = field(default_factory=list)
     blocks: list[BlockShare] = field(default_factory=list)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from mixlens.aggregation.rollout import row_normalized
+from mixlens.aggregation.rollout import row_normalised
 from mixlens.errors import InvalidInput
 from mixlens.row import Extra
 from mixlens.segments import By, divided
@@ -49,7 +49,7 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
     scores[..., 0] = 0
     if not maps.facts.rows_sum_to_one:
         return maps.derived(scores, "first token left out")
-    scores = row_normalized(scores)
+    scores = row_normalised(scores)
     facts = replace(maps.facts, rows_sum_to_one=bool((scores.sum(-1) > 0.5).all()))
     return maps.derived(scores, "first token left out, rows divided by what is left", facts)
 

@@ -56,11 +56,11 @@ def target_row(
 
 
 def rolled_out_absolute(
-    maps: MixingMaps, residual: float | int | None = None, normalize: bool | None = None
+    maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
     """`maps.rollout`, by the measure's own rule if nothing else is said. Of scores that have both
     signs, the sizes are taken.
     """
-    return (maps.normalized(absolute=True) if maps.facts.signed else maps).rollout(
-        residual, normalize
+    return (maps.normalised(absolute=True) if maps.facts.signed else maps).rollout(
+        residual, normalise
     )

@@ -66,7 +66,7 @@ def doctor(
 
 def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
     """Memory and work of every measure that applies, from shapes alone."""
-    from mixlens.estimating import plan_of, products_per_second
+    from mixlens.estimating import estimate_of, products_per_second
     from mixlens.recording.memory import available_memory
     from mixlens.recording.placement import entry_device
 
@@ -74,14 +74,14 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
     available = available_memory(device)
     speed = products_per_second(device, next(lens.model.parameters()).dtype)
     for name in (name for name, reason in report.measures.items() if reason is None):
-        plan = plan_of(lens.model, name, tokens)
-        one = plan_of(lens.model, name, tokens, targets=1)
+        estimate = estimate_of(lens.model, name, tokens)
+        one = estimate_of(lens.model, name, tokens, targets=1)
         needs[name] = {
-            "bytes": plan.needed,
+            "bytes": estimate.needed,
             "bytes of one target": one.needed if one.by_rows else None,
-            "fits": plan.needed <= available,
-            "cost": plan.spec.cost,
-            "seconds of a forward pass": plan.products / speed,
+            "fits": estimate.needed <= available,
+            "cost": estimate.spec.cost,
+            "seconds of a forward pass": estimate.products / speed,
         }
     return needs
 

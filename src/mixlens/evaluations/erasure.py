@@ -140,7 +140,7 @@ def plain_row(
     if whole or aggregate != "rollout":
         return measured_row(case, measure, aggregate, explained)
     return shares(
-        rolled_out_absolute(case.maps(measure), residual=0, normalize=True)
+        rolled_out_absolute(case.maps(measure), residual=0, normalise=True)
         .row(case.target)
         .scores[-1]
     )

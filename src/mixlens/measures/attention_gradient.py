@@ -38,7 +38,7 @@ SPEC = Spec(
     explains_output=True,
     explains_embedding=True,
     explains_by_default="logit",
-    rollout_normalized=False,
+    rollout_normalised=False,
     rollout_adds_identity=True,
     blind_spots=(
         "follows attention links alone, weighed by what a change of each would do to the output;"

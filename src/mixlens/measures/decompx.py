@@ -19,7 +19,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
 from mixlens.measures.feed_forward_scopes import no_feed_forward
-from mixlens.replay.vector_parts import Rules, carried, own_parts, through
+from mixlens.replay.vector_parts import PartRules, carried, own_parts, through
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -88,17 +88,17 @@ def scores(
     return Scores(taken, {"bias": extra}, {"bias": ("target",)}, facts=facts)
 
 
-def chosen_rules(bias: str, variant: str, feed_forward: bool) -> Rules:
+def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
     """The options as rules, if there are such."""
     if bias not in BIASES:
         raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
     if variant not in ("paper", "released"):
         raise InvalidInput(f"variant={variant!r}: choose paper or released")
-    return Rules(bias, variant == "released", feed_forward)
+    return PartRules(bias, variant == "released", feed_forward)
 
 
 def _text_norms(
-    recording: Recording, request: Request, text: int, length: int, rules: Rules, local: bool
+    recording: Recording, request: Request, text: int, length: int, rules: PartRules, local: bool
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
     """The place of each requested layer, its targets, and their norms [target, source]."""
     layers, budget = recording.layers(request.site), recording.memory_budget

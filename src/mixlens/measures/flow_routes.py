@@ -18,7 +18,7 @@ import torch
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures.alti import rows_are_defined
 from mixlens.measures.route_shares import (
-    Rules,
+    RouteRules,
     attention_shares,
     feed_forward_shares,
     no_routes,
@@ -67,7 +67,7 @@ def scores(
     recording: Recording, request: Request, *, value_bias: bool = False, variant: str = "paper"
 ) -> Scores:
     """`value_bias`: the bias of the values belongs to the sources; `variant`: paper or released."""
-    rules = Rules.of(value_bias, variant)
+    rules = RouteRules.of(value_bias, variant)
     rows = range(recording.rows(request.site))
     lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
     maps, of_heads, residuals, added, kept = [], [], [], [], []

@@ -43,7 +43,7 @@ SPEC = Spec(
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
     sites=(AttentionKind.SELF,),
-    rollout_normalized=False,
+    rollout_normalised=False,
     row_by_row=True,
     blind_spots=(
         "sees both norms, but not the feed-forward network between them, nor that two sources"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Rules:
+class RouteRules:
     """How shares are taken. The released code adds 1e-6 to every difference, has a floor of 1e-5
     for every summand, and counts sources that a target cannot see.
     """
@@ -49,7 +49,7 @@ class Rules:
     released: bool = False
 
     @classmethod
-    def of(cls, value_bias: bool, variant: str) -> Rules:
+    def of(cls, value_bias: bool, variant: str) -> RouteRules:
         """From the options of a measure."""
         if variant not in ("paper", "released"):
             raise InvalidInput(f"flow_routes has no variant {variant!r}; choose paper or released")
@@ -99,7 +99,12 @@ class AttentionShares:
 
 
 def attention_shares(
-    layer: Layer, site: Site, request: Request, budget: int, lengths: Sequence[int], rules: Rules
+    layer: Layer,
+    site: Site,
+    request: Request,
+    budget: int,
+    lengths: Sequence[int],
+    rules: RouteRules,
 ) -> AttentionShares:
     """Of the wanted targets; `lengths`: sources of each text."""
     bias = None if rules.value_bias else bias_of_values(layer, site)
@@ -118,7 +123,7 @@ def attention_shares(
 
 
 def feed_forward_shares(
-    layer: Layer, site: Site, request: Request, rules: Rules
+    layer: Layer, site: Site, request: Request, rules: RouteRules
 ) -> tuple[Float[Tensor, "batch target"], Float[Tensor, "batch target"]]:
     """The shares of the feed-forward part and of the stream that it is added to."""
     total, stream = request.take(layer.output, 1), request.take(site.block_output, 1)

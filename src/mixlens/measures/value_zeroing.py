@@ -6,12 +6,12 @@ Mohebbi, Zuidema, Chrupała, Alishahi, "Quantifying Context Mixing in Transforme
 whole layer behind them is recomputed.
 
 The distance is the cosine distance (the paper's choice), Euclidean, or one minus Spearman's
-correlation of the channels. `normalized=True` first gives every representation mean zero and
+correlation of the channels. `normalised=True` first gives every representation mean zero and
 variance one over its channels. The paper shows results for normalised representations (figure A.1)
 without a formula, and the published code names the option but leaves out its code. With grouped
 heads `per_head` gives every query head: its own share A^h f^h leaves the output, not the value it
 shares with others. Scores are not divided by their row sum; the authors' code does that before
-rollout, as `normalized()` does here.
+rollout, as `normalised()` does here.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ SPEC = Spec(
 
 @torch.no_grad()
 def scores(
-    recording: Recording, request: Request, *, distance: str = "cosine", normalized: bool = False
+    recording: Recording, request: Request, *, distance: str = "cosine", normalised: bool = False
 ) -> Scores:
-    """`distance`: cosine, euclidean or spearman; `normalized`: compare representations of mean zero
+    """`distance`: cosine, euclidean or spearman; `normalised`: compare representations of mean zero
     and variance one.
     """
     if distance not in DISTANCES:
@@ -71,7 +71,7 @@ def scores(
         )
     layers = recording.layers(request.site)
     by_layer = [
-        _layer_scores(recording, request, layers[index], distance, normalized)
+        _layer_scores(recording, request, layers[index], distance, normalised)
         for index in request.layers
     ]
     stacked = torch.stack(by_layer)
@@ -92,7 +92,7 @@ def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tens
 
 
 def _layer_scores(
-    recording: Recording, request: Request, layer: Layer, distance: str, normalized: bool
+    recording: Recording, request: Request, layer: Layer, distance: str, normalised: bool
 ) -> Float[Tensor, "batch heads_or_one target source"]:
     rows = rows_at_once(
         _row_bytes(layer, request.alone), recording.memory_budget, layer.input.device
@@ -106,9 +106,9 @@ def _layer_scores(
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
-        return prepare(standardised(outputs) if normalized else outputs)
+        return prepare(standardised(outputs) if normalised else outputs)
 
-    if not normalized and (weights.device.type == "cuda" or request.alone):
+    if not normalised and (weights.device.type == "cuda" or request.alone):
         apart = distances_by_changes(
             tail, weights, real, places, distance=distance, per_head=request.per_head
         )

@@ -17,10 +17,10 @@ from torch import Tensor
 from mixlens.kernels.chords import chord
 from mixlens.kernels.shares import SHIFT
 from mixlens.recording.norms import LinearisedNorm
-from mixlens.replay.vector_parts import Rules
+from mixlens.replay.vector_parts import PartRules
 
 Row = Float[Tensor, " width"]
-_WITHOUT_BIASES = Rules(bias="none")
+_WITHOUT_BIASES = PartRules(bias="none")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Product:
         """The next state."""
         return state @ self.matrix + self.bias
 
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+    def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """The next state's parts [source, width]."""
         return rules.shared(parts @ self.matrix, self.bias)
 
@@ -49,7 +49,7 @@ class Norm:
         """The next state."""
         return self.norm(state)
 
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+    def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """The next state's parts [source, width]."""
         made = self.norm.linear(parts) * self.norm.inverse_sigma(state)
         return rules.shared(made, self.norm.shift)
@@ -65,7 +65,7 @@ class Activation:
         """The next state."""
         return self.function(state)
 
-    def parts(self, parts: Tensor, state: Row, rules: Rules) -> Tensor:
+    def parts(self, parts: Tensor, state: Row, rules: PartRules) -> Tensor:
         """The next state's parts [source, width]."""
         if rules.released:
             return parts * (self.function(state) / (state + SHIFT))
@@ -89,7 +89,7 @@ class Head:
         return state
 
     def logit_parts(
-        self, parts: Float[Tensor, "source d_model"], state: Row, rules: Rules
+        self, parts: Float[Tensor, "source d_model"], state: Row, rules: PartRules
     ) -> Float[Tensor, "source output"]:
         """Each source's part of every logit."""
         for step in self.steps:

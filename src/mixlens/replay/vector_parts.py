@@ -37,7 +37,7 @@ Parts = Float[Tensor, "_ source d_model"]
 
 
 @dataclass(frozen=True)
-class Rules:
+class PartRules:
     """How constants are shared, and what is left out."""
 
     bias: str = "absdot"
@@ -57,7 +57,7 @@ class Rules:
 class VectorLayer:
     """One layer as a map from the parts of its input to those of its output, for one text."""
 
-    def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: Rules) -> None:
+    def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: PartRules) -> None:
         feed_forward = layer.structure.feed_forward
         assert feed_forward is not None  # `refusal` was asked before
         self.rules, self.site, self.feed_forward = rules, site, feed_forward
@@ -174,7 +174,7 @@ def carried(
     layers: Sequence[Layer],
     text: int,
     length: int,
-    rules: Rules,
+    rules: PartRules,
     budget: int,
     last_targets: Sequence[int] | None = None,
 ) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
@@ -196,7 +196,7 @@ def through(
     parts: Parts,
     targets: Tensor,
     text: int,
-    rules: Rules,
+    rules: PartRules,
     budget: int,
     *,
     first: bool,

@@ -104,7 +104,7 @@ class RunResults:
         positions, labels = tuple(first["targets"]), tuple(first["target_tokens"])
         facts = Facts(**about["facts"])
         named_so = facts.same_tokens and labels == tuple(sources.labels[i] for i in positions)
-        residual, normalized = about["rollout"]
+        residual, normalised = about["rollout"]
         return MixingMaps(
             scores=np.stack(
                 [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
@@ -116,7 +116,7 @@ class RunResults:
             facts=facts,
             provenance=about["provenance"],
             rollout_residual=residual,
-            rollout_normalized=normalized,
+            rollout_normalised=normalised,
         )
 
     def to_dataframe(self) -> Any:

@@ -91,7 +91,7 @@ def about(batch: MeasuredBatch) -> dict[str, Any]:
         {
             "provenance": batch.provenance(),
             "facts": asdict(batch.facts),
-            "rollout": [batch.spec.rollout_residual, batch.spec.rollout_normalized],
+            "rollout": [batch.spec.rollout_residual, batch.spec.rollout_normalised],
         }
     )
     return description

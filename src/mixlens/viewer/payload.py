@@ -195,7 +195,7 @@ def _entry(
         else {
             "how": joined.provenance["steps"][-1],
             "residual": float(layers.rollout_residual or 0),
-            "normalize": layers.rollout_normalized,
+            "normalise": layers.rollout_normalised,
             "scores": budget.packed(joined.scores),
             "totals": packing.totals(joined.scores),
         },

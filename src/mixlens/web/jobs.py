@@ -35,7 +35,7 @@ class Cancelled(BaseException):
 
 
 @dataclass(eq=False)
-class Job:
+class WebJob:
     """One request on its way."""
 
     id: str
@@ -56,7 +56,7 @@ class Job:
         self.progress, self.message = progress, message
 
 
-Work = Callable[[Job], bytes]
+Work = Callable[[WebJob], bytes]
 """Computes the result of a job and calls `job.report` now and then."""
 
 
@@ -65,8 +65,8 @@ class Jobs:
 
     def __init__(self, work: Work, limits: Limits) -> None:
         self._work, self._limits = work, limits
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._waiting: deque[Job] = deque()
+        self._jobs: OrderedDict[str, WebJob] = OrderedDict()
+        self._waiting: deque[WebJob] = deque()
         self._results: OrderedDict[str, bytes] = OrderedDict()
         self._changed = threading.Condition()
         self._stopped = False
@@ -86,11 +86,11 @@ class Jobs:
             self._changed.notify_all()
         self._worker.join()
 
-    def submit(self, request: Mapping[str, Any]) -> Job:
+    def submit(self, request: Mapping[str, Any]) -> WebJob:
         """A new job. It is done already if its result is kept."""
         key = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         with self._changed:
-            job = Job(secrets.token_urlsafe(16), key, request)
+            job = WebJob(secrets.token_urlsafe(16), key, request)
             if key in self._results:
                 self._results.move_to_end(key)
                 job.state, job.progress, job.message = State.done, 1.0, "kept from before"
@@ -103,17 +103,17 @@ class Jobs:
             self._forget()
             return job
 
-    def get(self, name: str) -> Job | None:
+    def get(self, name: str) -> WebJob | None:
         """A job that is remembered."""
         with self._changed:
             return self._jobs.get(name)
 
-    def result(self, job: Job) -> bytes | None:
+    def result(self, job: WebJob) -> bytes | None:
         """What a job gave, as long as it is kept."""
         with self._changed:
             return self._results.get(job.key) if job.state is State.done else None
 
-    def cancel(self, job: Job) -> None:
+    def cancel(self, job: WebJob) -> None:
         """Takes a job out of the queue, or lets its work end at the next report."""
         with self._changed:
             _cancel(job)
@@ -138,7 +138,7 @@ class Jobs:
                 job.state = State.running
             self._finish(job)
 
-    def _finish(self, job: Job) -> None:
+    def _finish(self, job: WebJob) -> None:
         try:
             result = self._work(job)
         except Cancelled:
@@ -159,6 +159,6 @@ class Jobs:
                 self._forget()
 
 
-def _cancel(job: Job) -> None:
+def _cancel(job: WebJob) -> None:
     if not job.state.is_final:
         job.state, job.message = State.cancelled, "cancelled"

@@ -33,7 +33,7 @@ from mixlens.web.api import (
     State,
 )
 from mixlens.web.guard import LOOPBACK, Guard
-from mixlens.web.jobs import Job, Jobs, QueueFull
+from mixlens.web.jobs import Jobs, QueueFull, WebJob
 from mixlens.web.work import Measuring, first_request, takes_pairs
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _answer_in_words(app: FastAPI) -> None:
 
 def _add_page(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits) -> None:
     name, lens = next(iter(lenses.items()))
-    first = json.loads(Measuring(lenses, limits)(Job("", "", first_request(name, lens))))
+    first = json.loads(Measuring(lenses, limits)(WebJob("", "", first_request(name, lens))))
 
     @cache
     def made() -> tuple[str, dict[str, str]]:
@@ -146,7 +146,7 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
             raise HTTPException(503, detail, {"Retry-After": "5"}) from error
         return JobCreated(id=job.id)
 
-    def known_job(job_id: str) -> Job:
+    def known_job(job_id: str) -> WebJob:
         job = jobs.get(job_id)
         if job is None:
             raise HTTPException(404, "there is no such job, or it was so long ago that it is gone")

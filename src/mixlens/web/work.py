@@ -19,7 +19,7 @@ from mixlens.web.api import Limits
 if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
-    from mixlens.web.jobs import Job
+    from mixlens.web.jobs import WebJob
 
 FIRST_MEASURES = ("value_zeroing", "attention")
 _FIRST_TEXT = "The keys to the old cabinet near the door {} on the kitchen table."
@@ -44,7 +44,7 @@ def first_request(name: str, lens: Lens) -> dict[str, Any]:
 
 
 @contextmanager
-def _stopped_in_modules(job: Job) -> Iterator[None]:
+def _stopped_in_modules(job: WebJob) -> Iterator[None]:
     """A cancelled job ends before the next module of the model that it runs, inside a layer too."""
     hook = register_module_forward_pre_hook(lambda module, given: job.check())
     try:
@@ -59,7 +59,7 @@ class Measuring:
     def __init__(self, lenses: Mapping[str, Lens], limits: Limits) -> None:
         self._lenses, self._limits = lenses, limits
 
-    def __call__(self, job: Job) -> bytes:
+    def __call__(self, job: WebJob) -> bytes:
         """The payload as JSON."""
         lens, wanted = self._lenses[job.request["model"]], list(job.request["measures"])
         job.report(0.0, "reading the text")

@@ -33,8 +33,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "cosine": {},
     "euclidean": {"distance": "euclidean"},
     "spearman": {"distance": "spearman"},
-    "cosine, normalised": {"normalized": True},
-    "euclidean, normalised": {"distance": "euclidean", "normalized": True},
+    "cosine, normalised": {"normalised": True},
+    "euclidean, normalised": {"distance": "euclidean", "normalised": True},
 }
 
 

@@ -40,7 +40,7 @@ def draw(
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold}: a share above 0 and up to 1")
     position = target_of(maps, target)
-    maps = maps.normalized(absolute=True) if maps.facts.signed else maps
+    maps = maps.normalised(absolute=True) if maps.facts.signed else maps
     steps = layer_transitions(maps, None, True).steps
     edges = contributions(steps, position)
     drawn = _connected(np.where(edges >= threshold, edges, 0), position)
