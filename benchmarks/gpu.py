@@ -23,12 +23,11 @@ if __package__ in (None, ""):  # run as a file
 
 import torch
 
-from benchmarks import gpu_rows
+from benchmarks import gpu_rows, gpu_targets
 from benchmarks.gpu_rows import Bench, Sizes
-from benchmarks.gpu_targets import targets_of_long_prompts
 from benchmarks.report import RESULTS, circumstances, described, save, table, write_section
 
-ROWS = [*gpu_rows.ROWS, targets_of_long_prompts]
+ROWS = [*gpu_rows.ROWS, *gpu_targets.ROWS]
 
 
 def shown(bench: Bench) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import functools
+import io
+import pstats
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
@@ -110,6 +113,11 @@ class Bench:
             f"    where the time of {name} goes\n"
             f"{averages.table(sort_by=order, row_limit=12, max_name_column_width=60)}"
         )
+        with cProfile.Profile() as host:
+            run()
+        table = io.StringIO()
+        pstats.Stats(host, stream=table).sort_stats("tottime").print_stats(40)
+        self.say(f"    what Python does meanwhile\n{table.getvalue()}")
 
 
 def _keep(kept: list[Any], lens: mixlens.Lens, inputs: models.Inputs) -> None:
