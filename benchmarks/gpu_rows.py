@@ -288,8 +288,10 @@ def llama_maps_on_the_device(bench: Bench) -> None:
     lens = bench.llama
     inputs = models.tokens(lens.model, bench.sizes.long)
     for name, bar in (("attention", 0.3), ("attention_norm", 0.5), ("alti", 3.0)):
-        seconds = timed(functools.partial(lens.measure_batch, name, inputs), repeats=3)
+        run = functools.partial(lens.measure_batch, name, inputs)
+        seconds = timed(run, repeats=3)
         label = f"Llama 1B, {bench.sizes.long} tokens, {name} on the device"
+        bench.profile(label, run)
         bench.add(Figure(f"{label}: seconds", seconds.best, bar, unit=" s"), str(seconds))
 
 
