@@ -31,11 +31,14 @@ from unittest import mock
 import pytest
 
 import mixlens
+from docs.measure_pages import seen, table, with_facts
+from docs.navigation import filled
 from mixlens import evaluations
 from mixlens.cli import app, main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+MEASURES = ROOT / "docs" / "measures"
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
 NOT_RUN = "# not run: "
 ELLIPSIS = "…"
@@ -219,26 +222,37 @@ OF_THE_OUTPUT = ("label", "word", "foil", "position", "of", "to", "pooling")
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", mixlens.list_measures())
-def test_every_measure_has_a_section_that_is_true(name: str) -> None:
-    by_title = sections(ROOT / "docs" / "measures.md")
-    assert name in by_title, f"docs/measures.md has no section on {name}"
-    section, spec = by_title[name], mixlens.list_measures()[name]
-    scope = (
-        f"*{' and '.join(spec.sites)}-attention;"
-        f" {'per head too' if spec.per_head else 'whole layers only'}.*"
-    )
-    assert scope in section, f"the section on {name} should say: {scope}"
-    for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
-        assert part in section, f"the section on {name} lacks {part}"
+def test_every_measure_has_a_page_that_is_true(name: str) -> None:
+    path = MEASURES / f"{name}.md"
+    assert path.exists(), f"there is no {path.relative_to(ROOT)}"
+    page, spec = path.read_text(), mixlens.list_measures()[name]
+    for part in ("**Means**", "**Sees**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
+        assert part in page, f"the page on {name} lacks {part}"
     for option in spec.options:
-        where = by_title["What is explained"] if option.name in OF_THE_OUTPUT else section
+        where = (
+            (ROOT / "docs" / "explained.md").read_text() if option.name in OF_THE_OUTPUT else page
+        )
         assert re.search(f"`{option.name}[`=]", where), (
             f"the option {option.name} of {name} is not explained"
         )
     authors = spec.citation.split()[0]
-    assert authors in section or authors == "none:", (
-        f"the section on {name} does not cite {authors}"
-    )
+    assert authors in page or authors == "none:", f"the page on {name} does not cite {authors}"
+
+
+def test_the_pages_of_measures_say_what_the_code_says() -> None:
+    assert [name for name in mixlens.list_measures() if f"[`{name}`]" not in table()] == []
+    page = with_facts((MEASURES / "alti.md").read_text(), "alti")
+    assert '<span class="stage seen">values</span>' in page
+    assert '<span class="stage">feed-forward</span>' in page
+    assert mixlens.list_measures()["alti"].use_when in page
+    assert "Ferrando, Gallego" in page  # of the module's docstring
+    with pytest.raises(ValueError, match="unknown: wieghts"):
+        seen("wieghts, values")
+
+
+@pytest.mark.parametrize("name", mixlens.list_measures())
+def test_what_a_measure_sees_is_in_known_words(name: str) -> None:
+    with_facts((MEASURES / f"{name}.md").read_text(), name)
 
 
 def keywords(name: str) -> set[str]:
@@ -336,7 +350,8 @@ def leaves(nav: Any) -> Iterator[str]:
 
 def test_every_page_is_in_the_navigation() -> None:
     yaml = pytest.importorskip("yaml")
-    listed = set(leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]))
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    listed = set(leaves(filled(nav, ROOT / "docs")))
     assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]}
 
 
@@ -375,7 +390,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_lines_of_prose_have_at_most_100_characters() -> None:
     long = []
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *MEASURES.glob("*.md")]:
         inside = False  # a block of code, which shows what is printed
         for number, line in enumerate(page.read_text().splitlines(), 1):
             inside ^= line.strip().startswith("```")

@@ -1,0 +1,29 @@
+"""Fills folders into the navigation: an entry `measures/*.md` of mkdocs.yml becomes the pages that
+are there, so that a new page needs no second entry.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def on_config(config: Any) -> Any:
+    """MkDocs calls it before it reads the navigation."""
+    config.nav = filled(config.nav, Path(config.docs_dir))
+    return config
+
+
+def filled(nav: Any, docs: Path) -> Any:
+    """A navigation with its folders filled in."""
+    if isinstance(nav, dict):
+        return {title: filled(entry, docs) for title, entry in nav.items()}
+    if isinstance(nav, list):
+        return [page for entry in nav for page in _pages(entry, docs)]
+    return nav
+
+
+def _pages(entry: Any, docs: Path) -> list[Any]:
+    if isinstance(entry, str) and "*" in entry:
+        return sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
+    return [filled(entry, docs)]
