@@ -12,6 +12,7 @@ from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     EngineOption,
+    FreshOption,
     JsonOption,
     ModelOption,
     RemoteCodeOption,
@@ -19,6 +20,7 @@ from mixlens.cli.loading import (
     WorkersOption,
     dataset_from,
     lens_from,
+    second_lens_from,
     workers_from,
 )
 from mixlens.cli.output import print_json
@@ -27,39 +29,45 @@ from mixlens.cli.progress import progress_bar
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
 
+_DataOption = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement"
+            " sentences."
+        )
+    ),
+]
+_KindOption = Annotated[
+    str | None,
+    typer.Option(help="Read the data as agreement, classification, tagged, alignment or text."),
+]
+_MeasuresOption = Annotated[str, typer.Option(help="Names with commas between them, or all.")]
+_EvaluationsOption = Annotated[str, typer.Option(help="Names with commas between them, or all.")]
+_OutOption = Annotated[
+    Path | None,
+    typer.Option(help="The folder for results and report. A run that stopped goes on there."),
+]
+_SampleOption = Annotated[
+    int | None,
+    typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1),
+]
+_SeedOption = Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")]
+_OtherModelOption = Annotated[
+    str | None, typer.Option(help="A second model, for evaluations that compare two.")
+]
+
+
 def benchmark(
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "A file, a folder or hf:NAME, see docs/data.md. Default: the bundled agreement"
-                " sentences."
-            )
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(help="Read the data as agreement, classification, tagged, alignment or text."),
-    ] = None,
-    measures: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "all",
-    evaluations: Annotated[
-        str, typer.Option(help="Names with commas between them, or all.")
-    ] = "all",
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The folder for results and report. A run that stopped goes on there."),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")] = 0,
-    other_model: Annotated[
-        str | None, typer.Option(help="A second model, for evaluations that compare two.")
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
-    ] = False,
+    data: _DataOption = None,
+    kind: _KindOption = None,
+    measures: _MeasuresOption = "all",
+    evaluations: _EvaluationsOption = "all",
+    out: _OutOption = None,
+    sample: _SampleOption = None,
+    seed: _SeedOption = 0,
+    other_model: _OtherModelOption = None,
+    fresh: FreshOption = False,
     engine: EngineOption = "local",
     workers: WorkersOption = 1,
     threads: ThreadsOption = None,
@@ -74,9 +82,7 @@ def benchmark(
         data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
     )
     lens = lens_from(model, device, dtype, trust_remote_code)
-    other = (
-        None if other_model is None else lens_from(other_model, device, dtype, trust_remote_code)
-    )
+    other = second_lens_from(other_model, device, dtype, trust_remote_code)
     crew = workers_from(
         engine, workers, threads, model, other_model, device, dtype, trust_remote_code
     )

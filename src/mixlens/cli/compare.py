@@ -18,10 +18,17 @@ from mixlens.cli.loading import (
     lens_from,
 )
 from mixlens.cli.options import described, number_or_name
-from mixlens.cli.output import print_json
+from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import NoSinkOption, SegmentsOption, check_segments
-from mixlens.cli.texts import TargetTextOption, TextArgument, TextFileOption, given_text
+from mixlens.cli.texts import (
+    SiteOption,
+    TargetTextOption,
+    TextArgument,
+    TextFileOption,
+    WordsOption,
+    given_text,
+)
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -31,56 +38,64 @@ if TYPE_CHECKING:
     from mixlens.comparison import Comparison
 
 
+_TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The target: a token (dogs#2 is the second of two) or its position. Default: the"
+        " [MASK], the first token of a classifier, else the last."
+    ),
+]
+_CueOption = Annotated[
+    str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")
+]
+_WordOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The output word that gradients and erasure explain. Default: the likeliest."
+    ),
+]
+_LabelOption = Annotated[
+    str | None, typer.Option(help="The same for a classifier: the class that they explain.")
+]
+_FoilOption = Annotated[
+    str | None,
+    typer.Option(help="The word or class that it is set against, such as is for are."),
+]
+_MeasuresOption = Annotated[
+    str | None, typer.Option(help="Only these measures, separated by commas.")
+]
+_BudgetOption = Annotated[
+    float,
+    typer.Option(help="Leave out measures that would take longer than so many seconds.", min=0),
+]
+_LayersOption = Annotated[
+    str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")
+]
+_KindOption = Annotated[str | None, typer.Option(help="The kind of picture: sources or agreement.")]
+_HtmlOption = Annotated[
+    Path | None, typer.Option(help="Write one self-contained page that shows the comparison.")
+]
+
+
 def compare(
     text: TextArgument = None,
     text_file: TextFileOption = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="The target: a token (dogs#2 is the second of two) or its position. Default: the"
-            " [MASK], the first token of a classifier, else the last."
-        ),
-    ] = None,
-    cue: Annotated[
-        str | None, typer.Option(help="The word that the target must depend on: its rank is shown.")
-    ] = None,
-    word: Annotated[
-        str | None,
-        typer.Option(
-            help="The output word that gradients and erasure explain. Default: the likeliest."
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(help="The same for a classifier: the class that they explain.")
-    ] = None,
-    foil: Annotated[
-        str | None,
-        typer.Option(help="The word or class that it is set against, such as is for are."),
-    ] = None,
-    measures: Annotated[
-        str | None, typer.Option(help="Only these measures, separated by commas.")
-    ] = None,
-    budget: Annotated[
-        float,
-        typer.Option(help="Leave out measures that would take longer than so many seconds.", min=0),
-    ] = 30,
-    layers: Annotated[
-        str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")
-    ] = "mean",
-    words: Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")] = False,
+    target: _TargetOption = None,
+    cue: _CueOption = None,
+    word: _WordOption = None,
+    label: _LabelOption = None,
+    foil: _FoilOption = None,
+    measures: _MeasuresOption = None,
+    budget: _BudgetOption = 30,
+    layers: _LayersOption = "mean",
+    words: WordsOption = False,
     segments: SegmentsOption = None,
     no_sink: NoSinkOption = False,
-    site: Annotated[
-        str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
-    ] = None,
+    site: SiteOption = None,
     target_text: TargetTextOption = None,
     figure: FigureOption = None,
-    kind: Annotated[
-        str | None, typer.Option(help="The kind of picture: sources or agreement.")
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write one self-contained page that shows the comparison.")
-    ] = None,
+    kind: _KindOption = None,
+    html: _HtmlOption = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
@@ -88,26 +103,13 @@ def compare(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
-    from mixlens.aggregation.target_row import AGGREGATES
-    from mixlens.storage import writable
-
     given = given_text(text, text_file, target_text)
     check_segments(segments)
     if no_sink and segments is None:
         raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
-    if kind is not None and figure is None:
-        raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
-    check_figure(figure)
-    if html is not None:
-        writable(html)
-    only = None if measures is None else [name.strip() for name in measures.split(",")]
-    for name in only or ():
-        described(name)
-    aggregate = number_or_name(layers)
-    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
-        raise InvalidInput(
-            f"--layers {layers}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
-        )
+    check_figure(figure, kind)
+    check_writable(html)
+    only, aggregate = _checked_names(measures), _checked_aggregate(layers)
     explain = {"word": word, "label": label, "foil": foil}
     lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
     with _progress() as progress:
@@ -135,6 +137,26 @@ def compare(
         print_json(comparison.to_dict())
     else:
         show(comparison)
+
+
+def _checked_names(measures: str | None) -> list[str] | None:
+    """Names of measures, all known; None: all."""
+    names = None if measures is None else [name.strip() for name in measures.split(",")]
+    for name in names or ():
+        described(name)
+    return names
+
+
+def _checked_aggregate(layers: str) -> int | str:
+    """How layers become one row."""
+    from mixlens.aggregation.target_row import AGGREGATES
+
+    aggregate = number_or_name(layers)
+    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"--layers {layers}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
+    return aggregate
 
 
 @contextlib.contextmanager

@@ -32,45 +32,55 @@ class Kind(StrEnum):
     classification = "classification"
 
 
+_TaskArgument = Annotated[
+    Kind,
+    typer.Argument(
+        help="prompt: target against foil in a masked place. classification: classes of texts."
+    ),
+]
+_OutOption = Annotated[
+    Path,
+    typer.Option(help="A new folder for the model. After a kill, the same command goes on."),
+]
+_DataOption = Annotated[
+    str | None,
+    typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set."),
+]
+_HeldOutOption = Annotated[
+    str | None,
+    typer.Option(help="classification: what is judged by. Default: a tenth of --data."),
+]
+_EpochsOption = Annotated[
+    int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
+]
+_LrOption = Annotated[
+    float | None,
+    typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification."),
+]
+_BatchOption = Annotated[
+    int | None,
+    typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
+]
+_PatienceOption = Annotated[
+    int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")
+]
+_SeedOption = Annotated[
+    int, typer.Option(help="Decides the split, the new head, the order and dropout.")
+]
+_SampleOption = Annotated[int | None, typer.Option(help="Take so many examples of --data only.")]
+
+
 def finetune(
-    task: Annotated[
-        Kind,
-        typer.Argument(
-            help="prompt: target against foil in a masked place. classification: classes of texts."
-        ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(help="A new folder for the model. After a kill, the same command goes on."),
-    ],
-    data: Annotated[
-        str | None,
-        typer.Option(help="A file, a folder or hf:NAME. Default: the bundled agreement set."),
-    ] = None,
-    held_out: Annotated[
-        str | None,
-        typer.Option(help="classification: what is judged by. Default: a tenth of --data."),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
-    ] = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(help="Learning rate. Default: 3e-5 for prompt, 2e-5 for classification."),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
-    ] = None,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(help="Decides the split, the new head, the order and dropout.")
-    ] = 0,
-    sample: Annotated[
-        int | None, typer.Option(help="Take so many examples of --data only.")
-    ] = None,
+    task: _TaskArgument,
+    out: _OutOption,
+    data: _DataOption = None,
+    held_out: _HeldOutOption = None,
+    epochs: _EpochsOption = None,
+    lr: _LrOption = None,
+    batch: _BatchOption = None,
+    patience: _PatienceOption = None,
+    seed: _SeedOption = 0,
+    sample: _SampleOption = None,
     model: ModelOption = None,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",

@@ -30,6 +30,9 @@ WorkersOption = Annotated[int, typer.Option(help="Processes that each hold the m
 ThreadsOption = Annotated[
     int | None, typer.Option(help="Threads of each worker. Default: torch's number.", min=1)
 ]
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
+]
 
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 
@@ -77,6 +80,13 @@ def lens_from(
     return lens
 
 
+def second_lens_from(
+    model: str | None, device: str, dtype: str, trust_remote_code: bool
+) -> Lens | None:
+    """The second model of what compares two, if one is named."""
+    return None if model is None else lens_from(model, device, dtype, trust_remote_code)
+
+
 def workers_from(
     engine: str,
     workers: int,
@@ -113,7 +123,7 @@ def dataset_from(
     data: str | None, kind: str | None = None, *, sample: int | None = None, seed: int = 0
 ) -> Dataset:
     """Reads the named data, or the bundled sentences, and says so; rows that cannot be used are
-    told, not lost in silence.
+    reported, not lost in silence.
     """
     from mixlens import corpus
 

@@ -1,4 +1,4 @@
-"""What commands print: on any terminal or pipe, whatever its encoding.
+"""What commands print and write: on any terminal or pipe, whatever its encoding.
 
 An encoding that lacks a character (ASCII, many Windows code pages) gets the nearest one that it
 has: shades become punctuation, arrows become > and <, letters lose their accents. JSON is written
@@ -11,6 +11,7 @@ import codecs
 import json
 import sys
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 _NEAREST = dict(
@@ -48,3 +49,12 @@ def print_json(value: Any) -> None:
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
     wide = encoding.startswith("utf")
     print(json.dumps(value, indent=2, default=str, ensure_ascii=not wide))
+
+
+def check_writable(*files: Path | None) -> None:
+    """Refuses files that could not be written, before a model is run for them."""
+    from mixlens.storage import writable
+
+    for file in files:
+        if file is not None:
+            writable(file)

@@ -20,8 +20,10 @@ FigureOption = Annotated[
 ]
 
 
-def check_figure(path: Path | None) -> None:
+def check_figure(path: Path | None, kind: str | None) -> None:
     """Refuses a file that could not be written, before a model is run for it."""
+    if kind is not None and path is None:
+        raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     if path is None:
         return
     from mixlens.render.canvas import figure_format

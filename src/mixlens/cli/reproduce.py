@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,55 +23,66 @@ from mixlens.cli.loading import (
     WorkersOption,
     dataset_from,
     lens_from,
+    second_lens_from,
     workers_from,
 )
 from mixlens.cli.options import read_value
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
+from mixlens.cli.reproduce_printing import show_experiments, show_result
 from mixlens.errors import InvalidInput, MixlensError
 
 if TYPE_CHECKING:
     from mixlens.corpus import Dataset
-    from mixlens.experiments import ExperimentSpec
+    from mixlens.lens import Lens
+
+
+_WantedArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all."
+    ),
+]
+_ShowListOption = Annotated[
+    bool, typer.Option("--list", help="Show all experiments with their data and cost.")
+]
+_EverythingOption = Annotated[
+    bool, typer.Option("--all", help="Run every experiment of the paper.")
+]
+_OtherModelOption = Annotated[
+    str | None, typer.Option(help="A second model, for experiments that compare two.")
+]
+_DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="A data set, or a folder of data sets. Default: the agreement set of the package."
+    ),
+]
+_OutOption = Annotated[
+    Path,
+    typer.Option(help="Where tables, figures and result.json go, a folder for each experiment."),
+]
+_SampleOption = Annotated[
+    int | None, typer.Option(help="So many texts at most, drawn by the seed.")
+]
+_SeedOption = Annotated[int, typer.Option(help="Draws samples, splits and probes.")]
+_OwnOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="An experiment's own option, name=value."),
+]
 
 
 def reproduce_command(
-    wanted: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PAPER/ID...", help="Such as brunner2020/fig3a; or a paper, with --all."
-        ),
-    ] = None,
-    show_list: Annotated[
-        bool, typer.Option("--list", help="Show all experiments with their data and cost.")
-    ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Run every experiment of the paper.")
-    ] = False,
+    wanted: _WantedArgument = None,
+    show_list: _ShowListOption = False,
+    everything: _EverythingOption = False,
     model: ModelOption = None,
-    other_model: Annotated[
-        str | None, typer.Option(help="A second model, for experiments that compare two.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="A data set, or a folder of data sets. Default: the agreement set of the package."
-        ),
-    ] = None,
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="Where tables, figures and result.json go, a folder for each experiment."
-        ),
-    ] = Path("reproduced"),
-    sample: Annotated[
-        int | None, typer.Option(help="So many texts at most, drawn by the seed.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Draws samples, splits and probes.")] = 0,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An experiment's own option, name=value."),
-    ] = None,
+    other_model: _OtherModelOption = None,
+    data: _DataOption = None,
+    out: _OutOption = Path("reproduced"),
+    sample: _SampleOption = None,
+    seed: _SeedOption = 0,
+    option: _OwnOption = None,
     engine: EngineOption = "local",
     workers: WorkersOption = 1,
     threads: ThreadsOption = None,
@@ -82,115 +94,103 @@ def reproduce_command(
     """Run the protocol of a paper's figure or table: numbers, figure, and which of its findings
     hold on this model.
     """
-    from mixlens.experiments import experiments, names, papers, resolved
-
-    if show_list:
-        _list(experiments(), as_json)
-        return
-    if not wanted:
-        raise InvalidInput(
-            "name an experiment (mixlens reproduce --list shows them), or a paper with --all"
-        )
-    chosen: list[str] = []
-    for name in wanted:
-        if name in papers() and not everything:
-            raise InvalidInput(
-                f"{name} is a whole paper: add --all to run every experiment of it, or name one"
-                f" ({name}/…)"
-            )
-        chosen += (
-            [other for other in names() if other.startswith(f"{name}/")]
-            if name in papers()
-            else [resolved(name)]
-        )
-    lens = lens_from(model, device, dtype, trust_remote_code)
-    other = (
-        lens_from(other_model, device, dtype, trust_remote_code)
-        if other_model is not None
-        else None
-    )
-    crew = workers_from(
-        engine, workers, threads, model, other_model, device, dtype, trust_remote_code
-    )
+    from mixlens.experiments import experiments
     from mixlens.experiments.memory import Memory
 
-    memory, read = (
-        Memory(),
-        cache(dataset_from),
-    )  # each data set once, however many experiments take it
-    results, failures = [], []
-    for experiment in dict.fromkeys(chosen):
+    if show_list:
+        show_experiments(experiments(), as_json)
+        return
+    chosen = _chosen_experiments(wanted, everything)
+    batch = _Batch(
+        lens=lens_from(model, device, dtype, trust_remote_code),
+        data=data,
+        read=cache(dataset_from),
+        option=option or [],
+        how={
+            "out": out,
+            "sample": sample,
+            "seed": seed,
+            "other": second_lens_from(other_model, device, dtype, trust_remote_code),
+            "memory": Memory(),
+            "workers": workers_from(
+                engine, workers, threads, model, other_model, device, dtype, trust_remote_code
+            ),
+        },
+        quiet=as_json,
+    )
+    results, failures = [], {}
+    for name in chosen:
         try:
-            results.append(
-                _one(
-                    experiment,
-                    lens,
-                    other,
-                    data,
-                    read,
-                    out,
-                    sample,
-                    seed,
-                    option or [],
-                    memory,
-                    crew,
-                    quiet=as_json,
-                )
-            )
+            results.append(_run_one(name, batch))
         except (MixlensError, ImportError) as error:
             if len(chosen) == 1:
                 raise
-            failures.append((experiment, str(error)))
-            print(f"{experiment}: not run: {error}", file=sys.stderr)
+            failures[name] = str(error)
+            print(f"{name}: not run: {error}", file=sys.stderr)
     if as_json:
-        print_json({"results": results, "not_run": dict(failures)})
+        print_json({"results": results, "not_run": failures})
     if not results:
         raise InvalidInput(
             "no experiment could be run on this model and data; the reasons are above"
         )
 
 
-def _one(
-    name: str,
-    lens: Any,
-    other: Any,
-    data: Path | None,
-    read: Callable[[str | None], Dataset],
-    out: Path,
-    sample: int | None,
-    seed: int,
-    option: list[str],
-    memory: Any,
-    workers: Any,
-    *,
-    quiet: bool,
-) -> Any:
+def _chosen_experiments(wanted: list[str] | None, everything: bool) -> list[str]:
+    """The names of the experiments that were asked for, each once."""
+    from mixlens.experiments import names, papers, resolved
+
+    if not wanted:
+        raise InvalidInput(
+            "name an experiment (mixlens reproduce --list shows them), or a paper with --all"
+        )
+    chosen: list[str] = []
+    for name in wanted:
+        if name not in papers():
+            chosen.append(resolved(name))
+        elif everything:
+            chosen += [other for other in names() if other.startswith(f"{name}/")]
+        else:
+            raise InvalidInput(
+                f"{name} is a whole paper: add --all to run every experiment of it, or name one"
+                f" ({name}/…)"
+            )
+    return list(dict.fromkeys(chosen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """What the experiments of one command share."""
+
+    lens: Lens
+    data: Path | None
+    read: Callable[[str | None], Dataset]  # each data set once, however many experiments take it
+    option: list[str]
+    how: Mapping[str, Any]  # further arguments of `reproduce`
+    quiet: bool
+
+
+def _run_one(name: str, batch: _Batch) -> dict[str, Any]:
+    """Runs one experiment, prints what it found, and returns its result."""
     from mixlens.experiments import module
     from mixlens.experiments.reproduction import data_path, reproduce, require_model
 
     spec = module(name).SPEC
-    require_model(spec, lens)
-    path = None if data is None else str(data_path(spec, data))
-    dataset = read(path) if spec.kinds else None
-    context = {"data_folder": data} if data is not None else {}
-    options = _options(module(name).run, option)
-    with progress_bar(out) as progress:
+    require_model(spec, batch.lens)
+    path = None if batch.data is None else str(data_path(spec, batch.data))
+    dataset = batch.read(path) if spec.kinds else None
+    options = _options(module(name).run, batch.option)
+    with progress_bar(batch.how["out"]) as progress:
         done = reproduce(
             name,
-            lens,
+            batch.lens,
             dataset,
-            out=out,
-            sample=sample,
-            seed=seed,
-            other=other,
             progress=progress,
-            context=context,
-            memory=memory,
-            workers=workers,
+            context={"data_folder": batch.data} if batch.data is not None else {},
+            **batch.how,
             **options,
         )
-    if not quiet:
-        _show(name, spec, done.result, done.folder, again=done.outcome is None)
+    if not batch.quiet:
+        show_result(name, spec, done.result, done.folder, again=done.outcome is None)
     return {"folder": str(done.folder), **done.result}
 
 
@@ -217,91 +217,3 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
             else read_value(key, value, known[key])
         )
     return options
-
-
-def _list(specs: dict[str, ExperimentSpec], as_json: bool) -> None:
-    if as_json:
-        listed = {
-            name: {
-                "title": spec.title,
-                "finding": spec.finding,
-                "data": spec.data,
-                "kinds": spec.kinds,
-                "needs": spec.needs,
-                "models": spec.models,
-                "cost": spec.cost,
-                "also": spec.also,
-                "published": {model: dict(numbers) for model, numbers in spec.published.items()},
-            }
-            for name, spec in specs.items()
-        }
-        print_json(listed)
-        return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    for name, spec in specs.items():
-        also = f" (also {', '.join(spec.also)})" if spec.also else ""
-        console.print(f"[bold]{name}[/bold]{also}  {spec.title}")
-        console.print(f"    paper    {spec.finding}", markup=False)
-        needs = "" if spec.needs == "any" else f"; needs a {spec.needs} model"
-        console.print(f"    data     {spec.data}{needs}", markup=False)
-        console.print(f"    cost     {spec.cost}", markup=False)
-
-
-def _show(
-    name: str, spec: ExperimentSpec, result: Any, folder: Path | None, *, again: bool
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    settings = result["settings"]
-    about = settings["model"] + (
-        f", {settings['texts']} texts of {settings['data']}" if settings["data"] else ""
-    )
-    console.print(f"\n[bold]{name}[/bold]  {spec.title}")
-    console.print(about + (" (finished before)" if again else ""), markup=False, style="dim")
-    if result["numbers"]:
-        own = result["papers_own_model_and_data"]
-        table = Table(
-            "",
-            "measured",
-            *(["published"] if own else []),
-            box=None,
-            pad_edge=False,
-            padding=(0, 2, 0, 0),
-        )
-        for key, pair in result["numbers"].items():
-            shown = [
-                "" if pair[side] is None else f"{pair[side]:.4g}"
-                for side in ("measured", *(["published"] if own else []))
-            ]
-            table.add_row(key, *shown)
-        console.print(table)
-        if not own:
-            console.print(
-                f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data:"
-                f" {spec.data}) and not compared with these",
-                style="dim",
-                markup=False,
-            )
-    verdicts = {
-        True: "[green]holds[/]",
-        False: "[red]does not hold[/]",
-        None: "[dim]cannot be decided[/]",
-    }
-    for finding in result["findings"]:
-        console.print(f"{verdicts[finding['holds']]}  ", end="")
-        console.print(
-            finding["statement"] + (f": {finding['numbers']}" if finding["numbers"] else ""),
-            markup=False,
-        )
-    if result["skipped"]:
-        first = result["skipped"][0]
-        console.print(
-            f"{len(result['skipped'])} texts left out; the first: {first[0]}: {first[1]}",
-            markup=False,
-            style="dim",
-        )
-    console.print(f"kept in {folder}", markup=False, style="dim")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from mixlens.cli.loading import (
     DeviceOption,
     DtypeOption,
     EngineOption,
+    FreshOption,
     JsonOption,
     ModelOption,
     RemoteCodeOption,
@@ -32,72 +34,87 @@ if TYPE_CHECKING:
     from mixlens.runs.corpus_run import Counts
 
 
+_CorpusArgument = Annotated[
+    str | None,
+    typer.Argument(help="A text, JSONL, CSV, TSV or Parquet file, a folder of them, hf:NAME."),
+]
+_MeasureOption = Annotated[
+    list[str] | None, typer.Option(help="A measure; may be given several times.")
+]
+_OutOption = Annotated[
+    Path | None, typer.Option(help="The folder for results. A run that stopped goes on there.")
+]
+_TargetsOption = Annotated[
+    str, typer.Option(help="Whose rows are kept: all, mask, first, last or generated.")
+]
+_KeepOption = Annotated[
+    str, typer.Option(help="summary; or the maps themselves: rollout or scores.")
+]
+_SiteOption = Annotated[str | None, typer.Option(help="Which attention: self, cross …")]
+_TextColumnOption = Annotated[str | None, typer.Option(help="Default: text, sentence or content.")]
+_IdColumnOption = Annotated[str | None, typer.Option(help="Default: the line number.")]
+_WordColumnOption = Annotated[
+    str | None, typer.Option(help="The word that is explained for each text.")
+]
+_FoilColumnOption = Annotated[str | None, typer.Option(help="What it is explained against.")]
+_LabelColumnOption = Annotated[
+    str | None, typer.Option(help="The class that is explained for each text.")
+]
+_TargetColumnOption = Annotated[
+    str | None, typer.Option(help="The token whose row is kept: a position or a label.")
+]
+_TagsColumnOption = Annotated[
+    str | None, typer.Option(help="Parts of speech: one for each word, for aggregates.")
+]
+_ByHeadOption = Annotated[bool, typer.Option("--by-head", help="Aggregates of single heads too.")]
+_OwnOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
+]
+_ShardRowsOption = Annotated[int, typer.Option(help="Rows of a shard.", min=1)]
+_ShardsOption = Annotated[str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")]
+_MemoryOption = Annotated[
+    float | None,
+    typer.Option(help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8."),
+]
+_BatchSizeOption = Annotated[
+    int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)
+]
+_StatusOption = Annotated[
+    Path | None, typer.Option(help="Show how far the run in this folder is, and stop.")
+]
+_JsonLogOption = Annotated[
+    bool, typer.Option("--json-log", help="What happens, as JSON lines on standard error.")
+]
+
+
 def run_command(
-    corpus: Annotated[
-        str | None,
-        typer.Argument(help="A text, JSONL, CSV, TSV or Parquet file, a folder of them, hf:NAME."),
-    ] = None,
-    measure: Annotated[
-        list[str] | None, typer.Option(help="A measure; may be given several times.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The folder for results. A run that stopped goes on there.")
-    ] = None,
+    corpus: _CorpusArgument = None,
+    measure: _MeasureOption = None,
+    out: _OutOption = None,
     model: ModelOption = None,
     engine: EngineOption = "local",
     workers: WorkersOption = 1,
     threads: ThreadsOption = None,
-    targets: Annotated[
-        str, typer.Option(help="Whose rows are kept: all, mask, first, last or generated.")
-    ] = "all",
-    keep: Annotated[
-        str, typer.Option(help="summary; or the maps themselves: rollout or scores.")
-    ] = "summary",
-    site: Annotated[str | None, typer.Option(help="Which attention: self, cross …")] = None,
-    text_column: Annotated[
-        str | None, typer.Option(help="Default: text, sentence or content.")
-    ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Default: the line number.")] = None,
-    word_column: Annotated[
-        str | None, typer.Option(help="The word that is explained for each text.")
-    ] = None,
-    foil_column: Annotated[str | None, typer.Option(help="What it is explained against.")] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="The class that is explained for each text.")
-    ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="The token whose row is kept: a position or a label.")
-    ] = None,
-    tags_column: Annotated[
-        str | None, typer.Option(help="Parts of speech: one for each word, for aggregates.")
-    ] = None,
-    by_head: Annotated[
-        bool, typer.Option("--by-head", help="Aggregates of single heads too.")
-    ] = False,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
-    ] = None,
-    shard_rows: Annotated[int, typer.Option(help="Rows of a shard.", min=1)] = 512,
-    shards: Annotated[
-        str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")
-    ] = None,
-    memory: Annotated[
-        float | None,
-        typer.Option(help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8."),
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)
-    ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start over, whatever the folder holds.")
-    ] = False,
-    status: Annotated[
-        Path | None, typer.Option(help="Show how far the run in this folder is, and stop.")
-    ] = None,
-    json_log: Annotated[
-        bool, typer.Option("--json-log", help="What happens, as JSON lines on standard error.")
-    ] = False,
+    targets: _TargetsOption = "all",
+    keep: _KeepOption = "summary",
+    site: _SiteOption = None,
+    text_column: _TextColumnOption = None,
+    id_column: _IdColumnOption = None,
+    word_column: _WordColumnOption = None,
+    foil_column: _FoilColumnOption = None,
+    label_column: _LabelColumnOption = None,
+    target_column: _TargetColumnOption = None,
+    tags_column: _TagsColumnOption = None,
+    by_head: _ByHeadOption = False,
+    option: _OwnOption = None,
+    shard_rows: _ShardRowsOption = 512,
+    shards: _ShardsOption = None,
+    memory: _MemoryOption = None,
+    batch_size: _BatchSizeOption = None,
+    fresh: FreshOption = False,
+    status: _StatusOption = None,
+    json_log: _JsonLogOption = False,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     as_json: JsonOption = False,
@@ -116,19 +133,18 @@ def run_command(
     if dtype not in DTYPES:
         raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
     explain = {"word": word_column, "foil": foil_column, "label": label_column}
-    columns = Columns(
-        text=text_column,
-        id=id_column,
-        explain={key: column for key, column in explain.items() if column is not None},
-        target=target_column,
-        tags=tags_column,
-    )
     job = Job(
         corpus=corpus,
         out=str(out),
         measures=tuple(dict.fromkeys(measure)),
         options=_options(measure, option or []),
-        columns=columns,
+        columns=Columns(
+            text=text_column,
+            id=id_column,
+            explain={key: column for key, column in explain.items() if column is not None},
+            target=target_column,
+            tags=tags_column,
+        ),
         targets=targets if target_column is None else "column",
         site=site,
         keep=keep,
@@ -138,41 +154,26 @@ def run_command(
         batch_size=batch_size,
     )
     source = ModelSource(
-        name=model,
-        dtype=dtype,
-        device=device,
-        trust_remote_code=trust_remote_code,
-        threads=threads,
+        name=model, dtype=dtype, device=device, trust_remote_code=trust_remote_code, threads=threads
     )
     mine = None if shards is None else _range(shards)
-
-    def start(on_event: Callable[[dict[str, Any]], None]) -> Counts:
-        return run_corpus(
-            job,
-            source,
-            engine=engine,
-            workers=workers,
-            shards=mine,
-            fresh=fresh,
-            on_event=on_event,
-        )
-
-    counts = _logged(start, out) if json_log else _with_bar(start, out)
-    _show(counts, out, as_json)
+    how: dict[str, Any] = {"engine": engine, "workers": workers, "shards": mine, "fresh": fresh}
+    start = partial(run_corpus, job, source, **how)
+    _show((_logged if json_log else _with_bar)(start, out), out, as_json)
 
 
-def _logged(start: Callable[[Any], Counts], out: Path) -> Counts:
+def _logged(start: Callable[..., Counts], out: Path) -> Counts:
     def write(event: dict[str, Any]) -> None:
         print(json.dumps({"time": time.time(), **event}), file=sys.stderr, flush=True)
 
     try:
-        return start(write)
+        return start(on_event=write)
     except KeyboardInterrupt:
         write({"event": "interrupted", "out": str(out)})
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _with_bar(start: Callable[[Any], Counts], out: Path) -> Counts:
+def _with_bar(start: Callable[..., Counts], out: Path) -> Counts:
     with progress_bar(out, "rows") as progress:
         rows = {"done": 0, "total": 0, "before": 0}
 
@@ -184,7 +185,7 @@ def _with_bar(start: Callable[[Any], Counts], out: Path) -> Counts:
                 rows["done"] += event["rows"]
             progress(rows["done"], rows["total"], rows["before"])
 
-        return start(update)
+        return start(on_event=update)
 
 
 def _options(measures: list[str], given: list[str]) -> dict[str, dict[str, Any]]:

@@ -10,24 +10,31 @@ import typer
 from mixlens.cli.loading import DeviceOption, DtypeOption, RemoteCodeOption, lens_from
 from mixlens.errors import InvalidInput, MissingExtra
 
+_ModelOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model", "-m", help="Hub name or folder, once or several times. Default: bundled."
+    ),
+]
+_HostOption = Annotated[
+    str, typer.Option(help="The address to listen on. Only this machine by default.")
+]
+_PortOption = Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")]
+_AllowHostOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A name by which clients reach this server, besides localhost."),
+]
+_TokensOption = Annotated[int, typer.Option(help="The longest text, in tokens.")]
+_WaitingOption = Annotated[int, typer.Option(help="How many jobs may wait for their turn.")]
+
 
 def serve(
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", "-m", help="Hub name or folder, once or several times. Default: bundled."
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on. Only this machine by default.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = 8000,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="A name by which clients reach this server, besides localhost."),
-    ] = None,
-    tokens: Annotated[int, typer.Option(help="The longest text, in tokens.")] = 1024,
-    waiting: Annotated[int, typer.Option(help="How many jobs may wait for their turn.")] = 16,
+    model: _ModelOption = None,
+    host: _HostOption = "127.0.0.1",
+    port: _PortOption = 8000,
+    allow_host: _AllowHostOption = None,
+    tokens: _TokensOption = 1024,
+    waiting: _WaitingOption = 16,
     device: DeviceOption = "cpu",
     dtype: DtypeOption = "float32",
     trust_remote_code: RemoteCodeOption = False,

@@ -1,4 +1,6 @@
-"""Where a command's text comes from: the command line, a file, or standard input."""
+"""Where a command's text comes from (the command line, a file, standard input), and which part of
+it is looked at.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,10 @@ TextFileOption = Annotated[
 ]
 TargetTextOption = Annotated[
     str | None, typer.Option(help="Encoder-decoder models: what the decoder is given.")
+]
+WordsOption = Annotated[bool, typer.Option("--words", help="Merge sub-words into words.")]
+SiteOption = Annotated[
+    str | None, typer.Option(help="encoder, decoder or cross, for encoder-decoder models.")
 ]
 
 

@@ -1,0 +1,96 @@
+"""Maps in the terminal: one row through the layers, sums of segments, or a matrix."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.contracts import Spec
+    from mixlens.maps import MixingMaps
+
+
+def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
+    """One row through the layers, or the last layer's matrix; `elsewhere`: a file has them too."""
+    from rich.console import Console
+
+    from mixlens.render.terminal import WIDEST
+
+    console = Console(highlight=False)
+    steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
+    if len(maps.target_positions) == 1:
+        _show_row(console, maps, spec, steps, top)
+    elif any(step.startswith("segments(") for step in maps.provenance.get("steps", [])):
+        _show_segments(console, maps, steps)
+    elif len(maps.source_tokens) <= WIDEST:
+        _show_matrix(console, maps, steps)
+    elif len(maps.target_positions) < len(maps.target_row):
+        _show_largest(console, maps, steps, top)
+    elif not elsewhere:
+        raise InvalidInput(
+            f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
+            " --target, sum them with --segments, or use --figure, --json or --save"
+        )
+
+
+def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    label = printable(maps.tokens[0])
+    opening = f"What speaks for {label}" if spec.explains_output else f"What is inside {label}"
+    across = "layers across, each " if len(maps.layers) > 1 else ""
+    console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
+    console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
+    console.print(f"\nlargest in layer {maps.layers[-1]}")
+    console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
+
+
+def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:
+    from mixlens.render import terminal
+
+    console.print(f"{steps}, layer {maps.layers[-1]}: sums of each segment", markup=False)
+    console.print(terminal.numbers(maps.scores[-1], maps.tokens, maps.source_tokens))
+    share = maps.measured["sink_share"].values[-1]
+    console.print(
+        f"the first token has a share of {terminal.number(float(share.mean()))} on average",
+        style="dim",
+    )
+
+
+def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    console.print(f"{steps}, layer {maps.layers[-1]}: the largest sources of each target")
+    for position in maps.target_positions:
+        row = maps.row(position)
+        sources = "  ".join(
+            f"{printable(source.token)} {source.position} {terminal.number(source.score)}"
+            for source in row.top(top)
+        )
+        console.print(f"{printable(row.token)} ← {sources}", markup=False)
+
+
+def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    console.print(
+        f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row",
+        markup=False,
+    )
+    labels = [
+        f"{printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)
+    ]
+    console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
+    if maps.source_tokens != maps.tokens:
+        legend = "  ".join(
+            f"{number} {printable(token)}" for number, token in enumerate(maps.source_tokens)
+        )
+        console.print(f"sources: {legend}", markup=False)
+    console.print(
+        f"--target {maps.target_positions[-1]} (or a token) shows one row through all layers",
+        style="dim",
+    )
