@@ -31,6 +31,7 @@ from unittest import mock
 import pytest
 
 import mixlens
+import mixlens.errors
 from docs.measure_pages import seen, table, with_facts
 from docs.navigation import filled
 from mixlens import evaluations
@@ -253,6 +254,22 @@ def test_the_pages_of_measures_say_what_the_code_says() -> None:
 @pytest.mark.parametrize("name", mixlens.list_measures())
 def test_what_a_measure_sees_is_in_known_words(name: str) -> None:
     with_facts((MEASURES / f"{name}.md").read_text(), name)
+
+
+@pytest.mark.smoke
+def test_every_error_is_explained() -> None:
+    by_title = sections(ROOT / "docs" / "errors.md")
+    classes = {
+        name: error
+        for name, error in vars(mixlens.errors).items()
+        if isinstance(error, type) and issubclass(error, mixlens.MixlensError)
+    }
+    assert set(classes) == set(by_title) - {"Errors"}
+    for name, error in classes.items():
+        assert "**When**" in by_title[name]
+        assert "**Do**" in by_title[name]
+        for base in {*error.__bases__} - {Exception, mixlens.MixlensError}:
+            assert f"`{base.__name__}`" in by_title[name], f"{name} is also a {base.__name__}"
 
 
 def keywords(name: str) -> set[str]:
