@@ -115,8 +115,7 @@ def compare(
     own = recording.structure.site(site).kind == AttentionKind.SELF
     place = None if cue is None else _cue(recording, choice, cue)
     outputs, name_of_output = _output(recording, choice, specs, dict(explain or {}))
-    rows = _Rows()
-    chosen = {
+    arguments = {
         name: {
             **(outputs if spec.explains_output else {}),
             **spec.quick,
@@ -124,21 +123,7 @@ def compare(
         }
         for name, spec in specs.items()
     }
-    shared = _shared(recording, choice, chosen)
-    for number, (name, spec) in enumerate(specs.items()):
-        given = chosen[name]
-        if progress is not None:
-            progress(name, number, len(specs))
-        try:
-            if budget is not None:
-                _require_time(name, spec, choice, given, recording, budget)
-            maps = shared.get(name) or _measured(name, spec, choice, given, recording)
-            _add(rows, name, spec, choice, maps)
-        except (MixlensError, ImportError) as error:
-            rows.left_out[name] = str(error)
-    if not rows.scores:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
-        raise InvalidInput(f"no measure applies: {reasons}")
+    rows = _rows_of(recording, choice, specs, arguments, budget, progress)
     return Comparison(
         target=choice.chosen,
         target_token=choice.label,
@@ -239,7 +224,34 @@ def _output(
         return given, None  # each measure says why it is left out
 
 
-# -------------------------------------------------------------------------------------- one measure
+# ------------------------------------------------------------------------------- measure by measure
+
+
+def _rows_of(
+    recording: Recording,
+    choice: _Choice,
+    specs: Mapping[str, Spec],
+    arguments: Mapping[str, Mapping[str, Any]],
+    budget: Budget | None,
+    progress: Progress | None,
+) -> _Rows:
+    """What each measure says, or why it is left out."""
+    rows, shared = _Rows(), _shared(recording, choice, arguments)
+    for number, (name, spec) in enumerate(specs.items()):
+        given = arguments[name]
+        if progress is not None:
+            progress(name, number, len(specs))
+        try:
+            if budget is not None:
+                _require_time(name, spec, choice, given, recording, budget)
+            maps = shared.get(name) or _measured(name, spec, choice, given, recording)
+            _add(rows, name, spec, choice, maps)
+        except (MixlensError, ImportError) as error:
+            rows.left_out[name] = str(error)
+    if not rows.scores:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
+        raise InvalidInput(f"no measure applies: {reasons}")
+    return rows
 
 
 def _shared(

@@ -70,15 +70,10 @@ def reproduce(
     spec: ExperimentSpec = module(name).SPEC
     run: Callable[..., Outcome] = module(name).run
     require_model(spec, lens)
-    if spec.compares and other is None:
-        raise InvalidInput("this experiment compares two models: name the second by --other-model")
-    if spec.compares and other is not None:
-        require_model(spec, other)
-    examples = _cut(
-        _examples(spec, dataset, sample if sample is not None else spec.texts, seed),
-        lens,
-        spec.longest,
-    )
+    if spec.compares:
+        _require_second(spec, other)
+    wanted = sample if sample is not None else spec.texts
+    examples = _cut(_examples(spec, dataset, wanted, seed), lens, spec.longest)
     settings = {
         "experiment": name,
         **_describe_models(lens, other),
@@ -148,6 +143,12 @@ def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
+
+
+def _require_second(spec: ExperimentSpec, other: Lens | None) -> None:
+    if other is None:
+        raise InvalidInput("this experiment compares two models: name the second by --other-model")
+    require_model(spec, other)
 
 
 def require_model(spec: ExperimentSpec, lens: Lens) -> None:

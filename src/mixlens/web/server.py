@@ -110,14 +110,14 @@ def _policy_of(html: str) -> str:
     return unescape(written[1])
 
 
-def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Jobs) -> None:
-    specs = list_measures()
-    choices = Choices(
+def _choices(lenses: Mapping[str, Lens], limits: Limits) -> Choices:
+    """Models, measures and limits of a server."""
+    return Choices(
         version=mixlens.__version__,
         models=[ModelChoice(name=name, pairs=takes_pairs(lens)) for name, lens in lenses.items()],
         measures=[
             MeasureChoice(name=name, summary=spec.summary, per_head=spec.per_head)
-            for name, spec in specs.items()
+            for name, spec in list_measures().items()
             if spec.gives != "graph"
         ],
         limits=PublicLimits(
@@ -127,6 +127,10 @@ def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Job
             jobs_per_minute=limits.jobs_per_minute,
         ),
     )
+
+
+def _add_api(app: FastAPI, lenses: Mapping[str, Lens], limits: Limits, jobs: Jobs) -> None:
+    choices = _choices(lenses, limits)
     known = {measure.name for measure in choices.measures}
     refusals = _refusals(404, 422)
 
