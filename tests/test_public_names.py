@@ -47,6 +47,7 @@ PUBLIC = {
 LENS = {
     "bundled",
     "compare",
+    "context_cite",
     "from_pretrained",
     "generate",
     "identifiability",
@@ -113,7 +114,8 @@ ORDER = [
     {"render"},
     {"batching"},
     {"recorder"},
-    {"comparing", "several"},
+    {"answer_odds"},
+    {"comparing", "context_citing", "several"},
     {"lens"},
     {"evaluations", "testing"},
     {"runs"},

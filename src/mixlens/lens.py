@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.errors import InvalidInput
 from mixlens.explained import no_logits
 from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
     from mixlens.measured_batch import MeasuredBatch
     from mixlens.recording.prompts import Given
+    from mixlens.segments import Spans
     from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
@@ -321,6 +323,42 @@ class Lens:
                 threshold=threshold,
                 renormalise=renormalise,
                 value_bias=value_bias,
+            )
+
+    def context_cite(
+        self,
+        context: str,
+        query: str,
+        answer: str | Sequence[int] | None = None,
+        segments: str | Mapping[str, tuple[int, int] | str] | Spans = "sentences",
+        ablations: int = 64,
+        seed: int = 0,
+        *,
+        held_out: int = 32,
+        template: str = TEMPLATE,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> ContextCitation:
+        """Which parts of a context an answer rests on, by leaving parts out; see
+        `mixlens.context_citing`.
+
+        The answer is given, or generated after the whole context (`options` as for `generate`).
+        Segments are sentences, paragraphs, or named by their text or characters.
+        """
+        with outside_inference_mode(), uncompiled(self.model):
+            return context_cite(
+                self.model,
+                self.tokenizer,
+                context,
+                query,
+                answer=answer,
+                segments=segments,
+                ablations=ablations,
+                seed=seed,
+                held_out=held_out,
+                template=template,
+                batch_size=batch_size,
+                options=options,
             )
 
     def predictions(

@@ -21,7 +21,6 @@ from mixlens.suggestions import no_such
 from mixlens.tokens import Segment, TokenRow
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
-KINDS = ("sentences", "paragraphs", "turns")
 
 Spans = list[tuple[str, int, int]]
 """Names, with the first character and the one after the last."""
@@ -33,6 +32,8 @@ segments that a row has already."""
 _MARK = re.compile(r"^===[ \t]+(\S.*?)[ \t]+===[ \t]*$\n?", re.MULTILINE)
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=\n)|$)", re.DOTALL)
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\s*\Z)", re.DOTALL)
+_PATTERNS = {"sentences": _SENTENCE, "paragraphs": _PARAGRAPH}
+KINDS = (*_PATTERNS, "turns")
 
 
 def read_marks(text: str) -> tuple[str, Spans]:
@@ -73,7 +74,7 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
     if spans is None or row.text is None or row.offsets is None:
         return None
     spans = sorted(spans, key=lambda span: span[1:])
-    _require_apart(spans, len(row.text))
+    require_apart(spans, len(row.text))
     firsts = [first for _, first, _ in spans]
     answer = next((part.start for part in row.segments or () if part.name == ANSWER), len(row))
     names = []
@@ -94,16 +95,22 @@ def token_segments(row: TokenRow, spans: Spans | None) -> tuple[Segment, ...] | 
 def _spans(row: TokenRow, by: str | Mapping[str, tuple[int, int] | str] | Spans) -> Spans:
     assert row.text is not None
     assert row.offsets is not None
+    answer = next((part.start for part in row.segments or () if part.name == ANSWER), None)
+    end = len(row.text) if answer is None else row.offsets[answer][0]
+    return spans_of(row.text, by, end)
+
+
+def spans_of(
+    text: str, by: str | Mapping[str, tuple[int, int] | str] | Spans, end: int | None = None
+) -> Spans:
+    """The named parts of a text; sentences and paragraphs are those before the character `end`."""
     if isinstance(by, list):
         return by
     if not isinstance(by, str):
-        return [(name, *_span(name, given, row.text)) for name, given in by.items()]
-    if by not in KINDS:
-        raise InvalidInput(no_such("kind of segments", by, KINDS))
-    answer = next((part.start for part in row.segments or () if part.name == ANSWER), None)
-    end = len(row.text) if answer is None else row.offsets[answer][0]
-    pattern = _SENTENCE if by == "sentences" else _PARAGRAPH
-    matches = list(pattern.finditer(row.text[:end]))
+        return [(name, *_span(name, given, text)) for name, given in by.items()]
+    if by not in _PATTERNS:
+        raise InvalidInput(no_such("kind of segments", by, tuple(_PATTERNS)))
+    matches = list(_PATTERNS[by].finditer(text[:end]))
     return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(matches, 1)]
 
 
@@ -120,7 +127,8 @@ def _span(name: str, given: tuple[int, int] | str, text: str) -> tuple[int, int]
     return text.index(given), text.index(given) + len(given)
 
 
-def _require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
+def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
+    """Raises `InvalidInput` if spans in their order overlap, are empty or leave the text."""
     end, before = 0, ""
     for name, start, stop in spans:
         if not 0 <= start < stop <= length:

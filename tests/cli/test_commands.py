@@ -169,3 +169,22 @@ def test_routes_of_one_target(tmp_path: Path) -> None:
     expected = mixlens.Lens.bundled().routes(TEXT, "[MASK]", threshold=0.15, renormalise=False)
     assert printed["rows"] == expected.rows
     assert len(printed["edges"]) == len(expected.edges)
+
+
+def test_which_documents_an_answer_rests_on(tmp_path: Path) -> None:
+    """Segments are those that the file names; the scores are those of `lens.context_cite`."""
+    file = tmp_path / "context.txt"
+    file.write_text("=== one ===\nThe keys lie here.\n=== two ===\nThe dogs sleep.\n")
+    command = ["context-cite", "--text-file", str(file), "--query", "Where?", "--answer", " Here."]
+    command += ["--ablations", "6", "--held-out", "4", "--seed", "2"]
+    result = run(app, command)
+    assert result.exit_code == 0, result.output
+    assert "held-out correlation" in result.stdout
+    assert "two: The dogs sleep." in result.stdout
+    printed = json.loads(run(app, [*command, "--json"]).stdout)
+    context = "The keys lie here.\nThe dogs sleep."
+    expected = mixlens.Lens.bundled("causal").context_cite(
+        context, "Where?", " Here.", [("one", 0, 19), ("two", 19, 34)], 6, 2, held_out=4
+    )
+    assert [row["score"] for row in printed["segments"]] == list(expected.scores)
+    assert printed["answer"] == " Here."

@@ -13,6 +13,7 @@ from mixlens import __version__
 from mixlens.cli import (
     benchmark,
     compare,
+    context_cite,
     demo,
     doctor,
     finetune,
@@ -58,6 +59,7 @@ def _app(
 for name, command in (
     ("map", map.map_command),
     ("compare", compare.compare),
+    ("context-cite", context_cite.context_cite_command),
     ("benchmark", benchmark.benchmark),
     ("measures", measures.measures_command),
     ("doctor", doctor.doctor),
