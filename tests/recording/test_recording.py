@@ -15,6 +15,7 @@ from torch import Tensor
 
 from mixlens import InvalidInput, Lens
 from mixlens.recording import model_discovery, rerun
+from mixlens.recording.batch_axes import BatchAxis
 from mixlens.recording.calls import LayerCall
 from tests.conformance.zoo import (
     HEADS,
@@ -278,7 +279,7 @@ def test_an_argument_that_is_broadcast_in_this_batch_serves_every_row() -> None:
     head, n, n].
     """
     hidden, shared, own = torch.randn(2, 3, 4), torch.randn(1, 2, 3, 3), torch.randn(2, 2, 3, 3)
-    axes = (rerun.BatchAxis(0, 1),) * 3
+    axes = (BatchAxis(0, 1),) * 3
     call = LayerCall("", torch.nn.Identity(), (hidden, shared, own), {})
     args, _ = rerun.expanded(call, (axes, {}), row=1, copies=3)
     assert torch.equal(args[0], hidden[1].expand(3, -1, -1))

@@ -162,19 +162,24 @@ class Examination:
     def _zeroed(
         self, check: str, where: str, given: Any, layer: Any, part: Any, scores: np.ndarray
     ) -> None:
-        module = layer.submodule("")
+        module = self.model.get_submodule(layer.structure.path)
         channels = native.value_channels(self.model, given, part.values[0], module)
         if channels is None or channels.call:
             return
         targets, sources = scores.shape
         places = sorted({int(p) for p in np.linspace(0, sources - 1, SOURCES)})
-        whole = native.output_without(self.model, given, channels, None, module)
-        edited = [
-            native.output_without(self.model, given, channels, place, module) for place in places
-        ]
-        rows = whole.reshape(-1, targets, whole.shape[-1])[0]
+        whole, *edited = (
+            native.output_without(self.model, given, channels, place, module)
+            for place in (None, *places)
+        )
+        size = layer.input.shape[-1]
+        rows = native.first_tokens(whole, targets, size)
         expected = torch.stack(
-            [native.cosine_distance(e.reshape(-1, *rows.shape)[0], rows) for e in edited], -1
+            [
+                native.cosine_distance(native.first_tokens(output, targets, size), rows)
+                for output in edited
+            ],
+            -1,
         ).numpy()
         own = scores[:, places]
         size = np.maximum(np.abs(expected).max(), 1e-9)

@@ -170,6 +170,13 @@ def output_without(
     return seen[min(channels.call, len(seen) - 1)].double()
 
 
+def first_tokens(states: Tensor, tokens: int, channels: int) -> Tensor:
+    """[token, channel] of the first row, of states that may have their channels in front."""
+    if states.dim() == 4 and states.shape[-1] != channels:
+        states = states.movedim(1, -1)
+    return states.reshape(-1, tokens, channels)[0]
+
+
 def cosine_distance(a: Tensor, b: Tensor) -> Tensor:
     """1 - cosine, without the cancellation."""
     a, b = a / a.norm(dim=-1, keepdim=True), b / b.norm(dim=-1, keepdim=True)

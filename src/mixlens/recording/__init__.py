@@ -6,6 +6,7 @@ prompts, continuation           a prompt or a chat, and which position produced 
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, listener         attention that does not pass its interface; who hears it
 calls                           the layers of a pass, what they are called with and return
+layouts, packed_attention       layers whose states are not rows of tokens, seen as if they were
 probe, hearing, passes          a short probe, and the passes in which a model shows its layers
 model_discovery, model_structure
                                 the stacks and sites of a model
@@ -19,6 +20,6 @@ site, block, layer, recording   the result: attention sites, layers, the whole p
 rows, row_attention             the same for a few targets of a long text
 row_blocks                      and for all targets, a block at a time, from the last layer down
 witnesses, verification         what proves the result right, and the report of it
-rerun, wide                     running one layer again on other tensors, in float32 or better
+rerun, batch_axes, wide         running one layer again on other tensors, in float32 or better
 remembered, untouched           findings kept until a model's numbers change; a model put back
 """

@@ -11,13 +11,16 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
 from mixlens.recording.placement import at_hand, has_plain_weights
+
+if TYPE_CHECKING:
+    from mixlens.recording.layouts import Layout
 
 Inputs = Mapping[str, Any]
 
@@ -144,6 +147,7 @@ def layer_calls(
     on_enter: Callable[[int, LayerCall], Tensor | None] | None = None,
     watch: Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]] | None = None,
     stop_after: int | None = None,
+    layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[list[LayerCall], Any]:
     """Runs the model once. Returns every layer call in order and the model's output.
 
@@ -153,8 +157,10 @@ def layer_calls(
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
     a layer is given; `watch` hooks submodules of a layer and stores what it sees in the dict of the
-    running call. What `on_layer` runs of the model by itself is not seen.
+    running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
+    `layouts` names are seen in rows of tokens.
     """
+    arranged = layouts or {}
     done: list[LayerCall] = []
     open_calls: list[LayerCall] = []
     seen_by: list[dict[Any, Tensor]] = [{}]  # the first is for what runs outside of any call
@@ -167,12 +173,18 @@ def layer_calls(
             if busy:
                 return None
             call = LayerCall(path, module, args, without_cache(kwargs))
+            shape, layout = call.hidden_in.shape, arranged.get(path)
+            call = call if layout is None else layout.call(call)
             listener.batch = int(call.hidden_in.shape[0])
             open_calls.append(call)
             seen_by.append({})
             count += 1
             replacement = None if on_enter is None else on_enter(count - 1, call)
-            return None if replacement is None else with_hidden_argument(args, kwargs, replacement)
+            if replacement is None:
+                return None
+            if layout is not None:
+                replacement = layout.form(replacement, shape)
+            return with_hidden_argument(args, kwargs, replacement)
 
         return hook
 
@@ -182,6 +194,10 @@ def layer_calls(
             return
         call = open_calls.pop()
         call.output = output
+        layout = arranged.get(call.path)
+        if layout is not None:
+            call.output = layout.rows(call.hidden_out, len(call.hidden_in))
+            layout.attention(call)
         seen = seen_by.pop()
         if on_layer is not None:
             busy = True

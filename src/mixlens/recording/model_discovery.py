@@ -15,10 +15,12 @@ import torch
 from torch import nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.batch_axes import batch_axes
 from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
+from mixlens.recording.layouts import Layout, possible_layouts
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
 from mixlens.recording.passes import NoAttention, Passes, in_short, native_error, passes_on
@@ -30,7 +32,6 @@ from mixlens.recording.probe import (
     whole_probe,
 )
 from mixlens.recording.remembered import Remembered
-from mixlens.recording.rerun import batch_axes
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.unpadded import require_same_unpadded
 from mixlens.recording.untouched import require_own_switches, restored
@@ -160,13 +161,40 @@ def _require_native(ours: LayerCall, theirs: LayerCall, inputs: Inputs) -> None:
 def _layer_structure(
     call: LayerCall, resized: LayerCall, number: int, backend: str, rows: tuple[int, int]
 ) -> LayerStructure:
-    hidden, other = call.hidden_in, resized.hidden_in
-    counts = int(hidden.shape[0]), int(other.shape[0])
-    if hidden.dim() != 3 or counts[0] * rows[1] != counts[1] * rows[0]:
+    """In the first of the forms that its hidden states may have in which it can be read."""
+    layouts = possible_layouts(call, resized, rows)
+    if not layouts:
         raise UnsupportedModel(
-            f"layer `{call.path}`: hidden states have shape {tuple(hidden.shape)} for {rows[0]}"
-            " rows; mixlens needs [batch, tokens, d_model]"
+            f"layer `{call.path}`: hidden states have shape {tuple(call.hidden_in.shape)} for"
+            f" {rows[0]} rows and {tuple(resized.hidden_in.shape)} for {rows[1]}; mixlens knows"
+            " rows of tokens, grids of patches, and rows that are packed one after the other"
         )
+    if call.hidden_in.shape != call.hidden_out.shape:
+        raise UnsupportedModel(
+            f"layer `{call.path}`: hidden states enter with shape {tuple(call.hidden_in.shape)} and"
+            f" leave with {tuple(call.hidden_out.shape)}, so there is no stream to which it adds"
+        )
+    reasons: list[Exception] = []
+    for layout in layouts:
+        try:
+            structure = _in_rows(call, resized, backend, layout)
+            return replace(structure, number=number)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            reasons.append(error)
+    raise reasons[0]
+
+
+def _in_rows(
+    call: LayerCall, resized: LayerCall, backend: str, layout: Layout | None
+) -> LayerStructure:
+    shape = tuple(call.hidden_in.shape)
+    if layout is not None:
+        call, resized = layout.call(call), layout.call(resized)
+    counts = int(call.hidden_in.shape[0]), int(resized.hidden_in.shape[0])
+    if layout is not None and layout.packed:
+        counts = 1, 2
     axes = (
         batch_axes(call.args, resized.args, *counts),
         batch_axes(call.kwargs, resized.kwargs, *counts),
@@ -180,12 +208,13 @@ def _layer_structure(
         if not whole or values.shape[2] != weights.shape[3]:
             raise UnsupportedModel(
                 f"layer `{call.path}`: attention works on pieces of the sequence (weights"
-                f" {tuple(attention.weights.shape)} for hidden states {tuple(hidden.shape)}), as"
+                f" {tuple(attention.weights.shape)} for hidden states {shape}), as"
                 " window, block and sparse attention do. These are not supported."
             )
     structure = structure_of(call.path, trace, axes)
     _require_one_of_each_kind(structure)
-    return replace(structure, number=number, shape=(int(hidden.shape[0]), int(hidden.shape[1])))
+    batch, tokens = call.hidden_in.shape[:2]
+    return replace(structure, shape=(int(batch), int(tokens)), layout=layout)
 
 
 def _require_one_of_each_kind(layer: LayerStructure) -> None:

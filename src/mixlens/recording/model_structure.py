@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.layouts import Layout
 from mixlens.recording.structure import LayerStructure
 
 
@@ -60,6 +61,12 @@ class ModelStructure:
     sites: Mapping[str, AttentionSite]  # by name
     left_out: Mapping[str, str]  # layers that are not measured -> why
     whole: bool  # was it found on the whole input?
+
+    @property
+    def layouts(self) -> dict[str, Layout]:
+        """Of layers whose hidden states are not [batch, tokens, d_model], by path."""
+        layers = (layer for stack in self.stacks for layer in stack.layers)
+        return {layer.path: layer.layout for layer in layers if layer.layout is not None}
 
     def site(self, name: str | None) -> AttentionSite:
         """The named site; without a name, the first."""

@@ -106,7 +106,13 @@ def recorded_output(
     paths = {stack.layers[index].path for stack, index in order}
     with torch.set_grad_enabled(graph), runnable_experts(model):
         calls, output = layer_calls(
-            model, inputs, paths, None, on_layer=on_layer, on_enter=on_enter
+            model,
+            inputs,
+            paths,
+            None,
+            on_layer=on_layer,
+            on_enter=on_enter,
+            layouts=structure.layouts,
         )
     require_all_called(order, calls)
     return OutputRecording(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,7 @@ from mixlens.recording.calls import Inputs, LayerCall, layer_calls
 from mixlens.recording.capture import BACKENDS, plain_experts
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.hearing import Heard, hear
+from mixlens.recording.layouts import Layout
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.probe import Probe
 
@@ -151,16 +152,21 @@ def _without_attention(call: LayerCall, seen: object) -> None:
     call.output = call.hidden_out
 
 
-def native_calls(model: nn.Module, inputs: Inputs, paths: set[str]) -> list[LayerCall]:
+def native_calls(
+    model: nn.Module,
+    inputs: Inputs,
+    paths: set[str],
+    layouts: Mapping[str, Layout] | None = None,
+) -> list[LayerCall]:
     """The layer calls of the model as the user loaded it.
 
     Grouped expert products cannot run in float64: then plain ones.
     """
     try:
-        return layer_calls(model, inputs, paths, None)[0]
+        return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
     except RuntimeError:
         with plain_experts(model):
-            return layer_calls(model, inputs, paths, None)[0]
+            return layer_calls(model, inputs, paths, None, layouts=layouts)[0]
 
 
 def native_error(

@@ -228,6 +228,7 @@ def recorded(
             on_layer=on_layer,
             watch=watches,
             stop_after=None if output else len(order),
+            layouts=structure.layouts,
         )
     require_all_called(order, calls)
     wide_modules, stack_layers = WideModules(), dict[str, list[Layer]]()

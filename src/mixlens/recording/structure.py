@@ -5,13 +5,16 @@ sums that they describe.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
+
+if TYPE_CHECKING:
+    from mixlens.recording.layouts import Layout
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class LayerStructure:
     further: tuple[str, ...] = ()  # what adds to the stream after attention, if that is several
     number: int = 0  # in its list, layers that are left out counted
     shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe
+    layout: Layout | None = None  # of its hidden states, if they are not [batch, tokens, d_model]
 
     @property
     def has_other_parts(self) -> bool:

@@ -132,6 +132,7 @@ def report(
             model,
             recording.inputs,
             {layer.path for stack in structure.stacks for layer in stack.layers},
+            structure.layouts,
         )
     tolerance = rounding(native[0].hidden_out)
     outputs = [

@@ -105,7 +105,7 @@ class ModelFrom:
         edits: Mapping[str, Any] | None = None,
     ) -> Any:
         """The model's output for copies of the named texts with other hidden states there."""
-        calls = self.recording.structure.calls
+        calls, layouts = self.recording.structure.calls, self.recording.structure.layouts
         wanted = _call_number(self.recording, self.site, layer)
 
         def on_enter(number: int, call: LayerCall) -> Tensor | None:
@@ -114,7 +114,8 @@ class ModelFrom:
         inputs = {**input_rows(self.recording, rows), **(edits or {})}
         model, paths = self.recording.model, {stack.layers[index].path for stack, index in calls}
         return _on_copies(
-            model, lambda: layer_calls(model, inputs, paths, None, on_enter=on_enter)[1]
+            model,
+            lambda: layer_calls(model, inputs, paths, None, on_enter=on_enter, layouts=layouts)[1],
         )
 
 
@@ -164,8 +165,9 @@ def layer_input(
             raise _Reached
 
     paths = {stack.layers[index].path for stack, index in calls}
+    inputs, layouts = {**recording.inputs, **edits}, recording.structure.layouts
     with torch.no_grad(), contextlib.suppress(_Reached):
-        layer_calls(recording.model, {**recording.inputs, **edits}, paths, None, on_enter=on_enter)
+        layer_calls(recording.model, inputs, paths, None, on_enter=on_enter, layouts=layouts)
     return seen[0]
 
 

@@ -1,0 +1,135 @@
+"""Which axis of a recorded argument carries the batch, and copies of one of its rows.
+
+The axis cannot be guessed from shapes (ALiBi biases come as [batch * head, 1, n], cosines as
+[1, n, d]). It is found by running the model on two numbers of rows and comparing. If rows are
+packed one after the other, bounds between them and masks around them grow in ways of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class BatchAxis:
+    """The axis of a tensor that carries the batch, and how many entries belong to each row."""
+
+    axis: int
+    per_row: int
+
+    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+        """One row, repeated."""
+        taken = argument.narrow(self.axis, row * self.per_row, self.per_row)
+        repeats = [1] * argument.dim()
+        repeats[self.axis] = count
+        return taken.repeat(repeats)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where packed rows begin and end: copies continue the count."""
+
+    @classmethod
+    def seen(cls, one: Tensor, twice: Tensor) -> Bounds | None:
+        """If the second is the count of two copies."""
+        is_count = one.dim() == 1 and len(one) > 1 and not one.is_floating_point()
+        return cls() if is_count and torch.equal(cls().copies(one, 0, 2), twice) else None
+
+    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+        """The bounds of so many copies, one after the other."""
+        later = [argument[1:] + argument[-1] * copy for copy in range(1, count)]
+        return torch.cat([argument, *later])
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A mask [..., target, source] of packed rows: copies are blocks, and nothing is seen between
+    them.
+    """
+
+    between: float
+
+    @classmethod
+    def seen(cls, one: Tensor, twice: Tensor) -> Blocks | None:
+        """If the second has two copies as its blocks."""
+        sizes = [*one.shape[:-2], *(2 * size for size in one.shape[-2:])]
+        if one.dim() < 2 or one.shape[-1] != one.shape[-2] or list(twice.shape) != sizes:
+            return None
+        blocks = cls(float(twice[..., 0, -1].flatten()[0]))
+        return blocks if torch.equal(blocks.copies(one, 0, 2), twice) else None
+
+    def copies(self, argument: Tensor, row: int, count: int) -> Tensor:
+        """The mask of so many copies."""
+        size = int(argument.shape[-1])
+        made = argument.new_full((*argument.shape[:-2], count * size, count * size), self.between)
+        for copy in range(count):
+            own = slice(copy * size, (copy + 1) * size)
+            made[..., own, own] = argument
+        return made
+
+
+def batch_axes(one: Any, other: Any, rows: int, other_rows: int) -> Any:
+    """The batch axis of every tensor in a nested argument, from calls with `rows` and `other_rows`
+    rows; None if it has none.
+    """
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return _batch_axis(one, other, rows, other_rows) if one.dim() == other.dim() else None
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return tuple(batch_axes(a, b, rows, other_rows) for a, b in zip(one, other, strict=False))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {name: batch_axes(one[name], other.get(name), rows, other_rows) for name in one}
+    return None
+
+
+def _batch_axis(
+    one: Tensor, other: Tensor, rows: int, other_rows: int
+) -> BatchAxis | Bounds | Blocks | None:
+    packed = None
+    if (rows, other_rows) == (1, 2):
+        packed = Bounds.seen(one, other) or Blocks.seen(one, other)
+    if packed is not None:
+        return packed
+    for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+        if a != b and a % rows == 0 and b == a // rows * other_rows:
+            return BatchAxis(axis, a // rows)
+    return None
+
+
+def row_copies(argument: Any, axes: Any, row: int, copies: int, rows: int) -> Any:
+    """One row of every tensor that carries the batch, repeated."""
+    if isinstance(argument, Tensor):
+        return _tensor_copies(argument, axes, row, copies, rows)
+    if isinstance(argument, (tuple, list)):
+        inner = (
+            axes
+            if isinstance(axes, tuple) and len(axes) == len(argument)
+            else (None,) * len(argument)
+        )
+        made = [
+            row_copies(value, axis, row, copies, rows)
+            for value, axis in zip(argument, inner, strict=True)
+        ]
+        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+    if isinstance(argument, Mapping):
+        inner_axes = axes if isinstance(axes, Mapping) else {}
+        return {
+            name: row_copies(value, inner_axes.get(name), row, copies, rows)
+            for name, value in argument.items()
+        }
+    return argument
+
+
+def _tensor_copies(argument: Tensor, axes: Any, row: int, copies: int, rows: int) -> Tensor:
+    if isinstance(axes, (Bounds, Blocks)):
+        return axes.copies(argument, row, copies)
+    if not isinstance(axes, BatchAxis):  # a mask that the probe did not have
+        batch_first = argument.dim() > 2 and rows > 1 and argument.shape[0] == rows
+        return BatchAxis(0, 1).copies(argument, row, copies) if batch_first else argument
+    if argument.shape[axes.axis] == 1 < rows:  # without a padded row, masks are broadcast
+        return argument
+    return axes.copies(argument, row, copies)

@@ -1,0 +1,117 @@
+"""Layers whose hidden states are not [batch, tokens, d_model]: a view of them in that form.
+
+Image towers keep a grid of patches, detectors put the channels first, models of time series have a
+row for each variable, and models that take images of any size pack the tokens of all of them into
+one row. A layer in one of these forms is wrapped: it is given rows of tokens, runs as it is, and
+what it returns is turned back. Its parts are the layer's own, so hooks and weights are those of the
+model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Size, Tensor, nn
+
+from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, with_hidden_argument
+from mixlens.recording.listener import current_listener, listening
+from mixlens.recording.packed_attention import PackedAttention, placed
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A form of hidden states, and the way from and to [batch, tokens, d_model]."""
+
+    name: str
+    rows: Callable[[Tensor, int], Tensor]  # from the form, for so many rows
+    form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
+    packed: bool = False  # rows follow each other on the axis of tokens
+
+    def call(self, call: LayerCall) -> LayerCall:
+        """A call of a layer, seen in rows of tokens."""
+        shape, batch = call.hidden_in.shape, 1 if self.packed else int(call.hidden_in.shape[0])
+        hidden = self.rows(call.hidden_in, batch)
+        args, kwargs = with_hidden_argument(call.args, call.kwargs, hidden)
+        made = LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
+        if call.output is not None:
+            made.output = self.rows(call.hidden_out, len(hidden))
+        return made
+
+    def attention(self, call: LayerCall) -> None:
+        """Puts the pieces of attention in a finished call together, if it ran in pieces."""
+        if self.packed:
+            call.attention = placed(call.attention, *call.hidden_in.shape[:2])
+
+
+_GRID = Layout(
+    "[batch, height, width, d_model]",
+    lambda states, batch: states.flatten(1, 2),
+    lambda rows, shape: rows.reshape(len(rows), *shape[1:]),
+)
+_CHANNELS_FIRST = Layout(
+    "[batch, d_model, height, width]",
+    lambda states, batch: states.flatten(2).transpose(1, 2),
+    lambda rows, shape: rows.transpose(1, 2).reshape(len(rows), *shape[1:]),
+)
+_SERIES = Layout(
+    "[batch, variable, tokens, d_model]",
+    lambda states, batch: states.flatten(0, 1),
+    lambda rows, shape: rows[:, None],
+)
+_PACKED = Layout(
+    "[tokens, d_model]",
+    lambda states, batch: states.reshape(batch, -1, states.shape[-1]),
+    lambda rows, shape: rows.reshape(*shape[:-2], -1, shape[-1]),
+    packed=True,
+)
+
+
+def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
+    """Forms that the hidden states of a layer may have, from calls with so many rows; None is
+    [batch, tokens, d_model].
+    """
+    shape, other = call.hidden_in.shape, resized.hidden_in.shape
+    in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
+    if len(shape) == 3 and in_step:
+        return [None]
+    if len(shape) == 4 and in_step:
+        return [_GRID, _CHANNELS_FIRST, _SERIES]
+    tokens, others = shape[:-1].numel(), other[:-1].numel()
+    doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
+    return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
+
+
+class ArrangedLayer(nn.Module):
+    """A layer that takes and returns [batch, tokens, d_model]."""
+
+    def __init__(self, layer: nn.Module, layout: Layout, shape: Size) -> None:
+        super().__init__()
+        self._modules, self._parameters = layer._modules, layer._parameters
+        self._buffers, self.training = layer._buffers, layer.training
+        # not as a part: its parts have the paths that they have in the layer
+        vars(self).update(layer=layer, layout=layout, shape=shape)
+        if hasattr(layer, "config"):
+            self.config = layer.config
+
+    def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
+        """What the layer returns, in rows of tokens."""
+        hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
+        args, kwargs = with_hidden_argument(args, kwargs, layout.form(hidden, self.shape))
+        with _in_pieces(hidden) if layout.packed else contextlib.nullcontext():
+            output = layer(*args, **kwargs)
+        rows: Tensor = layout.rows(first_tensor(output), len(hidden))
+        return rows
+
+
+@contextlib.contextmanager
+def _in_pieces(hidden: Tensor) -> Iterator[None]:
+    outer = current_listener()
+    if outer is None:
+        yield
+        return
+    with listening(PackedAttention(outer, *hidden.shape[:2])):
+        yield

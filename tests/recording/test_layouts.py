@@ -1,0 +1,115 @@
+"""Hidden states that are not [batch, tokens, d_model]: grids, packed rows, rows of series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import mixlens
+from mixlens.recording.batch_axes import Blocks, Bounds, batch_axes, row_copies
+from mixlens.recording.listener import AttentionCall, Listener
+from mixlens.recording.packed_attention import PackedAttention, placed
+from tests.zoo import native
+from tests.zoo.models import entries
+
+ENTRIES = {entry.key: entry for entry in entries()}
+
+
+def attention(tokens: int, heads: int = 2, d_head: int = 3) -> AttentionCall:
+    weights = torch.rand(1, heads, tokens, tokens).softmax(-1)
+    values = torch.randn(1, heads, tokens, d_head)
+    return AttentionCall(weights, values, (weights @ values).transpose(1, 2), "interface")
+
+
+def test_pieces_are_blocks_of_the_whole_map() -> None:
+    calls = [attention(count) for count in (2, 3, 2, 3)]  # two rows of five tokens
+    (whole,) = placed(calls, 2, 5)
+    assert whole.weights.shape == (2, 2, 5, 5)
+    assert torch.equal(whole.weights[1, :, :2, :2], calls[2].weights[0])
+    assert not whole.weights[1, :, :2, 2:].any()
+    torch.testing.assert_close((whole.weights @ whole.values).transpose(1, 2), whole.output)
+
+
+def test_one_call_for_all_rows_is_cut_into_rows() -> None:
+    calls = [attention(count) for count in (4, 4)]
+    both = torch.block_diag(*(call.weights[0, 0] for call in calls))[None, None]
+    values = torch.cat([call.values[:, :1] for call in calls], 2)
+    (whole,) = placed(
+        [AttentionCall(both, values, (both @ values).transpose(1, 2), "interface")], 2, 4
+    )
+    assert torch.equal(whole.weights[1, 0], calls[1].weights[0, 0])
+    torch.testing.assert_close((whole.weights @ whole.values).transpose(1, 2), whole.output)
+
+
+def test_an_edit_of_values_reaches_each_piece_at_its_place() -> None:
+    edited: list[Tensor] = []
+
+    def zeroed(number: int, values: Tensor) -> Tensor:
+        assert (number, values.shape) == (0, (2, 2, 5, 3))
+        values = values.clone()
+        values[1, :, 3] = 0  # the second row's second piece
+        return values
+
+    packed = PackedAttention(Listener(edit_values=zeroed), 2, 5)
+    for call in (attention(count) for count in (2, 3, 2, 3)):
+        edited.append(packed.values(call.values))
+        packed.heard(AttentionCall(call.weights, edited[-1], call.output, "interface"))
+    assert [int((values == 0).all(-1).sum()) for values in edited] == [0, 0, 0, 2]
+    assert not edited[3][0, :, 1].any()
+
+
+def test_bounds_and_masks_of_packed_rows_grow_with_copies() -> None:
+    bounds = torch.tensor([0, 2, 5])
+    assert batch_axes(bounds, torch.tensor([0, 2, 5, 7, 10]), 1, 2) == Bounds()
+    assert row_copies(bounds, Bounds(), 0, 3, 1).tolist() == [0, 2, 5, 7, 10, 12, 15]
+    mask = torch.full((1, 1, 3, 3), -9.0).tril(-1)
+    twice = Blocks(-5.0).copies(mask, 0, 2)
+    assert twice.shape == (1, 1, 6, 6)
+    assert (twice[0, 0, 0, 5], twice[0, 0, 5, 3]) == (-5, -9)
+    assert batch_axes(mask, twice, 1, 2) == Blocks(-5.0)
+    assert not isinstance(batch_axes(mask, twice + 1 * (twice == -5).triu(), 1, 2), Blocks)
+
+
+def recorded(name: str) -> tuple[Any, Any, mixlens.Recording]:
+    entry = ENTRIES[name]
+    model, given = entry.build(), entry.given()
+    return model, given, mixlens.Lens(model).record(given)
+
+
+def test_images_that_are_packed_into_one_row_do_not_see_each_other() -> None:
+    _, given, recording = recorded("Ernie4_5_VLMoeModel")
+    sizes = given["image_grid_thw"].prod(-1).tolist()
+    weights = recording.layers("vision_tower")[0].site().weights
+    assert weights.shape[0] == recording.rows("vision_tower") == 1
+    assert len(sizes) > 1
+    assert weights.shape[-1] == sum(sizes)
+    blocks = torch.block_diag(*(torch.ones(size, size) for size in sizes)).bool()
+    assert not weights[0][:, ~blocks].any()
+    assert weights[0][:, blocks].all()
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("PatchTSTModel", (2, 2)), ("Sam3TrackerModel", (2, 256)), ("Qwen2_5_VLModel", None)],
+)
+def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> None:
+    """In rows of tokens, and by a hook on the model's own values in the form that it has."""
+    model, given, recording = recorded(name)
+    layer = recording.layers()[-1]
+    assert shape is None or layer.input.shape[:2] == shape
+    scores = mixlens.measure("value_zeroing", recording, layers=[len(recording.layers()) - 1])
+    first = (scores[0] if isinstance(scores, list) else scores).scores[0]
+    module = model.get_submodule(layer.structure.path)
+    channels = native.value_channels(model, given, layer.site().values[0], module)
+    assert channels is not None
+    outputs = [
+        native.output_without(model, given, channels, place, module).reshape(
+            -1, *layer.input.shape[1:]
+        )[0]
+        for place in (None, 1)
+    ]
+    expected = native.cosine_distance(outputs[1], outputs[0])
+    torch.testing.assert_close(torch.tensor(first[:, 1]).double(), expected, rtol=2e-3, atol=1e-7)
