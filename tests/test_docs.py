@@ -2,7 +2,7 @@
 complete, its links lead somewhere.
 
 * A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not
-  run: <why>` leaves a block out.
+  run: <why>` leaves a block out, and `# needs <package>` runs it if the package is installed.
 * A `text` block right after code is what it prints. A `console` block holds commands (`$
   mixlens …`) and what they print. Numbers and shades may differ between machines, words may not. A
   line `…` means any lines.
@@ -14,6 +14,7 @@ complete, its links lead somewhere.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import inspect
 import io
 import os
@@ -42,6 +43,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 MEASURES = ROOT / "docs" / "measures"
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
 NOT_RUN = "# not run: "
+NEEDS = "# needs "
 ELLIPSIS = "…"
 WIDTH = "100"
 SLOW = (
@@ -118,6 +120,13 @@ def sessions(content: str) -> Iterator[tuple[str, str]]:
         yield command, output
 
 
+def is_run(program: str) -> bool:
+    first = program.partition("\n")[0]
+    if first.startswith(NEEDS):
+        return importlib.util.find_spec(first.removeprefix(NEEDS)) is not None
+    return not first.startswith(NOT_RUN)
+
+
 def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Block, str, str]]:
     """Runs a page from top to bottom; yields what is shown and what was printed, for every block
     that shows output.
@@ -130,7 +139,7 @@ def run_page(text: str, name: str, *, slow: bool = False) -> Iterator[tuple[Bloc
             for command, shown in sessions(block.content):
                 if slow or command not in SLOW:
                     yield block, shown, printed_by_command(command)
-        if block.kind != "python" or block.content.startswith(NOT_RUN):
+        if block.kind != "python" or not is_run(block.content):
             continue
         printed = io.StringIO()
         program = compile("\n" * (block.line - 1) + block.content, name, "exec")
@@ -198,6 +207,9 @@ def test_a_difference_in_words_is_seen() -> None:
     with pytest.raises(ZeroDivisionError):
         list(run_page("```python\n1 / 0\n```\n", "page"))
     assert list(run_page("```python\n# not run: it cannot\n1 / 0\n```\n", "page")) == []
+    assert list(run_page("```python\n# needs no_such_package\n1 / 0\n```\n", "page")) == []
+    with pytest.raises(ZeroDivisionError):
+        list(run_page("```python\n# needs torch\n1 / 0\n```\n", "page"))
 
 
 # ------------------------------------------------------------------------------------- completeness
