@@ -86,7 +86,7 @@ MAPS = {
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
     {"errors", "suggestions", "hub_refusals"},
-    {"tokens", "precision"},
+    {"tokens", "precision", "parts"},
     {"segments"},
     {"views"},
     {"row"},

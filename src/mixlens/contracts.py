@@ -154,6 +154,13 @@ class Measure(Protocol):
         """How it is computed."""
 
 
+def by_layer(parts: Sequence[Tensor]) -> Tensor:
+    """The scores of layers along a first axis; those of a single one are not copied."""
+    import torch  # not above: listing the measures needs no torch
+
+    return parts[0][None] if len(parts) == 1 else torch.stack(list(parts))
+
+
 @dataclass(frozen=True)
 class Scores:
     """A measure's numbers for the whole batch: [layer, batch, target, source] or [layer, batch,
@@ -194,6 +201,8 @@ class Scores:
         import torch
 
         first = layers[0]
+        if len(layers) == 1:
+            return first
         scales = [part.scale for part in layers if part.scale is not None]
         whole = [part.rows_whole.flatten() for part in layers if part.rows_whole is not None]
         return replace(

@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, Unsupported
 from mixlens.estimating import estimate_of, in_words
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
-from mixlens.measures import refusal, scores_of, spec_of
+from mixlens.measures import raw_scores_of, refusal, scores_of, spec_of, without_noise
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.memory import available_memory
 from mixlens.recording.placement import entry_device
@@ -135,7 +135,7 @@ def _batches_of_rows(
             spec=spec_of(name),
             recording=recording,
             request=request,
-            scores=Scores.joined(parts[name]),
+            scores=without_noise(name, Scores.joined(parts[name])),
             options=options,
         )
         for name, options in measures.items()
@@ -164,7 +164,7 @@ def _visited(
         own = replace(request, layers=(layer.index,), alone_at=rows.places)
         for name in list(parts):
             try:
-                parts[name].append(scores_of(name, rows, own, measures[name]))
+                parts[name].append(raw_scores_of(name, rows, own, measures[name]))
             except RowsUnavailable as error:
                 refused[name] = str(error)
                 del parts[name]
@@ -232,7 +232,7 @@ def at_work(
     with contextlib.ExitStack() as stack:
         for context in (turn(model), uncompiled(model), matmul_precision(precision)):
             stack.enter_context(context)
-        stack.enter_context(weights_unchanged())
+        stack.enter_context(weights_unchanged(model))
         stack.enter_context(outside_inference_mode())
         try:
             yield

@@ -12,6 +12,7 @@ from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, 
 from mixlens.estimating import Estimate, Shape, in_words, require_room
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
+from mixlens.parts import parts_of
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.continuation import continued
@@ -208,7 +209,7 @@ def _estimate(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[
 
 
 def _require_eval(model: nn.Module) -> None:
-    if any(module.training for module in model.modules()):
+    if any(part.training for part in parts_of(model)):
         raise UnsupportedModel(
             "the model is in training mode, where dropout makes every run different: call"
             " model.eval() first"

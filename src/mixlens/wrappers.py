@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.parts import parts_of
 from mixlens.pooling import remember_pooling
 
 
@@ -80,7 +81,7 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
     """Modules that were compiled in place run as they are written while this is open: hooks inside
     compiled code would make torch compile it anew.
     """
-    if not any(part._compiled_call_impl is not None for part in model.modules()):
+    if not any(part._compiled_call_impl is not None for part in parts_of(model)):
         yield
         return
     import torch

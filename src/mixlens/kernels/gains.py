@@ -89,7 +89,7 @@ def _direct_gains(
     for part in slices(sources, 12 * batch * y.shape[-1], limit):
         for target in range(targets):
             weights = parts.weights[:, :, target, part] * parts.scale[:, None, target, None]
-            made = parts.vectors.written(weights, part, target)
+            made = parts.vectors.written(weights, part, target).to(y.dtype)
             gains[:, target, part] = manhattan_gain(made, y[:, None, target], shift)
     return gains
 

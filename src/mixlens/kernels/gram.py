@@ -37,12 +37,13 @@ def summed_norms(
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
     """Of few targets: each sum is formed."""
     batch, _, targets, sources = weights.shape
-    norms = weights.new_empty(batch, targets, sources)
-    for part in slices(sources, 12 * batch * vectors.width, limit):
-        for target in range(targets):
-            made = vectors.written(weights[:, :, target, part], part, target)
-            norms[:, target, part] = torch.linalg.vector_norm(made, dim=-1)
-    return norms
+    parts = list(slices(sources, 12 * batch * vectors.width, limit))
+    rows = []
+    for target in range(targets):
+        made = (vectors.written(weights[:, :, target, part], part, target) for part in parts)
+        norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in made]
+        rows.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
+    return rows[0][:, None] if targets == 1 else torch.stack(rows, 1)
 
 
 def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:

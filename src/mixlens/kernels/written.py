@@ -36,8 +36,9 @@ class Vectors:
     def head(self, number: int) -> Vectors:
         """Those of one head."""
         one = slice(number, number + 1)
+        read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
-        return Vectors(self.heads()[:, one], self.matrix[one], gate)
+        return Vectors(self.values[:, read : read + 1], self.matrix[one], gate)
 
     @property
     def width(self) -> int:
@@ -75,22 +76,26 @@ class Vectors:
     def written(
         self, weights: Float[Tensor, "batch head part"], part: slice, target: int
     ) -> Float[Tensor, "batch part d_model"]:
-        """sum_h weights_hj vectors_hj: what some sources write into one target."""
-        values = self.heads(part)
+        """sum_h weights_hj vectors_hj: what some sources write into one target, in the precision of
+        the vectors.
+        """
+        values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
+        batch, sources, groups, _, width = values.shape
+        shared = len(self.matrix) // groups
+        factors = weights.unflatten(1, (groups, shared)).permute(0, 3, 1, 2)[..., None]
+        weighted = values.new_empty(batch, sources, groups, shared, width)
+        torch.mul(factors, values, out=weighted)  # one pass: no copy for each head, none transposed
         if self.gate is not None:
-            values = values * self.gate[:, target, :, None]
-        return self._summed(weights, values)
+            weighted *= self.gate[:, None, target].unflatten(2, (groups, shared))
+        return weighted.flatten(2) @ self.matrix.flatten(0, 1)
 
     def written_to_each(
         self, weights: Float[Tensor, "batch head target"]
     ) -> Float[Tensor, "batch target d_model"]:
         """The same if there is one source for each target."""
         values = self.heads()
-        return self._summed(
-            weights, values if self.gate is None else values * self.gate.transpose(1, 2)
-        )
-
-    def _summed(self, weights: Tensor, values: Tensor) -> Tensor:
+        if self.gate is not None:
+            values = values * self.gate.transpose(1, 2)
         weighted = weights.to(values.dtype)[..., None] * values
         made = weighted.transpose(1, 2).flatten(2) @ self.matrix.flatten(0, 1)
         return made.to(weights.dtype)

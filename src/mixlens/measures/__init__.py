@@ -22,6 +22,7 @@ In a package it is a module or object like the files here, named by an entry poi
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -44,11 +45,13 @@ __all__ = [
     "known_spec",
     "list_measures",
     "names",
+    "raw_scores_of",
     "refusal",
     "register",
     "scores_of",
     "spec_of",
     "unregister",
+    "without_noise",
 ]
 
 MEASURES: Registry[Measure] = Registry("measure", __name__)
@@ -124,17 +127,23 @@ def known_spec(name: str) -> Spec | None:
 
 
 def _described(measure: Measure) -> Spec:
-    parameters = inspect.signature(measure.scores).parameters.values()
-    own = tuple(
+    return measure.SPEC.with_options(_options(measure))
+
+
+def _options(measure: Measure) -> tuple[Option, ...]:
+    own, spec = _own_options(measure.scores), measure.SPEC
+    if not spec.explains_output:
+        return own
+    return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own)
+
+
+@functools.lru_cache(maxsize=256)  # asked for every layer that is measured by itself
+def _own_options(function: ScoreFunction) -> tuple[Option, ...]:
+    return tuple(
         Option(p.name, p.default, str(p.annotation))
-        for p in parameters
+        for p in inspect.signature(function).parameters.values()
         if p.kind is inspect.Parameter.KEYWORD_ONLY
     )
-    spec = measure.SPEC
-    if spec.explains_output:
-        number = Option("of", spec.explains_by_default, "str")
-        own = (*OUTPUT_OPTIONS, number, *own)
-    return spec.with_options(own)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
@@ -159,16 +168,23 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
 def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
-    """A measure's numbers for the whole batch. The output that it explains is resolved first."""
+    """A measure's numbers for the whole batch, without rows that are rounding."""
+    return without_noise(name, raw_scores_of(name, recording, request, options))
+
+
+def raw_scores_of(
+    name: str, recording: Recording, request: Request, options: Mapping[str, Any]
+) -> Scores:
+    """What a measure returns. The output that it explains is resolved first."""
     measure = MEASURES.entry(name)
-    known = {option.name: option.kind for option in _described(measure).options}
+    known = {option.name: option.kind for option in _options(measure)}
     for key, value in options.items():
         if key not in known:
             raise InvalidInput(no_such("option", key, sorted(known), f"{name} has"))
         if known[key] in _PLAIN and not isinstance(value, _PLAIN[known[key]]):
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
-        return _without_noise(measure.SPEC, measure.scores(recording, request, **options))
+        return measure.scores(recording, request, **options)
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains what the model says of each row of the input, and {request.site} has"
@@ -183,7 +199,7 @@ def scores_of(
     named = {key: options[key] for key in options if key in naming}
     output = _output(name, measure.SPEC, recording, named)
     own = {key: options[key] for key in options if key not in naming}
-    return _without_noise(measure.SPEC, measure.scores(recording, request, output, **own))
+    return measure.scores(recording, request, output, **own)
 
 
 def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:
@@ -204,10 +220,11 @@ def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) 
     return explained_embedding(recording, of=of, **chosen)
 
 
-def _without_noise(spec: Spec, scores: Scores) -> Scores:
+def without_noise(name: str, scores: Scores) -> Scores:
     """Rows that are rounding (`Spec.empty_below`) are empty: normalised they would be confident
     shares.
     """
+    spec = MEASURES.entry(name).SPEC
     if spec.empty_below is None or scores.scale is None:
         return scores
     import torch

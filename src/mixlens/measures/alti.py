@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
@@ -77,11 +77,11 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
         )
         layers.append(near)
         shares.append(share)
-    values = torch.stack(layers)
+    values = by_layer(layers)
     if request.kind is AttentionKind.CROSS:
         return Scores(
             values,
-            {"residual_share": torch.stack(shares)},
+            {"residual_share": by_layer(shares)},
             {"residual_share": ("target",)},
             facts=Facts(),
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import summed_norms
 
@@ -58,4 +58,4 @@ def scores(recording: Recording, request: Request) -> Scores:
         else:
             causal = site.structure.causal and request.everything
             layers.append(summed_norms(weights, vectors, limit, causal=causal))
-    return Scores(torch.stack(layers))
+    return Scores(by_layer(layers))

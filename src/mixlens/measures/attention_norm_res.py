@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 
@@ -48,4 +46,4 @@ def scores(recording: Recording, request: Request) -> Scores:
     for _, site in request.sites(recording):
         parts = site.decomposition(request, normed=False)
         layers.append(part_norms(parts, limit))
-    return Scores(torch.stack(layers))
+    return Scores(by_layer(layers))

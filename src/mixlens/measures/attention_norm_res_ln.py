@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
@@ -55,7 +55,7 @@ def scores(recording: Recording, request: Request) -> Scores:
         layers.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
     return Scores(
-        torch.stack(layers), {"mixing_ratio": torch.stack(ratios)}, {"mixing_ratio": ("target",)}
+        by_layer(layers), {"mixing_ratio": by_layer(ratios)}, {"mixing_ratio": ("target",)}
     )
 
 

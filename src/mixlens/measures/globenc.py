@@ -16,9 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import torch
-
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 from mixlens.recording.norms import norm_of
@@ -87,4 +85,4 @@ def scores(recording: Recording, request: Request) -> Scores:
         parts = site.decomposition(request, through=norm)
         parts = replace(parts, scale=parts.scale * factor, own=parts.own * factor[..., None])
         layers.append(part_norms(parts, limit))
-    return Scores(torch.stack(layers))
+    return Scores(by_layer(layers))

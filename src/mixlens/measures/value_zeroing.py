@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
+from mixlens.recording.remembered import Remembered
 from mixlens.replay.changes import distances_by_changes, row_distances
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed
@@ -70,25 +71,24 @@ def scores(
             f"there is no distance {distance!r}; choose one of: {', '.join(DISTANCES)}"
         )
     layers = recording.layers(request.site)
-    by_layer = [
-        _layer_scores(recording, request, layers[index], distance, normalised)
-        for index in request.layers
-    ]
-    stacked = torch.stack(by_layer)
-    scale = torch.stack(
-        [_rounding_scale(layers[index], request, distance) for index in request.layers]
+    values = by_layer(
+        [
+            _layer_scores(recording, request, layers[index], distance, normalised)
+            for index in request.layers
+        ]
     )
-    return Scores(stacked if request.per_head else stacked[:, :, 0], scale=scale)
+    scale = by_layer([_rounding_scale(layers[i], request, distance) for i in request.layers])
+    return Scores(values if request.per_head else values[:, :, 0], scale=scale)
 
 
 def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tensor, "batch target"]:
     """What the rounding of a distance is relative to: the length of the states, or for angles,
     which are squared, a unit of rounding.
     """
-    lengths = request.take(layer.output.norm(dim=-1), 1)
+    states = layer.output
     if distance == "euclidean":
-        return lengths
-    return torch.full_like(lengths, torch.finfo(lengths.dtype).eps)
+        return request.take(states.norm(dim=-1), 1)
+    return request.take(torch.full_like(states[..., 0], torch.finfo(states.dtype).eps), 1)
 
 
 def _layer_scores(
@@ -101,7 +101,6 @@ def _layer_scores(
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
-    places = request.target_places(batch, count, weights.device)
     real = recording.real_pairs(request.site, positions, sources)
     prepare = prepared_for(distance)
 
@@ -109,12 +108,13 @@ def _layer_scores(
         return prepare(standardised(outputs) if normalised else outputs)
 
     if not normalised and (weights.device.type == "cuda" or request.alone):
+        places = None if request.alone else request.target_places(batch, count, weights.device)
         apart = distances_by_changes(
             tail, weights, real, places, distance=distance, per_head=request.per_head
         )
         if apart is not None and request.alone:
             last = _last_sources(recording, request, tail.site.structure.causal)
-            return row_distances(apart, weights, real, last, per_head=request.per_head, rows=rows)
+            return row_distances(apart, last, per_head=request.per_head, rows=rows)
         if apart is not None:
             return changed(
                 apart,
@@ -125,6 +125,7 @@ def _layer_scores(
                 per_head=request.per_head,
                 rows=rows,
             )
+    places = request.target_places(batch, count, weights.device)
     rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
     unedited = torch.stack(
         [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]
@@ -145,11 +146,20 @@ def _last_sources(recording: Recording, request: Request, causal: bool) -> list[
     return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]
 
 
+_widest: Remembered[int] = Remembered()
+
+
+def _largest_axis(module: nn.Module) -> int:
+    """Of any matrix in a layer."""
+    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
+    return max((max(weight.shape) for weight in matrices), default=0)
+
+
 def _row_bytes(layer: Layer, native: bool) -> int:
     """What one row needs while it goes through the rest of the layer: a few copies of itself and of
     the widest product, the latter in the model's own precision or in float32.
     """
-    d_model, widths = int(layer.input.shape[-1]), layer.submodule("").parameters()
-    widest = max((max(p.shape) for p in widths if p.dim() > 1), default=d_model)
+    d_model, module = int(layer.input.shape[-1]), layer.submodule("")
+    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
     narrow = (layer.native_input if native else layer.input).element_size()
     return 6 * d_model * layer.input.element_size() + 4 * widest * narrow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,9 +20,16 @@ class Block:
     """From the output projection to the block's output, with the sigma of every norm held fixed."""
 
     maps: tuple[Callable[[Tensor], Tensor], ...]  # linear: what every contribution passes
-    scale: Float[Tensor, "batch target"]
+    inverses: tuple[Float[Tensor, "batch target"], ...]  # 1 / sigma of every norm on the way
     own: Float[Tensor, "batch target d_model"]  # the residual's part
     total: Float[Tensor, "batch target d_model"]
+
+    @functools.cached_property
+    def scale(self) -> Float[Tensor, "batch target"]:
+        """What every contribution is multiplied by."""
+        if not self.inverses:
+            return torch.ones_like(self.total[..., 0])
+        return functools.reduce(torch.mul, self.inverses)
 
     @classmethod
     def of(
@@ -34,20 +42,23 @@ class Block:
     ) -> Block:
         """Without an output norm the total is the sum before it."""
         maps: list[Callable[[Tensor], Tensor]] = []
-        state, scale = projected, torch.ones_like(projected[..., 0])
+        inverses: list[Tensor] = []
+        state = projected
         for norm in branch:
             maps.append(norm.linear)
             inverse = norm.inverse_sigma(state)
-            scale, state = scale * inverse, norm.with_inverse(state, inverse)
+            inverses.append(inverse)
+            state = norm.with_inverse(state, inverse)
         if isinstance(structure.branch_scale, Tensor) or structure.branch_scale != 1:
             maps.append(structure.scaled)
         own, total = structure.own(residual), structure.total(residual, state)
         if output_norm is not None:
             inverse = output_norm.inverse_sigma(total)
             maps.append(output_norm.linear)
-            scale, own = scale * inverse, output_norm.linear(own) * inverse[..., None]
+            inverses.append(inverse)
+            own = output_norm.linear(own) * inverse[..., None]
             total = output_norm.with_inverse(total, inverse)
-        return cls(tuple(maps), scale, own, total)
+        return cls(tuple(maps), tuple(inverses), own, total)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from mixlens.parts import parts_of
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
 from mixlens.recording.placement import at_hand, has_plain_weights
@@ -109,7 +110,7 @@ def _cache_unused(model: nn.Module) -> Iterator[None]:
     """Turns the cache off in every config: a model may not take the option, or not pass it on."""
     configs: dict[int, Any] = {
         id(config): config
-        for config in (getattr(part, "config", None) for part in model.modules())
+        for config in (getattr(part, "config", None) for part in parts_of(model))
         if getattr(config, "use_cache", None) is True
     }
     try:
@@ -214,12 +215,12 @@ def layer_calls(
     listener = Listener(on_call=on_call)
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
-        for path, module in model.named_modules():
-            if path in paths:
-                handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
-                handles.append(module.register_forward_hook(left, with_kwargs=True))
-                if watch is not None:
-                    handles += watch(module, path, lambda: seen_by[-1])
+        for path in paths:
+            module = model.get_submodule(path)
+            handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
+            handles.append(module.register_forward_hook(left, with_kwargs=True))
+            if watch is not None:
+                handles += watch(module, path, lambda: seen_by[-1])
         if backend is not None:
             stack.enter_context(listening(listener))
             stack.enter_context(overheard(model, backend))

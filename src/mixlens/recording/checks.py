@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
+from mixlens.parts import parts_of
 
 _IDS = ("input_ids", "token_type_ids", "position_ids")
 _STACKS = (("", "encoder"), ("decoder_", "decoder"))
@@ -141,12 +142,12 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         if not ids.is_floating_point():
             _inside(prefix + "input_ids", "token id", ids, rows, "the model's vocabulary of")
         for name, table, words in (
-            ("token_type_ids", _types(config), "the model's token types, of which there are"),
-            ("position_ids", _largest_table(model), "the model's table of positions, which has"),
+            ("token_type_ids", _types, "the model's token types, of which there are"),
+            ("position_ids", _largest_table, "the model's table of positions, which has"),
         ):
             value = tensors.get(prefix + name)
             if isinstance(value, Tensor) and value.dim() == 2:
-                _inside(prefix + name, f"{prefix}{name}: the number", value, table, words)
+                _inside(prefix + name, f"{prefix}{name}: the number", value, table(model), words)
 
 
 def _inside(name: str, what: str, ids: Tensor, rows: int | None, table: str) -> None:
@@ -180,8 +181,8 @@ def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
         return None if decoder else getattr(text, "vocab_size", None)
 
 
-def _types(config: Any) -> int | None:
-    size = getattr(config, "type_vocab_size", None)
+def _types(model: nn.Module) -> int | None:
+    size = getattr(model.config, "type_vocab_size", None)
     return size if isinstance(size, int) and size > 0 else None
 
 
@@ -211,8 +212,9 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
             if isinstance(limit, int) and limit > 0:  # XLNet says -1: none
                 reserved = [
                     table.padding_idx
-                    for table in _position_tables(model)
-                    if table.num_embeddings == limit and table.padding_idx
+                    for table in parts_of(model)
+                    if isinstance(table, nn.Embedding) and table.num_embeddings == limit
+                    if table.padding_idx and table in _position_tables(model)
                 ]
                 return limit - reserved[0] - 1 if reserved else limit
     return None

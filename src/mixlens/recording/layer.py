@@ -21,11 +21,14 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
+from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import cast_call, expanded, run_layer, values_for_heads
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.recording.wide import WideModules, computing_dtype, wide
 from mixlens.recording.witnesses import watching
+
+_signatures: Remembered[Hashable] = Remembered()
 
 
 class Layer:
@@ -68,6 +71,9 @@ class Layer:
     @functools.cached_property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
+        return _signatures.of(self._call.module, self.structure, self._signature)
+
+    def _signature(self) -> Hashable:
         parts = tuple((path, type(part)) for path, part in self.submodule("").named_modules())
         sites = tuple(
             (

@@ -8,7 +8,7 @@ are read.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -27,6 +27,7 @@ class LinearisedNorm:
     centred: bool
     scaled: bool
     epsilon: float = 0.0
+    shifted: bool = True  # False: the shift is zero, and is not added
 
     def linear(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """gain * centred(u): the norm without its division and its shift."""
@@ -45,23 +46,24 @@ class LinearisedNorm:
     def __call__(self, vectors: Float[Tensor, "*rows d_model"]) -> Float[Tensor, "*rows d_model"]:
         """The norm of vectors, with their own sigma."""
         if not self.scaled:
-            return self.linear(vectors) + self.shift
+            return self._shifted(self.linear(vectors))
         width = [vectors.shape[-1]]
         if self.centred:
             return F.layer_norm(vectors, width, self.gain, self.shift, self.epsilon)
-        return F.rms_norm(vectors, width, self.gain, self.epsilon) + self.shift
+        return self._shifted(F.rms_norm(vectors, width, self.gain, self.epsilon))
 
     def with_inverse(
         self, vectors: Float[Tensor, "*rows d_model"], inverse: Float[Tensor, "*rows"]
     ) -> Float[Tensor, "*rows d_model"]:
         """The norm, 1 / sigma of each row given."""
-        return self.linear(vectors) * inverse[..., None] + self.shift
+        return self._shifted(self.linear(vectors) * inverse[..., None])
+
+    def _shifted(self, vectors: Tensor) -> Tensor:
+        return vectors + self.shift if self.shifted else vectors
 
     def to(self, like: Tensor) -> LinearisedNorm:
         """In the dtype and on the device of a tensor."""
-        return LinearisedNorm(
-            self.gain.to(like), self.shift.to(like), self.centred, self.scaled, self.epsilon
-        )
+        return replace(self, gain=self.gain.to(like), shift=self.shift.to(like))
 
 
 def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm | None:
@@ -123,7 +125,7 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
             return None
         if (form(noise) - noisy).abs().max() > 1e-4 * noisy.abs().max().clamp_min(1e-30):
             return None
-    return form
+    return replace(form, shifted=bool(form.shift.any()))
 
 
 _forms: Remembered[LinearisedNorm | None] = Remembered()

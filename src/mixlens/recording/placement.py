@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.parts import tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
@@ -41,7 +42,9 @@ def at_hand(module: nn.Module) -> nn.Module:
 
 def has_plain_weights(module: nn.Module) -> bool:
     """Is every weight at hand, and not packed?"""
-    return not any(weight.is_meta or is_packed(weight) for weight in module.parameters())
+    return not any(
+        weight.is_meta or is_packed(weight) for weight in tensors_of(module, buffers=False)
+    )
 
 
 def is_packed(weight: Tensor) -> bool:

@@ -4,6 +4,8 @@ quantised layer).
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -16,16 +18,29 @@ def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     """Weight and bias of `module` seen as x -> x W + b, or None if it is not affine (or only the
     identity).
     """
+    matrix = plain_matrix(module)
+    if matrix is None:
+        return _probed(module, d_in, like)
+    if matrix.shape[0] != d_in:
+        return None
+    bias: Tensor | None = module.bias  # type: ignore[assignment]
+    width = int(matrix.shape[1])
+    shift = _zeros(width, like.dtype, like.device) if bias is None else bias.detach().to(like)
+    return matrix.to(like), shift
+
+
+def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
+    """The weight itself, if the module does nothing but multiply by it and add a bias."""
     runs = type(module).forward  # an adapter may be called Linear too, and does more
-    if runs in (nn.Linear.forward, Conv1D.forward):
-        weight: Tensor = module.weight  # type: ignore[assignment]
-        bias: Tensor | None = module.bias  # type: ignore[assignment]
-        matrix = weight.detach().T if runs is nn.Linear.forward else weight.detach()
-        if matrix.shape[0] != d_in:
-            return None
-        shift = like.new_zeros(matrix.shape[1]) if bias is None else bias.detach().to(like)
-        return matrix.to(like), shift
-    return _probed(module, d_in, like)
+    if runs not in (nn.Linear.forward, Conv1D.forward):
+        return None
+    weight: Tensor = module.weight.detach()  # type: ignore[assignment, operator]
+    return weight.T if runs is nn.Linear.forward else weight
+
+
+@functools.lru_cache(maxsize=64)
+def _zeros(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.zeros(width, dtype=dtype, device=device)
 
 
 def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:

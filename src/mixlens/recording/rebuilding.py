@@ -20,7 +20,7 @@ from mixlens.recording.differences import (
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import Affine, affine_map
+from mixlens.recording.projection import Affine, affine_map, plain_matrix
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
 
@@ -47,7 +47,8 @@ def rebuilt_site(
     if not rows:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     path = structure.output_projection
-    affine = affine_map(module.get_submodule(path), structure.heads * structure.d_head, stream)
+    projection = module.get_submodule(path)
+    affine = affine_map(projection, structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
     errors: dict[str, float] = {}
@@ -92,6 +93,7 @@ def rebuilt_site(
         weights=weights,
         values=values,
         head_maps=affine[0].reshape(structure.heads, structure.d_head, -1),
+        native_matrix=plain_matrix(projection) if rows else None,
         output_bias=affine[1],
         gate=gate,
         residual=residual,
@@ -113,7 +115,7 @@ def _projected_rows(
     assert attention.product is not None
     seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
     product = attention.product.to(stream)
-    remade = product.flatten(2) @ matrix + bias
+    remade = torch.addmm(bias, product.flatten(0, 1).flatten(1), matrix).view(stream.shape)
     tokens = output.flatten(2)[:, :, None]  # all heads of one token
     waiting = {
         "attention product": (product, output, tokens),

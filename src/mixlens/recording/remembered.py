@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from torch import nn
 
+from mixlens.parts import tensors_of
+
 Found = TypeVar("Found")
 
 
@@ -18,10 +20,23 @@ _looked_at: contextvars.ContextVar[dict[int, Hashable] | None] = contextvars.Con
 )
 
 
+_since: weakref.WeakKeyDictionary[nn.Module, tuple[Hashable, dict[int, Hashable]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 @contextlib.contextmanager
-def weights_unchanged() -> Iterator[None]:
-    """While open nobody writes to a model: its numbers are looked at once, not for every layer."""
-    token = _looked_at.set({})
+def weights_unchanged(model: nn.Module) -> Iterator[None]:
+    """While open nobody writes to a model: its numbers are looked at once, not for every layer, and
+    those of its parts only if the whole model has changed since the last time.
+    """
+    numbers = _numbers(model)
+    before, known = _since.get(model, (None, {}))
+    away = any(pointer == 0 for _, _, pointer in numbers)  # offloaded: their numbers say nothing
+    if before != numbers or away:
+        known = {id(model): numbers}
+        _since[model] = (numbers, known)
+    token = _looked_at.set(known)
     try:
         yield
     finally:
@@ -33,11 +48,14 @@ def numbers_of(module: nn.Module) -> Hashable:
     known = _looked_at.get()
     if known is not None and id(module) in known:
         return known[id(module)]
-    tensors = (*module.parameters(), *module.buffers())
-    numbers = tuple((id(tensor), tensor._version, tensor.data_ptr()) for tensor in tensors)
+    numbers = _numbers(module)
     if known is not None:
         known[id(module)] = numbers
     return numbers
+
+
+def _numbers(module: nn.Module) -> tuple[tuple[int, int, int], ...]:
+    return tuple((id(part), part._version, part.data_ptr()) for part in tensors_of(module))
 
 
 class Remembered(Generic[Found]):

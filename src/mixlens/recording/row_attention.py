@@ -10,7 +10,7 @@ targets. A model whose attention is more than this equation fails there, and is 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,18 +22,39 @@ from mixlens.recording.listener import AttentionCall
 _SOURCES = 16_384  # keys and values are widened so many at a time
 
 
-def taken(tensor: Tensor, targets: Int[Tensor, "batch target"], dim: int) -> Tensor:
-    """The wanted targets of a tensor [batch or 1, ...] along one axis."""
-    dim = dim % tensor.dim()
-    if tensor.shape[dim] == 1:  # the same for every target
-        return tensor
-    batch, count = targets.shape
-    if batch == 1:
-        return tensor.index_select(dim, targets[0])
-    tensor = tensor.expand(batch, *tensor.shape[1:])
-    shape, sizes = [1] * tensor.dim(), list(tensor.shape)
-    shape[0], shape[dim], sizes[dim] = batch, count, count
-    return tensor.gather(dim, targets.reshape(shape).expand(sizes))
+class Wanted:
+    """The wanted targets of a forward pass, and how they are taken out of its tensors."""
+
+    def __init__(self, targets: Int[Tensor, "batch target"]) -> None:
+        self.targets = targets
+        self._only = targets[0] if len(targets) == 1 else None
+        self._last: tuple[Tensor, int, Tensor] | None = None
+
+    def of(self, tensor: Tensor, dim: int) -> Tensor:
+        """The wanted targets of a tensor [batch or 1, ...] along one axis."""
+        dim = dim % tensor.dim()
+        if tensor.shape[dim] == 1:  # the same for every target
+            return tensor
+        if self._only is not None:
+            return tensor.index_select(dim, self._only)
+        batch, count = self.targets.shape
+        tensor = tensor.expand(batch, *tensor.shape[1:])
+        shape, sizes = [1] * tensor.dim(), list(tensor.shape)
+        shape[0], shape[dim], sizes[dim] = batch, count, count
+        return tensor.gather(dim, self.targets.reshape(shape).expand(sizes))
+
+    def of_stream(self, tensor: Tensor) -> Tensor:
+        """The same of hidden states: a layer is mostly given what the last one returned."""
+        last = self._last
+        if last is None or last[0] is not tensor or last[1] != tensor._version:
+            last = self._last = (tensor, tensor._version, self.of(tensor, 1))
+        return last[2]
+
+    def of_witness(self, tensor: Tensor) -> Tensor:
+        """The same of a submodule's tensor; some layers flatten batch and tokens."""
+        if tensor.dim() == 2:
+            tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
+        return self.of(tensor, 1)
 
 
 def can_be_cut(query: Tensor, output: Tensor) -> bool:
@@ -44,8 +65,8 @@ def can_be_cut(query: Tensor, output: Tensor) -> bool:
 class RowAttention:
     """Of one forward pass: the rows of each attention call that has just been run."""
 
-    def __init__(self, targets: Int[Tensor, "batch target"]) -> None:
-        self.targets = targets
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
         self._hidden: dict[tuple[object, ...], tuple[Any, Tensor | None]] = {}
 
     def call(
@@ -59,83 +80,107 @@ class RowAttention:
         options: Mapping[str, Any],
     ) -> AttentionCall:
         """The wanted rows of one call."""
-        rows = taken(query, self.targets, 2)
-        wide = torch.float64 if query.dtype == torch.float64 else torch.float32
-        scale = options.get("scaling")
-        rows = rows.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
-        scores = _grouped(rows, key, wide)
-        cap = options.get("softcap")
-        if cap is not None:
-            scores = torch.tanh(scores / cap) * cap
-        if isinstance(options.get("position_bias"), Tensor):
-            scores = scores + taken(options["position_bias"], self.targets, -2)
-        hidden = self._hides(module, mask, scores, query.shape[2], options)
-        if hidden is not None:
-            scores = scores + hidden
+        wanted, scale = self.wanted, options.get("scaling")
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        rows = wanted.of(query, 2)
+        rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+        hidden = self._hides(module, mask, rows, key.shape, query.shape[2], options)
+        cap, bias = options.get("softcap"), options.get("position_bias")
+        if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
+            scores = _grouped(rows, key, scale, hidden)
+        else:
+            scores = _grouped(rows * scale, key)
+            if cap is not None:
+                scores = torch.tanh(scores / cap) * cap
+            if isinstance(bias, Tensor):
+                scores = scores + wanted.of(bias, -2)
+            if hidden is not None:
+                scores = scores + hidden.reshape(scores.shape)
         weights = _softmax(scores, options.get("s_aux"))
-        rows_of_output = taken(output, self.targets, 1)
-        return AttentionCall(weights, value, rows_of_output, "rows", _product(weights, value))
+        return AttentionCall(
+            weights, value, wanted.of(output, 1), "rows", product=_product(weights, value)
+        )
 
     def _hides(
         self,
         module: nn.Module,
         mask: Any,
-        scores: Tensor,
+        rows: Float[Tensor, "batch head target d_head"],
+        key_shape: Sequence[int],
         all_targets: int,
         options: Mapping[str, Any],
-    ) -> Tensor | None:
-        """`_hidden`, made once for all layers that are given the same mask."""
+    ) -> Float[Tensor, "groups row source"] | None:
+        """`_hidden`, made once for all layers that are given the same mask, one row for each row of
+        a product with grouped keys.
+        """
         causal = options.get("is_causal")
         causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
-        window = options.get("sliding_window")
-        key = (id(mask), causal and all_targets > 1, window, scores.shape, scores.device)
-        if key not in self._hidden:  # the mask is kept with it, so that its id stays its own
-            hidden = _hidden(mask, self.targets, scores, causal and all_targets > 1, window)
-            self._hidden[key] = (mask, hidden)
-        return self._hidden[key][1]
+        causal, window = causal and all_targets > 1, options.get("sliding_window")
+        known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
+        if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
+            (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
+            hidden = _hidden(mask, self.wanted, rows, sources, causal, window)
+            if hidden is not None:
+                hidden = hidden.expand(batch, heads, count, sources)
+                hidden = hidden.reshape(batch * groups, -1, sources)
+            self._hidden[known] = (mask, hidden)
+        return self._hidden[known][1]
 
 
-def _grouped(rows: Tensor, key: Tensor, wide: torch.dtype) -> Tensor:
-    """q K^T for every query head, grouped keys not repeated."""
+def _grouped(
+    rows: Tensor, key: Tensor, scale: float = 1.0, hidden: Tensor | None = None
+) -> Float[Tensor, "batch head target source"]:
+    """scale q K^T + hidden for every query head, grouped keys not repeated."""
     batch, heads, count, width = rows.shape
-    grouped = rows.reshape(batch, key.shape[1], -1, width)
-    parts = [grouped @ part.to(wide).mT for part in torch.split(key, _SOURCES, 2)]
-    scores = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-    return scores.reshape(batch, heads, count, -1)
+    grouped = rows.reshape(batch * key.shape[1], -1, width)
+    keys, share = key.flatten(0, 1), 1.0
+    if hidden is None:  # numbers of which nothing is added need not be there
+        hidden, share = grouped.new_empty(1).expand(*grouped.shape[:2], keys.shape[1]), 0.0
+    parts = [
+        torch.baddbmm(added, grouped, part.to(rows.dtype).mT, beta=share, alpha=scale)
+        for added, part in zip(_pieces(hidden, 2), _pieces(keys, 1), strict=True)
+    ]
+    return (parts[0] if len(parts) == 1 else torch.cat(parts, -1)).view(batch, heads, count, -1)
 
 
-def _product(weights: Tensor, value: Tensor) -> Tensor:
+def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head d_value"]:
     batch, heads, count, sources = weights.shape
-    grouped = weights.reshape(batch, value.shape[1], -1, sources)
-    parts = [slice(start, start + _SOURCES) for start in range(0, sources, _SOURCES)]
-    products = (grouped[..., part] @ value[:, :, part].to(weights) for part in parts)
-    total = functools.reduce(torch.add, products)
-    return total.reshape(batch, heads, count, -1).transpose(1, 2)
+    grouped, values = weights.reshape(batch * value.shape[1], -1, sources), value.flatten(0, 1)
+    products = (
+        torch.bmm(part, rows.to(weights.dtype))
+        for part, rows in zip(_pieces(grouped, 2), _pieces(values, 1), strict=True)
+    )
+    return functools.reduce(torch.add, products).view(batch, heads, count, -1).transpose(1, 2)
+
+
+def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
+    """So many sources that a wide copy of their keys is small."""
+    return (tensor,) if tensor.shape[dim] <= _SOURCES else tensor.split(_SOURCES, dim)
 
 
 def _hidden(
-    mask: Any, targets: Tensor, scores: Tensor, causal: bool, window: int | None
+    mask: Any, wanted: Wanted, like: Tensor, sources: int, causal: bool, window: int | None
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
-    sources = scores.shape[-1]
+    targets = wanted.targets
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
-        rows = taken(mask, targets, -2)[..., :sources]
+        rows = wanted.of(mask, -2)[..., :sources]
         if rows.dtype != torch.bool:
-            return rows.to(scores)
+            return rows.to(like)
         seen = rows
     else:
         seen = None
     if causal and (mask is None or mask.dim() == 2):
-        places = torch.arange(sources, device=scores.device)
+        places = torch.arange(sources, device=like.device)
         before = (places <= targets[..., None])[:, None]
         if window is not None:
             before = before & (places > targets[..., None] - window)[:, None]
         seen = before if seen is None else seen & before
     if seen is None:
         return None
-    return torch.zeros_like(scores[:, :1]).masked_fill(~seen, torch.finfo(scores.dtype).min)
+    return like.new_zeros(()).masked_fill(~seen, torch.finfo(like.dtype).min)
 
 
 def _softmax(scores: Tensor, sinks: Any) -> Tensor:

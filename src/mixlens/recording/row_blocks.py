@@ -23,8 +23,8 @@ from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.layer import Layer
 from mixlens.recording.native_attention import native_attention
-from mixlens.recording.row_attention import RowAttention, can_be_cut
-from mixlens.recording.rows import RowRecording, cut_layer, target_rows
+from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
+from mixlens.recording.rows import RowRecording, cut_layer
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
 
@@ -47,14 +47,15 @@ def visit_blocks(
             heard, seen = _run_again(recording, index, call)
             for block in wanted:
                 places = torch.tensor([list(block)], device=call.hidden_in.device)
-                attention = RowAttention(places)
+                wanted = Wanted(places)
+                attention = RowAttention(wanted)
                 layer = cut_layer(
                     recording,
                     index,
                     call,
                     [attention.call(*parts) for parts in heard],
-                    {witness: target_rows(tensor, places) for witness, tensor in seen.items()},
-                    places,
+                    {witness: wanted.of_witness(tensor) for witness, tensor in seen.items()},
+                    wanted,
                     doubts,
                     wide_modules,
                 )

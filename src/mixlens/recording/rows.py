@@ -36,7 +36,7 @@ from mixlens.recording.native_attention import native_attention
 from mixlens.recording.placement import entry_device
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
-from mixlens.recording.row_attention import RowAttention, can_be_cut, taken
+from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
@@ -127,10 +127,10 @@ class RowRecording(Recording):
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
-    stack, targets = recording.site.stack, recording.places
+    stack, wanted = recording.site.stack, Wanted(recording.places)
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
-    attention, wide_modules, count = RowAttention(targets), WideModules(), 0
+    attention, wide_modules, count = RowAttention(wanted), WideModules(), 0
     doubts = Doubts(patient=recording.patient)
 
     def on_call(
@@ -159,7 +159,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
         if call.hidden_in.shape[:2] != (recording.batch, recording.width):
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
-        cut = cut_layer(recording, count, call, list(heard), seen, targets, doubts, wide_modules)
+        cut = cut_layer(recording, count, call, list(heard), seen, wanted, doubts, wide_modules)
         visitor(cut)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
@@ -167,7 +167,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
 
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
-            return target_rows(tensor, targets) if inside else tensor
+            return wanted.of_witness(tensor) if inside else tensor
 
         return [watch(module, witness, into, rows) for witness in by_path[path].watched]
 
@@ -193,13 +193,13 @@ def cut_layer(
     call: LayerCall,
     heard: Sequence[AttentionCall],
     seen: Mapping[Any, Tensor],
-    targets: Int[Tensor, "batch target"],
+    wanted: Wanted,
     doubts: Doubts,
     wide_modules: WideModules,
 ) -> Layer:
     """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
     stack = recording.site.stack
-    row = _row_call(call, targets, doubts)
+    row = _row_call(call, wanted, doubts)
     return Layer(
         model=recording.model,
         backend=recording.structure.backend,
@@ -212,20 +212,13 @@ def cut_layer(
     )
 
 
-def target_rows(tensor: Tensor, targets: Int[Tensor, "batch target"]) -> Tensor:
-    """A witness cut to the targets; some layers flatten batch and tokens."""
-    if tensor.dim() == 2:
-        tensor = tensor.reshape(len(targets), -1, tensor.shape[-1])
-    return taken(tensor, targets, 1)
-
-
-def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"], doubts: Doubts) -> LayerCall:
+def _row_call(call: LayerCall, wanted: Wanted, doubts: Doubts) -> LayerCall:
     """The call as if the layer had been given the wanted targets alone."""
     hidden, output = call.hidden_in, call.hidden_out
     if hidden.dim() != 3 or output.dim() != 3:
         raise RowsUnavailable(f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}")
-    rows = taken(output, targets, 1)
-    path = call.path
+    given = wanted.of_stream(hidden)
+    rows, path = wanted.of_stream(output), call.path
     doubts.rows_are_finite(
         rows,
         lambda _: NonFiniteActivations(
@@ -233,7 +226,7 @@ def _row_call(call: LayerCall, targets: Int[Tensor, "batch target"], doubts: Dou
             " wider dtype (float32)."
         ),
     )
-    args, kwargs = with_hidden_argument(call.args, call.kwargs, taken(hidden, targets, 1))
+    args, kwargs = with_hidden_argument(call.args, call.kwargs, given)
     return LayerCall(call.path, call.module, args, kwargs, output=rows)
 
 

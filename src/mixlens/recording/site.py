@@ -54,6 +54,8 @@ class Site:
     block: Block
     errors: Mapping[str, float]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
+    # The output projection as the model has it, if it is plain and `values` are so too.
+    native_matrix: Float[Tensor, "d_in d_model"] | None = None
 
     def reading(self, kind: AttentionKind) -> Site:
         """The same site with the sources of one kind, if it reads both at once."""
@@ -113,7 +115,14 @@ class Site:
     @property
     def vectors(self) -> Vectors:
         """f: the value vectors after the output projection of their head, without its bias."""
-        return self._through(self.head_maps)
+        return self._through(self.native_maps)
+
+    @property
+    def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
+        """`head_maps` in the precision of the values."""
+        if self.native_matrix is None or self.native_matrix.dtype != self.values.dtype:
+            return self.head_maps.to(self.values)
+        return self.native_matrix.reshape(self.head_maps.shape)
 
     def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
         gate = None if self.gate is None else self.gate.to(self.values)

@@ -125,7 +125,7 @@ class FeedForwardStructure(ResidualSum):
     output_norm: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a layer's own, and a key by which it is remembered
 class LayerStructure:
     """One layer: its attention sites in the order of their calls, and its feed-forward part (None:
     it has none, or several parts add to the stream).

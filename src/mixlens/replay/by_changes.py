@@ -14,7 +14,8 @@ plain torch as their other form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
+from mixlens.kernels.written import Vectors
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
@@ -33,6 +35,11 @@ _FEW = 32  # targets for which every pair's heads are summed inside one product
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
     """A product in the precision of the matrix, returned in that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def _ones(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.ones(width, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
@@ -67,17 +74,25 @@ class ByChanges:
         feed_forward = tail.layer.structure.feed_forward
         assert feed_forward is not None
         self.feed_forward, self.structure = feed_forward, site.structure
-        self.output_weight = self.structure.scaled(site.output_weight)
-        self.native_weight = self.output_weight.to(mlp.second[0].dtype)
         self.output_norm: LinearisedNorm | None = None
         if feed_forward.output_norm is not None:
             norm = tail.layer.submodule(feed_forward.output_norm)
             self.output_norm = norm_of(norm, site.projected)
         if folded:
-            linear = mlp.norm.linear(self.output_weight)
+            linear = mlp.norm.linear(self._output_weight)
             self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
             self.constants = [mlp.norm.shift @ matrix + bias for matrix, bias in mlp.first]
         self.constant = self._unedited(places)
+
+    @functools.cached_property
+    def _output_weight(self) -> Float[Tensor, "head d_head d_model"]:
+        """The output projection as it enters the sum."""
+        return self.structure.scaled(self.tail.site.output_weight)
+
+    @functools.cached_property
+    def _vectors(self) -> Vectors:
+        """What sources write, in the precision of the products."""
+        return self.tail.site.vectors
 
     def _unedited(self, places: Int[Tensor, "batch target"] | None) -> _Constant:
         site, mlp = self.tail.site, self.mlp
@@ -85,7 +100,10 @@ class ByChanges:
         if places is not None:
             texts = torch.arange(len(places), device=places.device)[:, None]
             residual, projected = residual[texts, places], projected[texts, places]
-        sums = self.structure.total(residual, projected)
+        if places is None and site.output_norm is None:
+            sums = site.block_output
+        else:
+            sums = self.structure.total(residual, projected)
         normed, inverse = self._normed(sums)
         if self.folded:
             assert inverse is not None
@@ -93,23 +111,53 @@ class ByChanges:
             pairs = zip(first, self.constants, strict=True)
             products = [torch.addcmul(shift, part, inverse) for part, shift in pairs]
         else:
-            products = first = [_times(normed, matrix) + bias for matrix, bias in mlp.first]
+            entering = normed.to(mlp.first[0][0].dtype)
+            products = first = [
+                self._biased((entering @ matrix).to(normed.dtype), bias)
+                for matrix, bias in mlp.first
+            ]
         hidden = mlp.hidden(products)
-        branch = _times(hidden, mlp.second[0]) + mlp.second[1]
+        branch = self._biased(_times(hidden, mlp.second[0]), mlp.second[1])
         stream = sums if self.structure.output_norm is None else normed
         return _Constant(sums, normed, first, hidden, branch, self._finished(stream, branch))
 
+    def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
+        return product + bias if self.mlp.biased else product
+
     def __call__(self, sources: Sources, /) -> Float[Tensor, " row"]:
         """How far each linked target moves if the source's value is zero."""
-        apart = self.pairs(sources)
+        apart = self._apart(self._moved(sources), (sources.text, sources.targets), sources)
         return apart.flatten() if bool(sources.linked.all()) else apart[sources.linked]
 
-    def pairs(self, sources: Sources) -> Float[Tensor, "source target"]:
-        """The same for all pairs, linked or not."""
-        at = (sources.text, sources.targets)
-        moved = self._moved(sources)
+    def pairs(self, text: int, part: slice, head: int | None) -> Float[Tensor, "source target"]:
+        """The same for some sources of a text and all targets of its rows, linked or not, of one
+        head or of all.
+        """
+        vectors, weights = self._vectors, self.tail.site.weights
+        if head is not None:
+            vectors, weights = vectors.head(head), weights[:, head : head + 1]
+        if len(weights) > 1:
+            vectors = replace(vectors, values=vectors.values[text : text + 1])
+            weights = weights[text : text + 1]
+        written = (
+            self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
+            for target in range(weights.shape[2])
+        )
+        sums = self.constant.sums[text].split(1)
+        moved = [row - made.transpose(0, 1) for row, made in zip(sums, written, strict=True)]
+        return self._apart(
+            moved[0] if len(moved) == 1 else torch.cat(moved, 1), (text, slice(None))
+        )
+
+    def _apart(
+        self,
+        moved: Float[Tensor, "source target d_model"],
+        at: tuple[int, slice],
+        sources: Sources | None = None,
+    ) -> Float[Tensor, "source target"]:
+        """Of sums before the norm without what a source wrote; `sources` for a folded product."""
         normed, inverse = self._normed(moved)
-        change = self._hidden_change(sources, normed, inverse)
+        change = self._hidden_change(at, normed, inverse, sources)
         change = _times(change, self.mlp.second[0])
         stream = moved if self.structure.output_norm is None else normed
         return self._distances(change, stream, at)
@@ -121,11 +169,12 @@ class ByChanges:
         sums = self.constant.sums[sources.text, sources.targets]
         if sources.weights.shape[1] > _FEW:
             vectors = torch.einsum(
-                "khe,hed->khd", sources.values, self.output_weight[sources.heads]
+                "khe,hed->khd", sources.values, self._output_weight[sources.heads]
             )
             sums = sums.expand(len(vectors), -1, -1)
             return torch.baddbmm(sums, sources.weights, vectors, alpha=-1)
-        matrix = self.native_weight[sources.heads].flatten(0, 1)
+        native = self._output_weight.to(self.mlp.second[0].dtype)
+        matrix = native[sources.heads].flatten(0, 1)
         parts = [
             _times((weights[..., None] * sources.values).flatten(1), matrix)
             for weights in sources.weights.unbind(1)
@@ -137,12 +186,16 @@ class ByChanges:
         return self.mlp.normed(rows) if self.folded else (self.mlp.norm(rows), None)
 
     def _hidden_change(
-        self, sources: Sources, normed: Tensor, inverse: Tensor | None
+        self,
+        at: tuple[int, slice],
+        normed: Tensor,
+        inverse: Tensor | None,
+        sources: Sources | None,
     ) -> Float[Tensor, "source target d_ff"]:
-        at = (sources.text, sources.targets)
         sums = [part[at] for part in self.constant.first]
         base = self.constant.hidden[at]
         if self.folded:
+            assert sources is not None
             values = sources.values
             products = [
                 torch.bmm(sources.weights, torch.einsum("khe,hef->khf", values, m[sources.heads]))
@@ -150,7 +203,8 @@ class ByChanges:
             ]
             sign, scale = -1.0, inverse
         else:
-            change = (normed - self.constant.normed[at]).to(self.mlp.first[0][0].dtype)
+            change = torch.empty_like(normed, dtype=self.mlp.first[0][0].dtype)
+            torch.sub(normed, self.constant.normed[at], out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
             sign, scale = 1.0, None
         if fused_zeroing.applies(products[0]):
@@ -178,7 +232,7 @@ class ByChanges:
     ) -> Float[Tensor, "source target"]:
         constant, norm = self.constant, self.output_norm
         if fused_zeroing.applies(stream):
-            ones = torch.ones_like(stream[0, 0])
+            ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)
             return fused_zeroing.distances(
                 change,
                 stream,

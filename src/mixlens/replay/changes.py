@@ -14,7 +14,7 @@ from mixlens.errors import LookAgain, RowsUnavailable
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.precision import matmul_precision
-from mixlens.recording.differences import rounding, row_sizes
+from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import row_errors
 from mixlens.recording.remembered import Remembered
 from mixlens.replay.by_changes import ByChanges
@@ -25,7 +25,6 @@ from mixlens.replay.perceptron import perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import (
     MASSIVE,
-    Sources,
     is_massive,
     nothing_zeroed,
     sources_of,
@@ -38,15 +37,18 @@ def distances_by_changes(
     tail: Tail,
     weights: Float[Tensor, "batch head target source"],
     real: Tensor,
-    places: Int[Tensor, "batch target"],
+    places: Int[Tensor, "batch target"] | None,
     *,
     distance: str,
     per_head: bool,
 ) -> ByChanges | None:
-    """The fast form if this layer and device have one and it proves right, else None."""
+    """The fast form if this layer and device have one and it proves right, else None.
+
+    `places`: where the targets are in the site's tensors; None: they are all there is.
+    """
     layer = tail.layer
     half = tail.site.values.element_size() < 4  # its products are cheap, those of folding are not
-    alone = layer.doubts is not None  # few pairs, and `real` is not to be looked at
+    alone = places is None  # few pairs, and `real` is not to be looked at
     folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
@@ -59,13 +61,14 @@ def distances_by_changes(
     mlp = perceptron(layer, native)
     if mlp is None or mlp.after is not None:
         return None
-    changes = ByChanges(tail, mlp, None if alone else places, distance=distance, folded=folded)
+    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
     unedited, bar = changes.constant.outputs, layer.rounding
-    if layer.doubts is not None:
+    if places is None:
+        assert layer.doubts is not None
         path, native_output = layer.structure.path, layer.native_output
         layer.doubts.rows_agree(unedited, native_output, bar, _failure(path))
         if patient:
-            sizes = row_sizes(tail.site.values)
+            sizes = torch.linalg.vector_norm(tail.site.values, torch.inf, dim=-1)
             layer.doubts.none_is_massive(sizes, MASSIVE, lambda _: LookAgain(path))
     else:
         texts = torch.arange(len(places), device=places.device)[:, None]
@@ -86,32 +89,28 @@ def _failure(path: str) -> Callable[[float], Exception]:
 
 
 def row_distances(
-    changes: ByChanges,
-    weights: Float[Tensor, "batch head target source"],
-    real: Tensor,
-    last: Sequence[int],
-    *,
-    per_head: bool,
-    rows: int,
+    changes: ByChanges, last: Sequence[int], *, per_head: bool, rows: int
 ) -> Float[Tensor, "batch heads_or_one target source"]:
     """`changes` for all pairs of a few targets, up to the last source that any of them can see: no
     number is looked at on the way.
     """
+    weights = changes.tail.site.weights
     batch, heads, count, sources = weights.shape
-    scores = weights.new_zeros(batch, heads if per_head else 1, count, sources)
-    groups = [slice(h, h + 1) for h in range(heads)] if per_head else [slice(0, heads)]
-    everywhere = slice(0, count)
-    for number, group in enumerate(groups):
-        for text in range(batch):
-            for start in range(0, last[text], max(1, rows // count)):
-                part = slice(start, min(start + max(1, rows // count), last[text]))
-                seen = weights[text, group, :, part]
-                linked = (seen != 0).any(0) & real[text, :, part]
-                values = changes.tail.site.source_values(text, part, group)
-                taken = seen.permute(2, 1, 0).contiguous()
-                few = Sources(text, None, everywhere, group, taken, values, linked.T)
-                scores[text, number, :, part] = changes.pairs(few).T * linked
-    return scores
+    step = max(1, rows // count)
+    made = []
+    for text in range(batch):
+        parts = [slice(at, min(at + step, last[text])) for at in range(0, last[text], step)]
+        for head in range(heads) if per_head else (None,):
+            group = slice(None) if head is None else slice(head, head + 1)
+            pieces = [
+                changes.pairs(text, part, head).T * weights[text, group, :, part].any(0)
+                for part in parts
+            ]
+            if last[text] < sources:
+                pieces.append(weights.new_zeros(count, sources - last[text]))
+            made.append(pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1))
+    together = made[0] if len(made) == 1 else torch.cat(made)
+    return together.view(batch, -1, count, sources)
 
 
 @torch.no_grad()

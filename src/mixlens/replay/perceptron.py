@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import affine_map
+from mixlens.recording.projection import affine_map, plain_matrix
 from mixlens.recording.remembered import Remembered
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -51,6 +51,7 @@ class Perceptron:
     second: tuple[Float[Tensor, "d_ff d_model"], Float[Tensor, " d_model"]]
     activation_name: str
     after: str | None
+    biased: bool  # False: no product has a bias, and none is added
 
     @property
     def activation(self) -> Callable[[Tensor], Tensor]:
@@ -89,16 +90,26 @@ def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | N
     if paths is None:
         return None
     wide = layer.input
-    like = wide if dtype is None else wide.to(dtype)
+    like = layer.native_input if dtype == layer.native_input.dtype else wide
+    like = like if dtype is None else like.to(dtype)
     norm = norm_of(layer.submodule(paths.norm), wide)
-    first = [affine_map(layer.submodule(path), int(like.shape[-1]), like) for path in paths.first]
+    products = [layer.submodule(path) for path in (*paths.first, paths.second)]
+    first = [affine_map(product, int(like.shape[-1]), like) for product in products[:-1]]
     if norm is None or not norm.scaled or any(part is None for part in first):
         return None
     firsts = tuple(part for part in first if part is not None)
-    second = affine_map(layer.submodule(paths.second), int(firsts[0][0].shape[1]), like)
+    second = affine_map(products[-1], int(firsts[0][0].shape[1]), like)
     if second is None:
         return None
-    return Perceptron(paths.norm, norm, firsts, second, paths.activation, paths.after)
+    return Perceptron(
+        norm_path=paths.norm,
+        norm=norm,
+        first=firsts,
+        second=second,
+        activation_name=paths.activation,
+        after=paths.after,
+        biased=any(plain_matrix(part) is None or part.bias is not None for part in products),
+    )
 
 
 _known: Remembered[_Paths | None] = Remembered()
