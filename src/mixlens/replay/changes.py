@@ -102,15 +102,15 @@ def row_distances(
         parts = [slice(at, min(at + step, last[text])) for at in range(0, last[text], step)]
         for head in range(heads) if per_head else (None,):
             group = slice(None) if head is None else slice(head, head + 1)
-            pieces = [
+            spans = [
                 changes.pairs(text, part, head).T * weights[text, group, :, part].any(0)
                 for part in parts
             ]
             if last[text] < sources:
-                pieces.append(weights.new_zeros(count, sources - last[text]))
-            made.append(pieces[0] if len(pieces) == 1 else torch.cat(pieces, -1))
-    together = made[0] if len(made) == 1 else torch.cat(made)
-    return together.view(batch, -1, count, sources)
+                spans.append(weights.new_zeros(count, sources - last[text]))
+            made.append(spans[0] if len(spans) == 1 else torch.cat(spans, -1))
+    rows_of_all = made[0] if len(made) == 1 else torch.cat(made)
+    return rows_of_all.view(batch, -1, count, sources)
 
 
 @torch.no_grad()
