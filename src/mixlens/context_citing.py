@@ -1,6 +1,6 @@
 """ContextCite: which parts of a context an answer rests on, by leaving parts out.
 
-Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS), section 3. A
+Cohen-Wang et al. 2024, ContextCite: Attributing Model Generation to Context (NeurIPS). A
 part of the context is kept with probability 1/2, many times over. The log-odds of the answer after
 each shortened prompt are fitted by a linear function of what was kept (LASSO). The weight of a part
 is its score: by how much the log-odds fall if it is left out.

@@ -1,5 +1,5 @@
 """Gradients of explained outputs with respect to hidden states: plain, averaged over noisy copies,
-and along a straight path.
+and along paths.
 
 The model is seen as a function of the hidden states that enter a layer, `value(hidden, rows)`:
 [copies, token, d_model] and the text that each copy belongs to -> the explained number of each
@@ -75,9 +75,7 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
 
     Steps of several texts share a batch of at most `size` copies.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(steps)
-    along = torch.tensor((nodes + 1) / 2, dtype=hidden.dtype, device=hidden.device)
-    share = torch.tensor(weights / 2, dtype=hidden.dtype, device=hidden.device)
+    along, share = _quadrature(steps, hidden)
     total, texts = torch.zeros_like(hidden), torch.arange(len(hidden), device=hidden.device)
     for copy in chunked(torch.arange(len(hidden) * steps, device=hidden.device), size):
         rows, step = copy // steps, copy % steps
@@ -86,3 +84,47 @@ def path_mean(value: Value, base: Hidden, hidden: Hidden, *, steps: int, size: i
         own = (texts[:, None] == rows) * share[step]
         total += torch.einsum("tc,c...->t...", own, gradient(value, points, rows))
     return total
+
+
+def token_path_means(
+    value: Value, base: Hidden, hidden: Hidden, lengths: Sequence[int], *, steps: int, size: int
+) -> Hidden:
+    """For each token the mean gradient at its own place, on the straight path on which this token
+    alone comes from `base`. Padding gets zeros.
+    """
+    along, share = _quadrature(steps, hidden)
+    total, device = torch.zeros_like(hidden), hidden.device
+    moves = [(row, token) for row, length in enumerate(lengths) for token in range(length)]
+    text, place = torch.tensor(moves, device=device).T
+    sums = hidden.new_zeros(len(moves), hidden.shape[-1])
+    every = torch.arange(len(moves), device=device)
+    for copy in chunked(torch.arange(len(moves) * steps, device=device), size):
+        move, step = copy // steps, copy % steps
+        rows, tokens, copies = text[move], place[move], torch.arange(len(copy), device=device)
+        points, start = hidden[rows].clone(), base[rows, tokens]
+        points[copies, tokens] = start + along[step, None] * (hidden[rows, tokens] - start)
+        own = (every[:, None] == move) * share[step]
+        sums += own @ gradient(value, points, rows)[copies, tokens]
+    total[text, place] = sums
+    return total
+
+
+def path_sum(
+    value: Value, points: Float[Tensor, "step copies token width"], *, size: int
+) -> Hidden:
+    """Gradients at the points of a path times the step to the next one, summed (left sums)."""
+    steps, texts = len(points) - 1, points.shape[1]
+    total, every = torch.zeros_like(points[0]), torch.arange(texts, device=points.device)
+    for copy in chunked(torch.arange(texts * steps, device=points.device), size):
+        rows, step = copy // steps, copy % steps
+        parts = gradient(value, points[step, rows], rows)
+        parts = parts * (points[step + 1, rows] - points[step, rows])
+        own = (every[:, None] == rows).to(parts)
+        total += torch.einsum("tc,c...->t...", own, parts)
+    return total
+
+
+def _quadrature(steps: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Places between 0 and 1, and their weights, which sum to one."""
+    nodes, weights = np.polynomial.legendre.leggauss(steps)
+    return like.new_tensor((nodes + 1) / 2), like.new_tensor(weights / 2)

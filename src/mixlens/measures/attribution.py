@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores
@@ -18,6 +18,7 @@ from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, smoothed
 from mixlens.recording.outputs import OutputRecording, recorded_output
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
+from mixlens.replay.word_embeddings import ModelFromWords
 from mixlens.vocabulary import special_id
 
 if TYPE_CHECKING:
@@ -44,15 +45,23 @@ def explained_layers(recording: Recording, request: Request) -> list[Layer]:
 
 
 def attributed(
-    recording: Recording, request: Request, output: Explained, attribute: Attribute, reduction: str
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    attribute: Attribute,
+    reduction: str,
+    model: ModelFrom | ModelFromWords | None = None,
 ) -> Scores:
-    """Attributions at the input of the explained layers, one number per token."""
+    """Attributions at the input of the explained layers, one number per token. `model`: the
+    function that is explained, if it is not that of a layer's input.
+    """
     if reduction not in REDUCTIONS:
         raise InvalidInput(
             f"there is no reduction {reduction!r}; choose one of: {', '.join(REDUCTIONS)}"
         )
     layers = explained_layers(recording, request)
-    model, narrow = ModelFrom(recording, request.site), output.only_what_is_read(recording.model)
+    model = ModelFrom(recording, request.site) if model is None else model
+    narrow = output.only_what_is_read(recording.model)
     attributions = []
     for layer in (layer.index for layer in layers):
 
@@ -158,16 +167,29 @@ def baseline(recording: Recording, request: Request, layer: int, kind: str, like
     """
     if kind == "zero":
         return torch.zeros_like(like)
+    token = baseline_token(recording, kind)
+    name, ids = token_input(recording, request.site)
+    replaced = torch.where(word_places(recording, request, ids), token, ids)
+    return layer_input(recording, request.site, layer, {name: replaced})
+
+
+def baseline_token(recording: Recording, kind: str) -> int:
+    """The id of the "pad" or the "mask" token."""
     if kind not in ("pad", "mask"):
         raise InvalidInput(f"there is no baseline {kind!r}; choose zero, pad or mask")
     token = special_id(recording, kind)
     if token is None:
         raise InvalidInput(f"no tokenizer or config names a {kind} token: use baseline='zero'")
-    name, ids = token_input(recording, request.site)
-    replaced = ids.clone()
+    return token
+
+
+def word_places(
+    recording: Recording, request: Request, ids: Int[Tensor, "batch token"]
+) -> Bool[Tensor, "batch token"]:
+    """Where a text has words, not special tokens or padding."""
+    places = torch.zeros_like(ids, dtype=torch.bool)
     for row in range(recording.batch):
         tokens = recording.target_tokens(request.site, row)
         special = tokens.special or (False,) * len(tokens)
-        words = [i for i in range(len(tokens)) if not special[i]]
-        replaced[row, words] = token
-    return layer_input(recording, request.site, layer, {name: replaced})
+        places[row, : len(tokens)] = ~torch.tensor(special, device=ids.device)
+    return places

@@ -1,10 +1,18 @@
-"""Integrated gradients: what each token's representation adds on the straight way from a baseline
-to the text.
+"""Integrated gradients: what each token's representation adds on the way from a baseline to the
+text.
 
-Sundararajan, Taly, Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, eq. 1: (x_j - x'_j) .
+Sundararajan, Taly, Yan 2017, Axiomatic Attribution for Deep Networks (ICML), eq. 1: (x_j - x'_j) .
 integral over a of d f(x' + a (x - x')) / d x_j, by Gauss-Legendre quadrature.
 Attributions add up to f(x) - f(baseline); `completeness_error` says how far the sum is off, and
 more `steps` bring it down.
+
+Two more paths. "sequential" (Enguehard 2023, Sequential Integrated Gradients, ACL Findings): for
+each token a path of its own, on which it alone comes from the baseline. Its score is then
+f(x) - f(x with this token replaced), and `completeness_error` is given for each token.
+"discretised" (Sanyal & Ren 2021, Discretized Integrated Gradients, EMNLP): from the words to a
+baseline word through the vectors of other words (`mixlens.kernels.word_paths`). Its variable are
+the vectors of the word embedding, not the first layer's input, and its left sums meet the
+difference only roughly.
 """
 
 from __future__ import annotations
@@ -18,12 +26,22 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.explained import Explained
-from mixlens.kernels.gradients import Hidden, Value, path_mean
-from mixlens.measures.attribution import attributed, copies_at_once
+from mixlens.kernels.chunks import rows_at_once
+from mixlens.kernels.gradients import Hidden, Value, path_mean, path_sum, token_path_means
+from mixlens.kernels.word_paths import ANCHORS, NEIGHBOURS, word_path
+from mixlens.measures.attribution import (
+    attributed,
+    baseline_token,
+    copies_at_once,
+    word_places,
+)
 from mixlens.measures.attribution import baseline as baseline_of
+from mixlens.replay.word_embeddings import ModelFromWords
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+
+PATHS = ("straight", "sequential", "discretised")
 
 SPEC = Spec(
     summary=(
@@ -35,7 +53,7 @@ SPEC = Spec(
         "signed attributions of one prediction that add up to what the text changes against a"
         " baseline"
     ),
-    cost="`steps` forward and backward passes per layer and text",
+    cost="`steps` forward and backward passes per layer and text; n times that if sequential",
     facts=Facts(signed=True),
     sites=(AttentionKind.SELF,),
     explains_output=True,
@@ -62,27 +80,109 @@ def scores(
     reduction: str = "sum",
     steps: int = 50,
     baseline: str = "zero",
+    path: str = "straight",
+    anchors: str = "greedy",
 ) -> Scores:
-    """`reduction`: sum, l2 or l1;
-    `baseline`: zero, pad or mask.
+    """`reduction`: sum, l2 or l1; `baseline`: zero, pad or mask; `path`: straight, sequential or
+    discretised; `anchors` of a discretised path: greedy or maxcount.
     """
     if steps < 1:
         raise InvalidInput("steps: at least one is needed")
+    if path not in PATHS:
+        raise InvalidInput(f"path={path!r}: choose one of {', '.join(PATHS)}")
+    if path == "discretised":
+        return _through_words(recording, request, output, reduction, steps, baseline, anchors)
     size = copies_at_once(recording, request)
+    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     errors: list[Tensor] = []
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         base = baseline_of(recording, request, layer, baseline, hidden)
-        parts = (hidden - base) * path_mean(value, base, hidden, steps=steps, size=size)
-        rows = torch.arange(len(hidden), device=hidden.device)
-        with torch.no_grad():
-            change = output(recording.output, rows) - value(base, rows)
-            errors.append(parts.flatten(1).sum(1) - change)
+        if path == "straight":
+            parts = (hidden - base) * path_mean(value, base, hidden, steps=steps, size=size)
+            errors.append(_error(recording, output, value, base, parts))
+            return parts
+        slopes = token_path_means(value, base, hidden, lengths, steps=steps, size=size)
+        parts = (hidden - base) * slopes
+        errors.append(_token_errors(recording, output, value, base, hidden, parts))
         return parts
 
     made = attributed(recording, request, output, attribute, reduction)
+    return _with_errors(made, errors)
+
+
+def _through_words(
+    recording: Recording,
+    request: Request,
+    output: Explained,
+    reduction: str,
+    steps: int,
+    baseline: str,
+    anchors: str,
+) -> Scores:
+    if anchors not in ANCHORS:
+        raise InvalidInput(f"anchors={anchors!r}: choose one of {', '.join(ANCHORS)}")
+    if baseline == "zero":
+        raise InvalidInput(
+            "a discretised path goes from word to word, and zero is not a word: choose"
+            " baseline='mask' or 'pad'"
+        )
+    if steps < 2:
+        raise InvalidInput("steps: a discretised path has at least two points")
+    token = baseline_token(recording, baseline)
+    model, errors = ModelFromWords(recording, request.site), list[Tensor]()
+    size = copies_at_once(recording, request)
+
+    def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
+        places, vectors = word_places(recording, request, model.ids), model.vocabulary()
+        neighbours = min(NEIGHBOURS, len(vectors))
+        at_once = rows_at_once(
+            (len(vectors) + 4 * neighbours * vectors.shape[1]) * vectors.element_size(),
+            recording.memory_budget,
+        )
+        points = hidden.repeat(steps, 1, 1, 1)  # special tokens do not move
+        points[:, places] = word_path(
+            model.ids[places], token, vectors, steps=steps, anchors=anchors, size=at_once
+        )
+        parts = path_sum(value, points, size=size)
+        errors.append(_error(recording, output, value, points[0], parts))
+        return parts
+
+    return _with_errors(attributed(recording, request, output, attribute, reduction, model), errors)
+
+
+@torch.no_grad()
+def _error(
+    recording: Recording, output: Explained, value: Value, base: Hidden, parts: Hidden
+) -> Tensor:
+    """How far the sum of each text's parts is from the difference of two outputs."""
+    rows = torch.arange(len(base), device=base.device)
+    return parts.flatten(1).sum(1) - (output(recording.output, rows) - value(base, rows))
+
+
+@torch.no_grad()
+def _token_errors(
+    recording: Recording,
+    output: Explained,
+    value: Value,
+    base: Hidden,
+    hidden: Hidden,
+    parts: Hidden,
+) -> Tensor:
+    """The same for each token, replaced alone."""
+    rows = torch.arange(len(base), device=base.device)
+    whole, errors = output(recording.output, rows), []
+    for token in range(hidden.shape[1]):
+        replaced = hidden.clone()
+        replaced[:, token] = base[:, token]
+        errors.append(parts[:, token].sum(-1) - (whole - value(replaced, rows)))
+    return torch.stack(errors, 1)
+
+
+def _with_errors(made: Scores, errors: list[Tensor]) -> Scores:
+    error = torch.stack(errors)
     return replace(
         made,
-        extras={"completeness_error": torch.stack(errors)},
-        extra_dims={"completeness_error": ()},
+        extras={"completeness_error": error},
+        extra_dims={"completeness_error": ("source",) if error.dim() == 3 else ()},
     )
