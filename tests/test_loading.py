@@ -33,6 +33,16 @@ def folder(at: Path, *, weights: bytes | None = None, config: str | None = None)
     return at
 
 
+def test_a_bundled_model_is_loaded_by_the_name_that_it_gives_itself() -> None:
+    for name in ("masked", "causal"):
+        own = Lens.bundled(name).model.config._name_or_path
+        again = Lens.from_pretrained(own, dtype=torch.float64).model
+        assert again.config._name_or_path == own
+        assert next(again.parameters()).dtype == torch.float64
+    with pytest.raises(mixlens.InvalidInput, match="no bundled model"):
+        Lens.from_pretrained("mixlens/bundled/other")
+
+
 def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mixlens.several import MeasuredTexts
 
 BUNDLED = ("masked", "causal")
+_BUNDLED_AT = "mixlens/bundled/"  # what such a model is called, wherever it lies
 
 
 class Lens:
@@ -84,8 +85,11 @@ class Lens:
         """Loads a model and its tokenizer by hub name or folder; `options` go to `from_pretrained`.
 
         The class is the one that the checkpoint names (masked LM, causal LM, classifier ...), else
-        the bare model. Code from the checkpoint is run only with `trust_remote_code=True`.
+        the bare model. Code from the checkpoint is run only with `trust_remote_code=True`. The name
+        that a bundled model gives itself (mixlens/bundled/causal) loads that model.
         """
+        if isinstance(name, str) and name.startswith(_BUNDLED_AT):
+            return cls.bundled(name.removeprefix(_BUNDLED_AT), **options)
         model, tokenizer = loaded(name, tokenizer, options)
         return cls(model, tokenizer, processor=own_processor(name, model, options))
 
@@ -100,7 +104,7 @@ class Lens:
             lens = cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
         config: Any = lens.model.config
         config._name_or_path = (  # not where this machine happens to keep it
-            f"mixlens/bundled/{name}"
+            f"{_BUNDLED_AT}{name}"
         )
         return lens
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,6 +26,9 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from mixlens.trust import Ranking
 
 BUNDLED_SAMPLE = 30  # with the bundled model: under two minutes on two cores
 
@@ -56,6 +60,10 @@ _SeedOption = Annotated[int, typer.Option(help="Of the sample, the tests and the
 _OtherModelOption = Annotated[
     str | None, typer.Option(help="A second model, for evaluations that compare two.")
 ]
+_SubmitOption = Annotated[
+    Path | None,
+    typer.Option(help="Write a row for the leaderboard into this file: JSON, without texts."),
+]
 
 
 def benchmark(
@@ -67,6 +75,7 @@ def benchmark(
     sample: _SampleOption = None,
     seed: _SeedOption = 0,
     other_model: _OtherModelOption = None,
+    submit: _SubmitOption = None,
     fresh: FreshOption = False,
     engine: EngineOption = "local",
     workers: WorkersOption = 1,
@@ -101,6 +110,8 @@ def benchmark(
             progress=progress,
             workers=crew,
         )
+    if submit is not None:
+        _write_row(ranking, submit)
     if as_json:
         print_json(ranking.to_dict())
     else:
@@ -111,6 +122,15 @@ def benchmark(
         show(ranking, Console(highlight=False))
     if out is not None:
         print(f"report: {out / 'report.html'}", file=sys.stderr)
+
+
+def _write_row(ranking: Ranking, path: Path) -> None:
+    from mixlens.storage import write_whole
+    from mixlens.trust.submission import submission
+
+    row = json.dumps(submission(ranking), indent=1, ensure_ascii=False)
+    write_whole(path, row + "\n")
+    print(f"row for the leaderboard: {path}", file=sys.stderr)
 
 
 def _names(given: str) -> list[str] | None:

