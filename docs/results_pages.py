@@ -43,6 +43,9 @@ MODELS = {
     "sst2": "bundled masked LM, fine-tuned on SST-2",
     "minilm": "all-MiniLM-L6-v2 (BERT, 6 layers)",
     "minilm-sst2": "MiniLM, fine-tuned on SST-2",
+    "gte": "gte-small (BERT, 12 layers)",
+    "gte-prompt": "gte-small, prompt fine-tuned",
+    "gte-sst2": "gte-small, fine-tuned on SST-2",
     "stories": "stories15M (Llama, 6 layers)",
     "smollm2": "SmolLM2-135M-Instruct (Llama, 30 layers)",
     "rxnfp": "rxnfp (BERT on reactions, 12 layers)",
@@ -71,7 +74,7 @@ def taken(source: Path) -> int:
         result = json.loads(path.read_text(encoding="utf-8"))
         result["settings"]["model"] = MODELS[model]
         if result["settings"].get("other_model"):
-            result["settings"]["other_model"] = MODELS["minilm-sst2"]
+            result["settings"]["other_model"] = MODELS["minilm-sst2"]  # always that one
         (target / "result.json").write_text(
             json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )

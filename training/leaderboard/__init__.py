@@ -3,7 +3,8 @@
 models     a folder of models that load by name, from shared folders and packages
 molecules  places in molecules that a model can be asked for: ring numbers and brackets
 rows       which model is judged on which data, and by which command
-run        the commands, several at a time, within a time limit
+run        the commands, within a time limit
+papers     the papers' experiments on the same models
 
 docs/leaderboard_pages.py writes the pages from what they leave.
 """

@@ -66,7 +66,7 @@ def _data(name: str) -> Callable[[Path, Path, Path], None]:
     def make(shared: Path, _: Path, out: Path) -> None:
         folder = shared / "data" / name
         for path in folder.rglob("*"):
-            if path.is_file() and "derived" not in path.parts:
+            if path.is_file() and not path.match("derived/*") and path.suffix != ".gz":
                 place = out / path.relative_to(folder)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, place)
@@ -169,18 +169,15 @@ def _reads_molecules(folder: Path) -> None:
     )
 
 
-def _blimp(shared: Path, _: Path, out: Path) -> None:
-    """All five files, and of each the half that prompt fine-tuning does not learn from."""
+def _blimp_unseen(shared: Path, _: Path, out: Path) -> None:
+    """Of each file the half that prompt fine-tuning does not learn from."""
     folder = shared / "data/blimp_cues"
     _, unseen = halves(corpus.read(str(folder)).examples, seed=0)
     kept = {example.name for example in unseen}
-    for name in ("all", "unseen"):
-        (out / name).mkdir()
     for path in sorted(folder.glob("*.jsonl")):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         half = [line for n, line in enumerate(lines, start=1) if f"{path.name}:{n}" in kept]
-        for name, chosen in (("all", lines), ("unseen", half)):
-            (out / name / path.name).write_text("".join(chosen), encoding="utf-8")
+        (out / path.name).write_text("".join(half), encoding="utf-8")
 
 
 def _molecules(_: Path, __: Path, out: Path) -> None:
@@ -195,11 +192,20 @@ MAKERS: dict[str, Callable[[Path, Path, Path], None]] = {
     "smollm2": _smollm2,
     "rxnfp": _rxnfp,
     "rxnmapper": _rxnmapper,
-    "blimp": _blimp,
-    "sst2": _data("glue/sst2"),
-    "linzen": _data("linzen_agreement"),
-    "evidence": _data("logit_explanations"),
-    "alignment": _data("alignment_en_fr"),
+    **{
+        name: _data(folder)
+        for name, folder in {
+            "blimp_cues": "blimp_cues",
+            "sst2": "glue/sst2",
+            "linzen_agreement": "linzen_agreement",
+            "logit_explanations": "logit_explanations",
+            "alignment_en_fr": "alignment_en_fr",
+            "mrpc": "glue/mrpc",
+            "ud_ewt": "ud_ewt",
+            "wikitext2": "wikitext2",
+        }.items()
+    },
+    "blimp_unseen": _blimp_unseen,
     "molecules": _molecules,
 }
 

@@ -28,13 +28,13 @@ class Row:
 
     def arguments(self, folder: str) -> list[str]:
         """Of `mixlens`, with the folder of models and data in front of their names."""
-        parts = ["benchmark", "--model", _below(folder, self.model)]
+        parts = ["benchmark", "--model", below(folder, self.model)]
         for option, value in (
-            ("--data", self.data and _below(folder, self.data)),
+            ("--data", self.data and below(folder, self.data)),
             ("--sample", self.texts and str(self.texts)),
             ("--measures", None if self.measures == "all" else self.measures),
             ("--evaluations", None if self.evaluations == "all" else self.evaluations),
-            ("--other-model", self.other and _below(folder, self.other)),
+            ("--other-model", self.other and below(folder, self.other)),
         ):
             parts += [option, value] if value else []
         return parts
@@ -58,12 +58,13 @@ class Trained:
 
     def arguments(self, folder: str, out: str) -> list[str]:
         """Of `mixlens`."""
-        parts = ["finetune", self.task, "--model", _below(folder, self.model)]
-        parts += ["--data", _below(folder, self.data), "--out", out, *self.options]
-        return parts + (["--held-out", _below(folder, self.held_out)] if self.held_out else [])
+        parts = ["finetune", self.task, "--model", below(folder, self.model)]
+        parts += ["--data", below(folder, self.data), "--out", out, *self.options]
+        return parts + (["--held-out", below(folder, self.held_out)] if self.held_out else [])
 
 
-def _below(folder: str, name: str) -> str:
+def below(folder: str, name: str) -> str:
+    """Where a model or data set is: in the folder, unless it is bundled."""
     return name if name.startswith(BUNDLED) else str(Path(folder) / name)
 
 
@@ -80,7 +81,7 @@ TRAINED = {
     "gte-prompt": Trained(
         task="prompt",
         model="gte-small",
-        data="blimp/all",
+        data="blimp_cues",
         options=("--epochs", "10", "--lr", "1e-4", "--batch", "32"),
     ),
     "gte-sst2": _sst2("gte-small"),
@@ -95,21 +96,21 @@ CROSS = "alti,attention,attention_norm,effective_attention,value_zeroing"
 
 # In the order in which they are run.
 ROWS = {
-    "gte-prompt-blimp": Row(model="gte-prompt", data="blimp/unseen", texts=150, large=True),
+    "gte-prompt-blimp": Row(model="gte-prompt", data="blimp_unseen", texts=150, large=True),
     "gte-sst2": Row(model="gte-sst2", data=SST2, texts=100, other="minilm-sst2", large=True),
-    "masked-blimp": Row(model=MASKED, data="blimp/unseen", texts=240),
-    "causal-evidence": Row(model=CAUSAL, data="evidence", texts=240),
-    "stories-evidence": Row(model="stories15M", data="evidence", texts=240),
-    "smollm2-evidence": Row(model="smollm2", data="evidence", texts=60, large=True),
+    "masked-blimp": Row(model=MASKED, data="blimp_unseen", texts=240),
+    "causal-evidence": Row(model=CAUSAL, data="logit_explanations", texts=240),
+    "stories-evidence": Row(model="stories15M", data="logit_explanations", texts=240),
+    "smollm2-evidence": Row(model="smollm2", data="logit_explanations", texts=60, large=True),
     "rxnfp-molecules": Row(model="rxnfp", data="molecules", texts=60),
     "rxnmapper-molecules": Row(model="rxnmapper", data="molecules", texts=60),
     "minilm-sst2": Row(model="minilm-sst2", data=SST2, texts=100, other="masked-sst2", large=True),
     "masked-sst2": Row(model="masked-sst2", data=SST2, texts=60, other="minilm-sst2"),
-    "masked-linzen": Row(model=MASKED, data="linzen", texts=60),
-    "causal-linzen": Row(model=CAUSAL, data="linzen", texts=60),
-    "gte-prompt-linzen": Row(model="gte-prompt", data="linzen", texts=60, large=True),
+    "masked-linzen": Row(model=MASKED, data="linzen_agreement", texts=60),
+    "causal-linzen": Row(model=CAUSAL, data="linzen_agreement", texts=60),
+    "gte-prompt-linzen": Row(model="gte-prompt", data="linzen_agreement", texts=60, large=True),
     "opus-alignment": Row(
-        model="opus-mt-en-fr", data="alignment", measures=CROSS, evaluations="word_alignment"
+        model="opus-mt-en-fr", data="alignment_en_fr", measures=CROSS, evaluations="word_alignment"
     ),
     "truth": Row(model=MASKED, evaluations="planted_truth,compiled_truth"),
 }

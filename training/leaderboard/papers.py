@@ -1,0 +1,161 @@
+"""The papers' experiments on more models and larger samples, all at once, within a time limit.
+
+    python -m training.leaderboard.papers --folder FOLDER --out OUT --seconds 350 --device cuda
+
+FOLDER is what `training.leaderboard.models` makes, with the fine-tuned models that
+`training.leaderboard.run` adds. Each run is one `mixlens reproduce`; stopped ones go on. `python -m
+docs.results_pages --take OUT/results` takes what they leave. Small models are run on the processor,
+the others, and all that asks for Hidden Token Attribution, on the device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from .rows import CAUSAL, MASKED, below
+from .run import Runner, log
+
+QUICK = ("probes=naive,ridge", "folds=2")  # probes in closed form, which the paper does not have
+ATTRIBUTION = ("brunner2020/fig3a", "brunner2020/fig3b", "brunner2020/fig4", "brunner2020/fig18")
+NORMS = (
+    *("kobayashi2020/fig3", "kobayashi2020/fig4", "kobayashi2020/fig6", "kobayashi2020/fig9"),
+    *("kobayashi2020/table1", "kobayashi2020/table2"),
+)
+EFFECTIVE = ("brunner2020/fig1a", "brunner2020/fig1bc", "brunner2020/fig6")
+CUES = ("mohebbi2023/fig1", "mohebbi2023/figA2", "mohebbi2023/fig3", "mohebbi2023/table3")
+CLASSES = ("ferrando2022/fig3", "ferrando2022/fig6", "ferrando2022/table2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Experiments on one model; `results` is the name of the model on the pages."""
+
+    results: str
+    model: str
+    names: tuple[str, ...]
+    texts: int
+    data: str = ""
+    options: tuple[str, ...] = ()
+    other: str | None = None
+    on_device: bool = False
+    workers: int = 1
+
+    def arguments(self, folder: Path, out: Path, device: str) -> list[str]:
+        """Of `mixlens`."""
+        parts = ["reproduce", *self.names, "--model", below(str(folder), self.model)]
+        parts += ["--data", str(folder / self.data), "--sample", str(self.texts)]
+        for option in self.options:
+            parts += ["-o", option]
+        parts += ["--other-model", below(str(folder), self.other)] if self.other else []
+        parts += ["--out", str(out), "--workers", str(self.workers), "--threads", "1"]
+        return [*parts, "--device", device if self.on_device else "cpu"]
+
+
+RUNS = (
+    Run(results="masked", model=MASKED, names=ATTRIBUTION, texts=200, on_device=True, workers=2),
+    Run(results="masked", model=MASKED, names=("brunner2020/fig26",), texts=300, on_device=True),
+    Run(
+        results="masked",
+        model=MASKED,
+        names=("brunner2020/fig2b",),
+        texts=408,
+        options=("folds=2",),
+        on_device=True,
+    ),
+    Run(
+        results="masked",
+        model=MASKED,
+        names=("brunner2020/fig7",),
+        texts=150,
+        options=("probes=ridge", "learner=ridge", "folds=5"),
+    ),
+    Run(results="masked", model=MASKED, names=CUES, texts=300, workers=3),
+    Run(results="masked", model=MASKED, names=("mohebbi2023/figA1",), texts=300),
+    Run(results="masked", model=MASKED, names=("ferrando2022/table2sva",), texts=100, workers=2),
+    Run(results="causal", model=CAUSAL, names=("mohebbi2023/table3",), texts=150),
+    Run(results="sst2", model="masked-sst2", names=("ferrando2022/fig5",), texts=30),
+    Run(results="sst2", model="masked-sst2", names=CLASSES, texts=100, workers=2),
+    Run(
+        results="sst2",
+        model="masked-sst2",
+        names=("ferrando2022/fig7",),
+        texts=60,
+        other="minilm-sst2",
+    ),
+    Run(
+        results="minilm-sst2",
+        model="minilm-sst2",
+        names=CLASSES,
+        texts=100,
+        on_device=True,
+    ),
+    Run(results="minilm", model="minilm", names=ATTRIBUTION, texts=60, on_device=True),
+    Run(results="gte", model="gte-small", names=NORMS, texts=200),
+    Run(results="gte", model="gte-small", names=EFFECTIVE, texts=100),
+    Run(results="gte", model="gte-small", names=ATTRIBUTION, texts=60, on_device=True, workers=2),
+    Run(
+        results="gte",
+        model="gte-small",
+        names=("brunner2020/fig2a", "brunner2020/fig11"),
+        texts=100,
+        options=(*QUICK, "metrics=cosine"),
+    ),
+    Run(
+        results="gte-prompt",
+        model="gte-prompt",
+        names=CUES,
+        texts=150,
+        data="blimp_unseen",
+        on_device=True,
+        workers=2,
+    ),
+    Run(
+        results="gte-sst2",
+        model="gte-sst2",
+        names=CLASSES,
+        texts=100,
+        on_device=True,
+        workers=2,
+    ),
+    Run(
+        results="gte-sst2",
+        model="gte-sst2",
+        names=("ferrando2022/fig7",),
+        texts=60,
+        other="minilm-sst2",
+        on_device=True,
+    ),
+    Run(results="smollm2", model="smollm2", names=(*NORMS[:1], *NORMS[2:], EFFECTIVE[0]), texts=40),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--at-once", type=int, default=len(RUNS))
+    chosen = parser.parse_args()
+    runner = Runner(chosen.folder, chosen.out, seconds=chosen.seconds, device=chosen.device)
+    signal.signal(signal.SIGTERM, runner.stop)
+
+    def work(number: int) -> None:
+        one = RUNS[number]
+        name = f"{number:02} {one.results} {one.names[0].replace('/', '_')}"
+        place = chosen.out / "results" / one.results
+        arguments = one.arguments(chosen.folder, place, chosen.device)
+        log(f"{name}: {runner.command(name, arguments) or 'done'}")
+
+    with ThreadPoolExecutor(chosen.at_once) as pool:
+        list(pool.map(work, range(len(RUNS))))
+
+
+if __name__ == "__main__":
+    main()
