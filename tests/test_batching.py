@@ -13,6 +13,7 @@ from hypothesis import strategies as some
 from mixlens import Lens
 from mixlens.batching import halve_until_it_fits, plan_batches, text_bytes, token_counts
 from mixlens.errors import InvalidInput
+from mixlens.estimating import Shape
 
 MODEL: Any = Lens.bundled().model
 
@@ -24,7 +25,7 @@ def test_every_text_once_and_no_batch_above_the_bound(lengths: list[int], memory
     assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
     for batch in batches:
         longest = max(lengths[place] for place in batch)
-        assert len(batch) == 1 or len(batch) * text_bytes(MODEL, longest) <= memory
+        assert len(batch) == 1 or len(batch) * text_bytes(Shape.of(MODEL), longest) <= memory
     assert plan_batches(lengths, MODEL, memory=memory) == batches
 
 
@@ -37,7 +38,7 @@ def test_a_batch_size_takes_the_place_of_memory() -> None:
 def test_memory_counts_words_of_a_large_vocabulary() -> None:
     bare = MODEL.base_model
     words = MODEL.config.vocab_size
-    assert text_bytes(MODEL, 10) - text_bytes(bare, 10) == 10 * 2 * words * 4
+    assert text_bytes(Shape.of(MODEL), 10) - text_bytes(Shape.of(bare), 10) == 10 * 2 * words * 4
 
 
 def test_a_batch_that_does_not_fit_is_halved() -> None:

@@ -50,9 +50,8 @@ def _count(tokenizer: Any, part: Any) -> int:
         return 1
 
 
-def text_bytes(model: nn.Module, length: int, *, logits: bool = True) -> int:
+def text_bytes(shape: Shape, length: int, *, logits: bool = True) -> int:
     """About what one text of so many tokens holds at once, its maps included."""
-    shape = Shape.of(model)
     words, size = shape.words if logits else 0, shape.number
     states = length * (6 * shape.d_model * shape.layers + 2 * words)
     return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
@@ -77,7 +76,7 @@ def plan_batches(
     if batch_size is not None and batch_size < 1:
         raise InvalidInput(f"batch_size={batch_size}: a batch has at least one text")
     memory = batch_bytes(model) if memory is None else memory
-    device = entry_device(model).type
+    shape, device = Shape.of(model), entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
     batches: list[list[int]] = []
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -86,7 +85,7 @@ def plan_batches(
         if batch_size is not None:
             fits = count <= batch_size
         else:
-            size = text_bytes(model, length, logits=logits)
+            size = text_bytes(shape, length, logits=logits)
             fits = count * length <= most_tokens and count * size <= memory
         if now and fits:
             now.append(place)

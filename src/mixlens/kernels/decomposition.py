@@ -48,6 +48,19 @@ class Decomposition:
         written = here.written_to_each(weights)
         return written.mul_(self.scale[..., None]).add_(self.own)
 
+    def of_texts(self, texts: slice) -> Decomposition:
+        """The parts of some texts of the batch."""
+        return replace(
+            self,
+            weights=self.weights[texts],
+            vectors=self.vectors.of_texts(texts),
+            scale=self.scale[texts],
+            own=self.own[texts],
+            constant=None if self.constant is None else self.constant[texts],
+            total=self.total[texts],
+            positions=self.positions[texts],
+        )
+
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target source"]:

@@ -37,37 +37,48 @@ def manhattan_gains(
     `limit` bounds a block in bytes.
     """
     batch, heads, targets, sources = parts.weights.shape
-    causal = parts.causal
     if parts.vectors.few(targets):
         return _finished(parts, y, shift, _direct_gains(parts, y, limit, shift))
-    formed = parts.vectors.of()
     if fused_gains.applies(parts.weights):
         made = fused_gains.l1_gains(
-            parts.weights, formed, parts.scale, y, shift, causal=parts.causal
+            parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
         )
         return _finished(parts, y, shift, made)
-    width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     gains = y.new_zeros(batch, targets, sources)
+    text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
+    for texts in slices(batch, text_bytes, limit):
+        _fill_gains(gains[texts], parts.of_texts(texts), y[texts], limit, shift)
+    return _finished(parts, y, shift, gains)
+
+
+def _fill_gains(
+    gains: Float[Tensor, "batch target source"],
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    limit: int,
+    shift: float,
+) -> None:
+    """Of a few texts, whose vectors stay in the cache."""
+    batch, heads, targets, sources = parts.weights.shape
+    width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
+    formed = parts.vectors.of().transpose(1, 2).contiguous()
+    by_source = parts.weights.permute(0, 3, 2, 1) * parts.scale[:, None, :, None]
+    by_source = by_source.contiguous()  # else a product is made matrix by matrix
     row_bytes = batch * width * y.element_size()
     space = y.new_empty(
         min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size()
     )  # asked for once
     for rows in slices(targets, _SOURCES * row_bytes, limit):
         for part in slices(
-            min(sources, rows.stop) if causal else sources,
+            min(sources, rows.stop) if parts.causal else sources,
             row_bytes * (rows.stop - rows.start),
             limit,
         ):
-            here = slice(max(rows.start, part.start), rows.stop) if causal else rows
-            weights = parts.weights[:, :, here, part] * parts.scale[:, None, here, None]
-            weights = (
-                weights.permute(0, 3, 2, 1).contiguous().view(-1, here.stop - here.start, heads)
-            )
-            vectors = formed[:, :, part].transpose(1, 2).contiguous().view(-1, heads, width)
-            block = space[: weights.shape[0] * weights.shape[1] * width].view(
-                *weights.shape[:2], width
-            )
-            torch.bmm(weights, vectors, out=block)
+            here = slice(max(rows.start, part.start), rows.stop) if parts.causal else rows
+            weights = by_source[:, part, here].reshape(-1, here.stop - here.start, heads)
+            block = space[: weights.shape[0] * weights.shape[1] * width]
+            block = block.view(*weights.shape[:2], width)
+            torch.bmm(weights, formed[:, part].reshape(-1, heads, width), out=block)
             lost = (
                 block.view(batch, -1, *block.shape[1:])
                 .sub_(wanted[:, None, here])
@@ -76,8 +87,6 @@ def manhattan_gains(
                 .sum(-1)
             )
             gains[:, here, part] = lost.mT.neg_()
-    del formed, space  # the diagonal takes their place
-    return _finished(parts, y, shift, gains)
 
 
 def _direct_gains(

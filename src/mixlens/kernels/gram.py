@@ -8,6 +8,8 @@ keeps only half of the digits of its root.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -47,19 +49,28 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
 
 
 def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
-    """Of many targets.
-
-    The wide copies of all parts share their memory: asking for new pages takes as long as filling
-    them.
-    """
+    """Of many targets, a few texts at a time."""
     batch, heads, targets, sources = weights.shape
-    width = vectors.width
     limit = min(limit, HALF_CACHED) if weights.device.type == "cpu" else limit
-    parts = list(slices(sources, 8 * batch * heads * max(3 * targets, width + heads), limit))
+    source_bytes = 8 * heads * max(3 * targets, vectors.width + heads)
     norms = (weights.new_zeros if causal else weights.new_empty)(batch, targets, sources)
+    for texts in slices(batch, sources * source_bytes, limit):
+        here = weights[texts]
+        parts = list(slices(sources, len(here) * source_bytes, limit))
+        _fill_norms(norms[texts], here, vectors.of_texts(texts), parts, causal)
+    return norms
+
+
+def _fill_norms(
+    norms: Tensor, weights: Tensor, vectors: Vectors, parts: Sequence[slice], causal: bool
+) -> None:
+    """The wide copies of all parts share their memory: asking for new pages takes as long as
+    filling them.
+    """
+    batch, heads, targets, _ = weights.shape
     most = max((part.stop - part.start for part in parts), default=0)
     dtype = wide(weights[..., :0]).dtype
-    room_for_vectors = weights.new_empty(batch, most, heads, width, dtype=dtype)
+    room_for_vectors = weights.new_empty(batch, most, heads, vectors.width, dtype=dtype)
     room_for_weights = weights.new_empty(batch, most, targets, heads, dtype=dtype)
     source = vectors.source(LARGEST)
     for part in parts:
@@ -70,7 +81,6 @@ def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> 
         squares = (by_source @ (at_source @ at_source.mT)).mul_(by_source).sum(-1)
         # Rounding may leave a tiny negative square.
         norms[:, rows, part] = squares.clamp_min_(0).sqrt_().mT.to(norms.dtype)
-    return norms
 
 
 def part_norms(parts: Decomposition, limit: int) -> Float[Tensor, "batch target source"]:

@@ -33,6 +33,11 @@ class Vectors:
         """The same for some targets: `take(tensor, axis)` takes them."""
         return self if self.gate is None else replace(self, gate=take(self.gate, 1))
 
+    def of_texts(self, texts: slice) -> Vectors:
+        """Those of some texts of the batch."""
+        gate = None if self.gate is None else self.gate[texts]
+        return replace(self, values=self.values[texts], gate=gate)
+
     def head(self, number: int) -> Vectors:
         """Those of one head."""
         one = slice(number, number + 1)

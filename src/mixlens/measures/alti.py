@@ -129,9 +129,10 @@ def _with_unseen(
 
 def rows_are_defined(
     recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]
-) -> Bool[Tensor, " row"]:
-    """Which rows of shares add up to one: a row that has no part is empty."""
+) -> Bool[Tensor, "layer batch target"]:
+    """Which rows of shares add up to one: a row that has no part is empty. Padding is not asked."""
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     counts = lengths if request.targets is None else [len(row) for row in request.targets]
-    defined = values.sum(-1) > 0.5
-    return torch.cat([defined[:, row, :count].flatten() for row, count in enumerate(counts)])
+    ends = torch.tensor(counts, device=values.device)[:, None]
+    padding = torch.arange(values.shape[2], device=values.device) >= ends
+    return (values.sum(-1) > 0.5) | padding

@@ -11,10 +11,13 @@ from torch import Tensor
 from mixlens.errors import EmptyInput
 from mixlens.tokens import TokenRow
 
+Encoding = dict[str, list[Any]]
+"""What a tokenizer makes of one text: ids, offsets, types by name."""
+
 
 def encoded(
     tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, as_target: bool = False
-) -> list[dict[str, list[Any]]]:
+) -> list[Encoding]:
     """What a tokenizer makes of texts, with the places of tokens in them if it knows these."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
@@ -58,15 +61,36 @@ def token_row(
     tokenizer: Any, ids: Sequence[int], text: str | None = None, offsets: Any = None
 ) -> TokenRow:
     """The tokens of one text by their names, with their places if these are known."""
-    ids = [int(i) for i in ids]
+    return token_rows(tokenizer, [ids], [text], [offsets])[0]
+
+
+def token_rows(
+    tokenizer: Any,
+    ids: Sequence[Sequence[int]],
+    texts: Sequence[str | None],
+    offsets: Sequence[Any],
+) -> list[TokenRow]:
+    """The same for many texts; each token is looked up once."""
+    rows = [[int(i) for i in row] for row in ids]
     if tokenizer is None:
-        return TokenRow(tuple(str(i) for i in ids))
+        return [TokenRow(tuple(map(str, row))) for row in rows]
     special = set(getattr(tokenizer, "all_special_ids", ()))
     added = getattr(tokenizer, "added_tokens_decoder", {})  # a chat template has some of its own
     special |= {number for number, token in added.items() if token.special}
-    marks = tuple(i in special for i in ids)
-    names = tokenizer.convert_ids_to_tokens(ids)
-    labels = tuple(str(i) if name is None else name for i, name in zip(ids, names, strict=True))
-    known = offsets is not None and text is not None and len(offsets) == len(ids)
-    places = tuple((int(a), int(b)) for a, b in offsets) if known else None
-    return TokenRow(labels, text, places, marks)
+    numbers = list({number for row in rows for number in row})
+    names = zip(numbers, tokenizer.convert_ids_to_tokens(numbers), strict=True)
+    labels = {number: str(number) if name is None else name for number, name in names}
+    marks = {number: number in special for number in numbers}
+    return [
+        TokenRow(
+            tuple(map(labels.__getitem__, row)),
+            text,
+            _places(own) if None not in (text, own) and len(own) == len(row) else None,
+            tuple(map(marks.__getitem__, row)),
+        )
+        for row, text, own in zip(rows, texts, offsets, strict=True)
+    ]
+
+
+def _places(offsets: Any) -> tuple[tuple[int, int], ...]:
+    return tuple((int(start), int(stop)) for start, stop in offsets)

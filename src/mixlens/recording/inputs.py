@@ -28,7 +28,7 @@ from mixlens.recording.checks import (
     check_shapes,
     takes_decoder_ids,
 )
-from mixlens.recording.encoding import encoded, padded, token_row
+from mixlens.recording.encoding import Encoding, encoded, padded, token_rows
 from mixlens.recording.padding import real_tokens_first, row_lengths
 from mixlens.recording.placement import entry_device
 from mixlens.tokens import Produced, TokenRow
@@ -51,8 +51,13 @@ class Prepared:
     produced: Sequence[Produced] | None = None
 
 
-def prepared(model: nn.Module, tokenizer: Any, given: Any) -> Prepared:
-    """A text, a list of texts or a dict of tensors, as the model takes it; all else is refused."""
+def prepared(
+    model: nn.Module, tokenizer: Any, given: Any, encodings: Sequence[Encoding] | None = None
+) -> Prepared:
+    """A text, a list of texts or a dict of tensors, as the model takes it; all else is refused.
+
+    `encodings`: what the tokenizer makes of the texts, if that is known.
+    """
     if isinstance(given, Mapping):
         return _from_tensors(model, tokenizer, dict(given))
     texts = texts_of(given)
@@ -65,7 +70,7 @@ def prepared(model: nn.Module, tokenizer: Any, given: Any) -> Prepared:
         raise MissingTokenizer(
             "a text needs a tokenizer: use Lens(model, tokenizer), or pass a dict of input tensors"
         )
-    return _from_texts(model, tokenizer, texts)
+    return _from_texts(model, tokenizer, texts, encodings)
 
 
 def texts_of(given: Any) -> list[Any]:
@@ -118,14 +123,19 @@ def is_pair(text: Any) -> bool:
     )
 
 
-def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prepared:
+def _from_texts(
+    model: nn.Module,
+    tokenizer: Any,
+    texts: Sequence[Text],
+    encodings: Sequence[Encoding] | None,
+) -> Prepared:
     translated = takes_decoder_ids(model)
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
     pairs = [None if isinstance(text, str) else text[1] for text in texts]
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
         raise InvalidInput("either every text is a pair or none is")
     seconds = [pair for pair in pairs if pair is not None]
-    rows = encoded(tokenizer, firsts, None if translated or not seconds else seconds)
+    rows = encodings or encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
     tensors = padded(rows, tokenizer, set(accepted))
     decoder_rows = None
@@ -146,20 +156,18 @@ def _from_texts(model: nn.Module, tokenizer: Any, texts: Sequence[Text]) -> Prep
         made = padded(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = made["input_ids"]
         tensors["decoder_attention_mask"] = made["attention_mask"]
-        decoder_rows = [
-            token_row(tokenizer, row["input_ids"], text, row["offset_mapping"])
-            for row, text in zip(shifted, seconds or [""] * len(shifted), strict=True)
-        ]
+        decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
     tensors = made_ready(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
         for text, pair in zip(firsts, pairs, strict=True)
     ]
-    labelled = [
-        token_row(tokenizer, row["input_ids"], text, row.get("offset_mapping"))
-        for row, text in zip(rows, whole, strict=True)
-    ]
-    return Prepared(tensors, labelled, decoder_rows)
+    return Prepared(tensors, _labelled(tokenizer, rows, whole), decoder_rows)
+
+
+def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) -> list[TokenRow]:
+    ids, offsets = [row["input_ids"] for row in rows], [row.get("offset_mapping") for row in rows]
+    return token_rows(tokenizer, ids, texts, offsets)
 
 
 def start_token(model: nn.Module) -> int:
@@ -222,10 +230,9 @@ def _rows(tokenizer: Any, tensors: Mapping[str, Any], prefix: str) -> list[Token
     lengths = row_lengths(tensors, prefix) or [int(ids.shape[1])] * int(ids.shape[0])
     if len(lengths) != len(ids):  # several rows of codes for each sound (MusicGen)
         return None
-    return [
-        token_row(tokenizer, row[:length].tolist())
-        for row, length in zip(ids, lengths, strict=True)
-    ]
+    real = [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+    unknown = [None] * len(real)
+    return token_rows(tokenizer, real, unknown, unknown)
 
 
 def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:

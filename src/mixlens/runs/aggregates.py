@@ -98,20 +98,24 @@ class BatchSums:
     def __init__(self, mixtures: Mixtures, tags: Classes | None) -> None:
         self.mixtures = mixtures
         self.classes = {"kinds": mixtures.kinds} | ({} if tags is None else {"tags": tags})
-        self._gaps = mixtures.distances[mixtures.real].clamp(max=DISTANCES - 1)
+        if mixtures.same_tokens:
+            self._gaps = mixtures.distances.clamp(max=DISTANCES - 1).flatten()
+            self._pairs = self._gaps.bincount(mixtures.real.flatten(), minlength=DISTANCES)
         self._made: dict[str, list[Tensor]] = {}
 
     def add(self, shares: Tensor, entropies: Tensor) -> None:
-        """The next group: its shares [text, target, source] and their entropies."""
+        """The next group: its shares [text, target, source] and their entropies, zeros in
+        padding.
+        """
         mixtures, units = self.mixtures, (shares * UNIT).round()
         others = units
         made = {
-            "shares": sketch(shares[mixtures.real], SHARES),
-            "entropies": sketch(entropies[mixtures.asked], ENTROPIES),
+            "shares": sketch(shares, SHARES, shares.numel() - mixtures.pair_count),
+            "entropies": sketch(entropies, ENTROPIES, entropies.numel() - mixtures.row_count),
         }
         if mixtures.same_tokens:
-            made["distance"] = self._gaps.bincount(units[mixtures.real], minlength=DISTANCES)
-            made["pairs"] = self._gaps.bincount(minlength=DISTANCES)
+            made["distance"] = self._gaps.bincount(units.flatten(), minlength=DISTANCES)
+            made["pairs"] = self._pairs
             others = units.scatter(-1, mixtures.target_places[..., None], 0.0)
         for name, classes in self.classes.items():
             made[name] = (classes.targets.mT @ (units @ classes.sources)).sum(0)
@@ -149,7 +153,7 @@ class MeasureAggregate:
 
     def add(self, batch: BatchSums, names: Sequence[str]) -> None:
         """The texts of a batch."""
-        self.rows += int(batch.mixtures.target_counts.sum())
+        self.rows += batch.mixtures.row_count
         made = batch.conclude()
         for key in self.sums.keys() & made.keys():
             self.sums[key] += made[key]

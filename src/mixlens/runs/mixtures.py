@@ -72,6 +72,17 @@ class Mixtures:
         return tuple(layer for layer, _ in self.groups)
 
     @cached_property
+    def row_count(self) -> int:
+        """Targets of all texts."""
+        return sum(map(len, self.positions))
+
+    @cached_property
+    def pair_count(self) -> int:
+        """Pairs of a target and a source of the same text."""
+        texts = zip(self.positions, self.sources, strict=True)
+        return sum(len(targets) * len(sources) for targets, sources in texts)
+
+    @cached_property
     def target_counts(self) -> Tensor:
         """[text]."""
         return self._tensor([len(places) for places in self.positions])

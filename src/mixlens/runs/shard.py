@@ -20,6 +20,7 @@ from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.corpus.rows import BadRow, TextRow, rows_of
 from mixlens.corpus.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
+from mixlens.recording.encoding import Encoding, encoded
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.runs import store
@@ -81,7 +82,12 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     """All that can be done without the device."""
     rows = list(rows_of(shard, job.columns))
     texts = [row for row in rows if isinstance(row, TextRow)]
-    lengths = token_counts(lens.tokenizer, [row.text for row in texts])
+    encodings = _encoded(lens, [row.text for row in texts])
+    lengths = (
+        token_counts(lens.tokenizer, [row.text for row in texts])
+        if encodings is None
+        else [len(encoding["input_ids"]) for encoding in encodings]
+    )
     plan = plan_batches(
         lengths,
         lens.model,
@@ -93,15 +99,27 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
         rows=texts,
         bad=[row for row in rows if isinstance(row, BadRow)],
         lengths=lengths,
-        batches=[
-            (batch, _prepared(lens, [texts[place].text for place in batch])) for batch in plan
-        ],
+        batches=[(batch, _prepared(lens, texts, encodings, batch)) for batch in plan],
     )
 
 
-def _prepared(lens: Lens, texts: list[str]) -> Prepared | None:
+def _encoded(lens: Lens, texts: list[str]) -> list[Encoding] | None:
+    """All texts at once; None: something is wrong with one of them."""
     try:
-        return prepared(lens.model, lens.tokenizer, texts)
+        return encoded(lens.tokenizer, texts, None) if texts else []
+    except (MixlensError, TypeError, ValueError):
+        return None
+
+
+def _prepared(
+    lens: Lens,
+    texts: Sequence[TextRow],
+    encodings: Sequence[Encoding] | None,
+    batch: Sequence[int],
+) -> Prepared | None:
+    own = None if encodings is None else [encodings[place] for place in batch]
+    try:
+        return prepared(lens.model, lens.tokenizer, [texts[place].text for place in batch], own)
     except MixlensError:  # which text it is shows when they are measured
         return None
 

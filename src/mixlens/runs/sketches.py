@@ -18,11 +18,15 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SHIFT = 23 - 4  # of a float32's bits: the exponent and four bits of the mantissa are left
 
 
-def sketch(values: Tensor, largest_power: int) -> Tensor:
-    """Counts by bin of numbers that are at least zero and at most 2**largest_power."""
+def sketch(values: Tensor, largest_power: int, padding: int = 0) -> Tensor:
+    """Counts by bin of numbers that are at least zero and at most 2**largest_power; so many of
+    them are zeros that do not count.
+    """
     lowest = (127 + largest_power - OCTAVES) * PARTS
     bins = (values.float().view(torch.int32) >> _SHIFT) - lowest + 1
-    return torch.bincount(bins.clamp_(0, BINS - 1).reshape(-1), minlength=BINS)
+    counts = torch.bincount(bins.clamp_(0, BINS - 1).reshape(-1), minlength=BINS)
+    counts[0] -= padding
+    return counts
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:

@@ -109,22 +109,24 @@ def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, A
     measures = list(dict.fromkeys(chunk.measure for chunk in chunks))
     tables = [pa.Table.from_pydict(_columns(chunk), schema=wanted) for chunk in chunks]
     table = pa.concat_tables(tables) if tables else wanted.empty_table()
-    keys = [
-        (place, measures.index(chunk.measure), layer)
-        for chunk in chunks
-        for place in chunk.places
-        for layer in range(len(chunk.layers))
-    ]
-    order = sorted(range(len(keys)), key=keys.__getitem__)
+    keys = [_keys(chunk, measures.index(chunk.measure)) for chunk in chunks]
+    order = np.lexsort(np.concatenate(keys, 1)[::-1]) if keys else np.array([], np.int64)
     content = BytesIO()
     pq.write_table(  # type: ignore[no-untyped-call]
-        table.take(pa.array(order, pa.int64())),
+        table.take(pa.array(order)),
         content,
         compression="zstd",
         use_dictionary=["id", "measure", "tokens.list.element", "target_tokens.list.element"],
     )
     write_safely(path, content.getvalue())
     return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+def _keys(chunk: Chunk, measure: int) -> np.ndarray:
+    """[text, measure or layer; row]: what the rows of a file are ordered by."""
+    places, layers = np.array(chunk.places), np.arange(len(chunk.layers))
+    by_text = np.repeat(places, len(layers))
+    return np.stack([by_text, np.full_like(by_text, measure), np.tile(layers, len(places))])
 
 
 def _columns(chunk: Chunk) -> dict[str, pa.Array]:
