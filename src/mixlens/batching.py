@@ -1,4 +1,4 @@
-"""Which texts are recorded together: of like length, as many as fit a bound on memory.
+"""Which texts are recorded together: of similar length, as many as fit a bound on memory.
 
 The bound is on an estimate of what a batch holds at once, and the estimate depends on the model and
 the lengths alone. The same texts under the same bound are therefore always cut the same way, and
@@ -51,14 +51,14 @@ def _count(tokenizer: Any, part: Any) -> int:
 
 
 def text_bytes(shape: Shape, length: int, *, logits: bool = True) -> int:
-    """About what one text of so many tokens holds at once, its maps included."""
+    """About what one text of this many tokens holds at once, its maps included."""
     words, size = shape.words if logits else 0, shape.number
     states = length * (6 * shape.d_model * shape.layers + 2 * words)
     return size * states + (size * (shape.heads + 2) + 8) * shape.layers * length**2
 
 
 def batch_bytes(model: nn.Module) -> int:
-    """What a batch may hold unless somebody says; the same on every machine."""
+    """What a batch may hold unless told otherwise; the same on every machine."""
     return BATCH_BYTES.get(entry_device(model).type, BATCH_BYTES_ELSEWHERE)
 
 

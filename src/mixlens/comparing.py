@@ -210,7 +210,7 @@ def _output(
             raise InvalidInput(no_such("output option", name, known))
     if not any(spec.explains_output for spec in specs.values()):
         if explain:
-            raise InvalidInput("no measure among these explains an output: name none")
+            raise InvalidInput("none of these measures explains an output: leave out explain=")
         return {}, None
     logits = getattr(recording.output, "logits", None)
     last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]

@@ -96,7 +96,7 @@ class Spec:
     least: Mapping[str, Any] = field(default_factory=dict)
     # How far rounding in float32 may move scores, relative to the largest of a text.
     rounding: float = 1e-5
-    # How far bfloat16 may move scores on average, relative to their mean. None: nobody can say.
+    # How far bfloat16 may move scores on average, relative to their mean. None: not known.
     half_precision: float | None = 0.15
     # A row is rounding, and counts as empty, if its largest score is below this many units of
     # rounding (the dtype's epsilon) times `Scores.scale`. None: no row is.

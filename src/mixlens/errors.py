@@ -51,7 +51,7 @@ class LookAgain(RowsUnavailable):
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):
-    """A layer put out NaN or infinity."""
+    """A layer returned NaN or infinity."""
 
 
 class OutOfMemory(MixlensError, MemoryError):

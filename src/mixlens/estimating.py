@@ -141,7 +141,7 @@ def estimate_of(
     layers: int | None = None,
     texts: int = 1,
 ) -> Estimate:
-    """A measure of texts of so many tokens, for all targets and layers or so many of them."""
+    """A measure of texts of this many tokens, for all targets and layers or this many of them."""
     return Estimate(
         measure=measure,
         spec=spec_of(measure),
@@ -154,7 +154,7 @@ def estimate_of(
 
 
 def require_room(estimate: Estimate, available: int) -> None:
-    """Refuses an estimate that cannot fit into so many bytes, and says what would."""
+    """Refuses an estimate that does not fit into the available bytes, and says what would."""
     if estimate.least > available:
         raise OutOfMemory(
             f"{estimate.measure} of {estimate.tokens:,} tokens needs at least"

@@ -6,10 +6,10 @@ of a class or of a word.
 * A causal or encoder-decoder language model: the next `word` after `position` (default: after the
   last token).
 
-What is not named is the model's own prediction: the most probable class, the most probable word at
-the one mask token, or after the last token. `of="probability"` is the softmax probability, with a
-foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two. A list
-gives each text of a batch its own.
+What is not named defaults to the model's own prediction: the most probable class, the most probable
+word at the one mask token, or after the last token. `of="probability"` is the softmax probability,
+with a foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two.
+A list gives each text of a batch its own.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _states(output: Any) -> Float[Tensor, "text token d_model"]:
     states = getattr(output, "last_hidden_state", None)
     if not isinstance(states, Tensor):
         raise UnsupportedModel(
-            "this model does not return the states of its tokens, so that there is no embedding to"
+            "this model does not return the states of its tokens, so there is no embedding to"
             " explain: load the encoder without a head (AutoModel)"
         )
     return states.float() if states.element_size() < 4 else states

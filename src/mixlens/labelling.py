@@ -1,4 +1,4 @@
-"""Numbers that somebody has, made ready to be maps: tokens, facts and the way of rolling out."""
+"""Numbers from elsewhere, made ready to be maps: tokens, facts and the way of rolling out."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Lens:
         memory_budget: int | None = None,
         **options: Any,
     ) -> Recording:
-        """A recording of the positions that produced the tokens behind a prompt.
+        """A recording of the positions that produced the tokens after a prompt.
 
         The prompt is a text, or the messages of a chat ([{"role": "user", "content": …}]), which
         the tokenizer's chat template writes out. What follows it is `answer`, or what the model
@@ -203,8 +203,8 @@ class Lens:
 
         `precision`: float32, tf32 or bf16 for the products of this call, the recording's included;
         by default torch's own setting. `on_error="skip"` leaves out texts that cannot be measured;
-        the list then has their names and the reasons in `errors`. Texts of like length are recorded
-        together, as many as fit the memory budget, or `batch_size`.
+        the list then has their names and the reasons in `errors`. Texts of similar length are
+        recorded together, as many as fit the memory budget, or `batch_size`.
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():

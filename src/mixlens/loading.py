@@ -78,8 +78,8 @@ def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
 
 
 def own_processor(name: str, model: Any, options: dict[str, Any]) -> Any:
-    """What makes images and sounds into tensors for a model; None if it takes neither, or none was
-    saved with it.
+    """The processor that makes tensors of images and sounds for a model; None if it takes neither,
+    or none was saved with it.
     """
     import transformers
 

@@ -72,7 +72,7 @@ def _from_files(name: str) -> str | None:
         other = [kind for kind in kinds if kind not in _PLAIN]
         if other:
             raise UnsupportedModel(
-                f"{', '.join(other)} follows the pooling of this encoder, so that the pooled states"
+                f"{', '.join(other)} follows the pooling of this encoder, so the pooled states"
                 " are not yet its embedding: set the option pooling to explain them as they are"
             )
     path = os.path.join(name, "1_Pooling", "config.json")

@@ -107,7 +107,7 @@ def generate(
     stack = structure.calls[-1][0]
     if not stack.layers[0].sites[0].causal:
         raise UnsupportedModel(
-            f"{type(model).__name__} reads a text in both directions, so that no position produces"
+            f"{type(model).__name__} reads a text in both directions, so no position produces"
             " the next token: a causal or encoder-decoder language model is needed"
         )
     if site is None:  # cross-attention, if there is any: what a word took from the prompt
@@ -230,7 +230,7 @@ def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
 
 
 def default_input(model: nn.Module, tokenizer: Any) -> Any:
-    """What a model is verified on if nobody gives an input: a sentence, or made-up tensors."""
+    """What a model is verified on if no input is given: a sentence, or made-up tensors."""
     takes_text = main_inputs(model)[0] == "input_ids"
     if tokenizer is None or not takes_text or hasattr(model.config, "vision_config"):
         return stand_in_inputs(model)

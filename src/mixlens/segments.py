@@ -1,7 +1,7 @@
 """Segments: sources grouped by name, such as turns, documents, sentences or paragraphs.
 
 A segment is a range of characters of the text. A token belongs to the segment in which its first
-character that is not a blank lies. Tokens outside all segments are called "(other)", those behind
+character that is not a blank lies. Tokens outside all segments are called "(other)", those after
 the prompt "answer". A prompt file marks its segments by lines of their own,
 
     === document 1 ===
@@ -133,7 +133,7 @@ def require_apart(spans: Sequence[tuple[str, int, int]], length: int) -> None:
     for name, start, stop in spans:
         if not 0 <= start < stop <= length:
             raise InvalidInput(
-                f"segment {name!r}: characters {start} to {stop} are none, or outside a text of"
+                f"segment {name!r}: characters {start} to {stop} are empty, or outside a text of"
                 f" {length}"
             )
         if start < end:

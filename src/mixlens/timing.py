@@ -1,7 +1,7 @@
 """How long a measure will take on a long text, from how long it takes on the first tokens of it.
 
-Time is a constant and a power of the length between the first and the third. A few short runs, each
-twice as long as the one before, show how it grows. They stop as soon as the answer is clear.
+Time is a constant plus a power of the length, between the first and the third. A few short runs,
+each twice as long as the one before, show how it grows. They stop as soon as the answer is clear.
 """
 
 from __future__ import annotations

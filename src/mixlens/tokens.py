@@ -57,7 +57,7 @@ class TokenRow:
 
 
 class Produced(NamedTuple):
-    """The token that each position of a continued prompt produced: the one behind it."""
+    """The token that each position of a continued prompt produced: the one after it."""
 
     tokens: TokenRow
     ids: tuple[int, ...]

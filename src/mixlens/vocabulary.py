@@ -57,7 +57,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
     """The one token that a word is, for a model that can name `outputs` tokens; a token id is
     taken as it is.
 
-    Inside a text a word follows a space, so that spelling is tried first.
+    Inside a text a word follows a space, so the spelling with a space is tried first.
     """
     if isinstance(word, int):
         if not 0 <= word < outputs:

@@ -2,7 +2,7 @@
 
 A word is a run of characters without space; punctuation at its ends is split off, each mark a word
 of its own ("..." is one). Tokens are laid on the text by the tokenizer's offsets. A token that lies
-on two words joins them. A special token is always alone, also if the text spells it out
+on two words joins them. A special token is always alone, even if the text spells it out
 ([MASK]); an unknown token counts by the characters that it covers. A blank token belongs to the
 word after it (SentencePiece writes "▁" apart), or before it if none follows. A line break is
 alone.

@@ -118,7 +118,7 @@ def test_a_wrong_link_is_named_with_its_line(links: str, message: str, texts: Pa
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a b\tc\nonly one side\n", "text:2: source and target parted by"),
+        ("a b\tc\nonly one side\n", "text:2: source and target separated by"),
         ("a b\tc\nd\t \n", "text:2: the target has no word"),
     ],
 )

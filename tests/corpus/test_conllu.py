@@ -75,7 +75,7 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
     assert data[1].name == "x.conllu:26"
     assert [(name, reason.split(":")[0]) for name, reason in data.errors] == [
         ("x.conllu:11", "the word 'one' is not at character 0 of the text"),
-        ("x.conllu:14", "the text goes on after the last word"),
+        ("x.conllu:14", "the text continues after the last word"),
         ("x.conllu:17", "the word 'one' has no part of speech"),
         ("x.conllu:19", "4 columns instead of 10"),
         ("x.conllu:21", "a sentence without words"),

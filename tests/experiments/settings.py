@@ -16,6 +16,7 @@ from mixlens import corpus
 from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Agreement, Aligned, Example, Labelled, Tagged
 from mixlens.experiments import module, names
+from mixlens.experiments.memory import Memory
 from mixlens.experiments.reproduction import reproduce
 
 BUNDLED = Path(mixlens.__file__).parent / "bundled"
@@ -159,11 +160,12 @@ TEXTS = 20
 
 
 def main(paper: str, out: str) -> None:
-    """Every experiment of a paper.
+    """Every experiment of a paper. What several of them ask of a text is computed once.
 
     A process of its own: the shape checks of the tests would make it several times slower.
     """
     torch.set_num_threads(1)
+    memory = Memory()
     for name in names():
         if name.startswith(f"{paper}/"):
             spec = module(name).SPEC
@@ -177,6 +179,7 @@ def main(paper: str, out: str) -> None:
                 out=Path(out),
                 other=other,
                 measure_options=COARSE,
+                memory=memory,
                 **FAST.get(name, {}),
             )
             print(f"{name}: {time.process_time() - start:.1f} s", flush=True)

@@ -1,4 +1,4 @@
-"""An experiment that was stopped goes on with the next text and ends with the same numbers."""
+"""An experiment that was stopped resumes with the next text and ends with the same numbers."""
 
 from __future__ import annotations
 

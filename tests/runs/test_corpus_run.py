@@ -203,7 +203,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting a small disk needs root")
     try:
-        with pytest.raises(InvalidInput, match="the same command goes on"):
+        with pytest.raises(InvalidInput, match="the same command resumes"):
             run(corpus, place / "out")
         subprocess.run(["mount", "-o", "remount,size=4m", str(place)], check=True)
         run(corpus, place / "out")

@@ -8,7 +8,7 @@ python -m tests.zoo.run Bert Llama         only classes whose name contains one 
 python -m tests.zoo.run --summary          nothing is run; what the journal says
 python -m tests.zoo.run --table            writes docs/coverage.md from the journal
 
-The journal gets a line as soon as a class is done, so a run that was stopped goes on from there.
+The journal gets a line as soon as a class is done, so a run that was stopped resumes there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training: Marian (post-norm, as in the paper), label smoothing, batches of like length; goes on
+"""Training: Marian (post-norm, as in the paper), label smoothing, batches of similar length; goes on
 where a killed run stopped.
 """
 
@@ -99,7 +99,7 @@ def build(settings: Settings, vocabulary: int) -> MarianMTModel:
 def batches(
     tokenizer: Tokenizer, pairs: Sequence[Pair], settings: Settings, device: str
 ) -> list[Batch]:
-    """Pairs of like length together, as many as the tokens allow."""
+    """Pairs of similar length together, as many as the tokens allow."""
     sides = [
         [line.ids for line in tokenizer.encode_batch(list(texts))]
         for texts in zip(*pairs, strict=True)

@@ -5,7 +5,7 @@ Abnar & Zuidema (2020), "Quantifying Attention Flow in Transformers", ACL, secti
 Their M is attention with half of the identity mixed in for the residual stream; measures that hold
 the residual already are multiplied as they are. Their own code adds a whole identity and divides
 each row by its sum: the same numbers, because rows of attention sum to one. If they do not (a sink
-took its part), the rows are divided by their sum after the mixing, as there.
+took its part), the rows are divided by their sum after the mixing, as in that code.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Rule:
     def of(
         cls, about: MixingMaps | Spec, residual: float | int | None, normalise: bool | None
     ) -> Rule:
-        """The defaults of the measure, unless something else is said."""
+        """The defaults of the measure, unless they are overridden."""
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = float(about.rollout_residual or 0.0 if residual is None else residual)

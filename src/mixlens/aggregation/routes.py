@@ -1,9 +1,9 @@
 """The route of one target: the part of a network that its state is made of, as a graph.
 
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
-(EMNLP). Nodes are tokens at four places: `X0_t` the input, `A3_t` behind the attention of layer 3,
-`M3_t` its feed-forward part, `I3_t` behind that. An edge has its share of the sum at its end
-(`mixlens.measures.route_shares`). From the target's state behind the last layer, edges above the
+(EMNLP). Nodes are tokens at four places: `X0_t` the input, `A3_t` after the attention of layer 3,
+`M3_t` its feed-forward part, `I3_t` after that. An edge has its share of the sum at its end
+(`mixlens.measures.route_shares`). From the target's state after the last layer, edges above the
 threshold are followed down. Rows of attention are computed only for tokens that are reached.
 
 By default, as in the paper, shares up to the threshold are dropped, head by head, and the others

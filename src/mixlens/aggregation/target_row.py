@@ -58,7 +58,7 @@ def target_row(
 def rolled_out_absolute(
     maps: MixingMaps, residual: float | int | None = None, normalise: bool | None = None
 ) -> MixingMaps:
-    """`maps.rollout`, by the measure's own rule if nothing else is said. Of scores that have both
+    """`maps.rollout`, by the measure's own rule unless one is given. Of scores that have both
     signs, the sizes are taken.
     """
     return (maps.normalised(absolute=True) if maps.facts.signed else maps).rollout(

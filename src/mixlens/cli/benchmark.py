@@ -46,11 +46,11 @@ _KindOption = Annotated[
     str | None,
     typer.Option(help="Read the data as agreement, classification, tagged, alignment or text."),
 ]
-_MeasuresOption = Annotated[str, typer.Option(help="Names with commas between them, or all.")]
-_EvaluationsOption = Annotated[str, typer.Option(help="Names with commas between them, or all.")]
+_MeasuresOption = Annotated[str, typer.Option(help="Names separated by commas, or all.")]
+_EvaluationsOption = Annotated[str, typer.Option(help="Names separated by commas, or all.")]
 _OutOption = Annotated[
     Path | None,
-    typer.Option(help="The folder for results and report. A run that stopped goes on there."),
+    typer.Option(help="The folder for results and report. A run that stopped resumes there."),
 ]
 _SampleOption = Annotated[
     int | None,

@@ -66,7 +66,7 @@ _MeasuresOption = Annotated[
 ]
 _BudgetOption = Annotated[
     float,
-    typer.Option(help="Leave out measures that would take longer than so many seconds.", min=0),
+    typer.Option(help="Leave out measures that would take longer than this many seconds.", min=0),
 ]
 _LayersOption = Annotated[
     str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")

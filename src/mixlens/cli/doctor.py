@@ -35,7 +35,7 @@ def doctor(
     trust_remote_code: RemoteCodeOption = False,
     tokens: Annotated[
         int | None,
-        typer.Option(help="Say what each measure would need for so many tokens.", min=1),
+        typer.Option(help="Say what each measure would need for this many tokens.", min=1),
     ] = None,
 ) -> None:
     """Show how a model is put together, and prove that its parts add up to what it computes.

@@ -40,7 +40,7 @@ _TaskArgument = Annotated[
 ]
 _OutOption = Annotated[
     Path,
-    typer.Option(help="A new folder for the model. After a kill, the same command goes on."),
+    typer.Option(help="A new folder for the model. After a kill, the same command resumes."),
 ]
 _DataOption = Annotated[
     str | None,
@@ -48,7 +48,7 @@ _DataOption = Annotated[
 ]
 _HeldOutOption = Annotated[
     str | None,
-    typer.Option(help="classification: what is judged by. Default: a tenth of --data."),
+    typer.Option(help="classification: the data to judge by. Default: a tenth of --data."),
 ]
 _EpochsOption = Annotated[
     int | None, typer.Option(help="Default: 5 for prompt, 3 for classification.")
@@ -62,12 +62,12 @@ _BatchOption = Annotated[
     typer.Option(help="Examples in a step. Default: 64 for prompt, 32 for classification."),
 ]
 _PatienceOption = Annotated[
-    int | None, typer.Option(help="Stop after so many epochs without a lower held-out loss.")
+    int | None, typer.Option(help="Stop after this many epochs without a lower held-out loss.")
 ]
 _SeedOption = Annotated[
     int, typer.Option(help="Decides the split, the new head, the order and dropout.")
 ]
-_SampleOption = Annotated[int | None, typer.Option(help="Take so many examples of --data only.")]
+_SampleOption = Annotated[int | None, typer.Option(help="Take only this many examples of --data.")]
 
 
 def finetune(

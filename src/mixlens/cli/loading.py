@@ -1,4 +1,4 @@
-"""Options that every command which loads a model shares, and how models and data are loaded."""
+"""Options shared by every command that loads a model, and how models and data are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bar on standard error with the time that is left; an interruption says how to go on."""
+"""A bar on standard error with the time that is left; an interruption says how to resume."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERRUPTED = 130  # as a shell has it
 
 @contextmanager
 def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
-    """Shows how much is done; `out` is the folder from which a run can go on."""
+    """Shows how much is done; `out` is the folder from which a run can resume."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -47,7 +47,7 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
 
         def update(done: int, total: int, before: int) -> None:
             if counts["total"] == 0 and before:
-                bar.console.print(f"going on after {before} of {total}", style="dim")
+                bar.console.print(f"resuming after {before} of {total}", style="dim")
             counts.update(done=done, total=total)
             rate = (done - before) / max(time.monotonic() - start, 1e-9)
             bar.update(task, completed=done, total=total, rate=f"{rate:.3g} a second")
@@ -58,9 +58,9 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
             bar.stop()
             said = f"interrupted after {counts['done']} of {counts['total']}"
             kept = (
-                f"; what was done is in {out}: the same command goes on from there"
+                f"; what was done is in {out}: the same command resumes there"
                 if out
-                else "; with --out DIR a run can go on"
+                else "; with --out DIR a run can be resumed"
             )
             print(said + kept, file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None

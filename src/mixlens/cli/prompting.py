@@ -29,7 +29,7 @@ PromptFileOption = Annotated[
 GenerateOption = Annotated[
     int | None,
     typer.Option(
-        help="Generate up to so many tokens behind the prompt, and measure the positions that"
+        help="Generate up to this many tokens after the prompt, and measure the positions that"
         " produced them.",
         min=1,
     ),
@@ -123,7 +123,7 @@ def read_prompting(
 
 
 def check_segments(kind: str | None) -> None:
-    """Raises `InvalidInput` for a kind of segments that there is not."""
+    """Raises `InvalidInput` for a kind of segments that does not exist."""
     if kind is not None and kind not in (*KINDS, "own"):
         raise InvalidInput(f"--segments: {no_such('kind of segments', kind, [*KINDS, 'own'])}")
 

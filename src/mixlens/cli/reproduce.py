@@ -63,7 +63,7 @@ _OutOption = Annotated[
     typer.Option(help="Where tables, figures and result.json go, a folder for each experiment."),
 ]
 _SampleOption = Annotated[
-    int | None, typer.Option(help="So many texts at most, drawn by the seed.")
+    int | None, typer.Option(help="At most this many texts, drawn by the seed.")
 ]
 _SeedOption = Annotated[int, typer.Option(help="Draws samples, splits and probes.")]
 _OwnOption = Annotated[

@@ -42,7 +42,7 @@ _MeasureOption = Annotated[
     list[str] | None, typer.Option(help="A measure; may be given several times.")
 ]
 _OutOption = Annotated[
-    Path | None, typer.Option(help="The folder for results. A run that stopped goes on there.")
+    Path | None, typer.Option(help="The folder for results. A run that stopped resumes there.")
 ]
 _TargetsOption = Annotated[
     str, typer.Option(help="Whose rows are kept: all, mask, first, last or generated.")

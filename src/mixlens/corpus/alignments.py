@@ -1,8 +1,8 @@
 """Parallel text with gold word alignments, in the forms in which it is passed around.
 
 * Links, in the forms that `links` reads.
-* Text: two files line by line, or one with both sides on a line, parted by ` ||| ` or a tab. Words
-  are parted by blanks. `<s snum=1> … </s>` around a sentence is taken off.
+* Text: two files line by line, or one with both sides on a line, separated by ` ||| ` or a tab.
+  Words are separated by spaces. `<s snum=1> … </s>` around a sentence is taken off.
 
 If a file does not say from where words are counted, the links do: a word 0 means from 0, a word
 with the number of the sentence's length means from 1. If neither occurs, `base` has to be named.
@@ -154,7 +154,7 @@ def _split(file: Path, lines: Sequence[str]) -> list[_Pair]:
         parts = re.split(r"\s\|\|\|\s", line) if "|||" in line else line.split("\t")
         if len(parts) != 2:
             raise InvalidInput(
-                f"{file}:{number}: source and target parted by ' ||| ' or a tab are needed, not"
+                f"{file}:{number}: source and target separated by ' ||| ' or a tab are needed, not"
                 f" {len(parts)} parts"
             )
         pairs.append(_pair(f"{file}:{number}", *parts))

@@ -1,5 +1,5 @@
-"""Classification examples: a text, if there is one its pair, and a label, by the names of the
-columns that GLUE and most others use.
+"""Classification examples: a text, its pair if there is one, and a label, by the column names that
+GLUE and most others use.
 
 Test splits have no label: their examples are plain texts.
 """

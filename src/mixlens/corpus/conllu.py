@@ -55,7 +55,7 @@ def tagged(name: str, lines: list[str]) -> Tagged:
         spans.append((cursor, cursor + len(form)))
         cursor += len(form)
     if text[cursor:].strip():
-        raise InvalidInput(f"the text goes on after the last word: {text[cursor:]!r}")
+        raise InvalidInput(f"the text continues after the last word: {text[cursor:]!r}")
     return Tagged(name=name, text=text, words=tuple(spans), tags=tuple(tag for _, tag, _ in tokens))
 
 

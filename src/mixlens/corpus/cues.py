@@ -130,7 +130,7 @@ def of_antecedent(words: Words, target: int) -> Slice:
     verb = words[last] if last < target else ""
     finite = verb in AUXILIARIES | IRREGULAR_PASTS or verb.endswith(("s", "ed"))
     if not verb or not (finite or looks_plural(words[last - 1])):
-        raise InvalidInput(f"no verb was found behind {' '.join(words[:last])!r}")
+        raise InvalidInput(f"no verb was found after {' '.join(words[:last])!r}")
     return _head(words, first, last)
 
 

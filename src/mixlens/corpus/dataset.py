@@ -75,8 +75,8 @@ class Dataset(Sequence[Example]):
 
 
 def digest(examples: Iterable[Example]) -> str:
-    """Of everything that is known of the texts, in their order: a different sample of as many is
-    a different one.
+    """Of all that is known of the texts, in their order: a different sample of the same size has a
+    different digest.
     """
     digest = hashlib.sha256()
     for example in examples:

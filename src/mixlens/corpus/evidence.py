@@ -1,4 +1,4 @@
-"""Texts that a model goes on with, and the words in them that decide how (Ferrando et al. 2023).
+"""Texts that a model continues, and the words in them that decide how (Ferrando et al. 2023).
 
 Tables with the columns `one_prefix_prefix` (the text), `one_prefix_word_good` and
 `one_prefix_word_bad` (target and foil), and `target`, the evidence word. If there is a

@@ -1,6 +1,6 @@
 """Data sets of the Hugging Face hub, by name, through the `datasets` library.
 
-`hf:NAME`, `hf:NAME/CONFIG`, each with `@REVISION` behind it for a branch, a tag or a commit, and
+`hf:NAME`, `hf:NAME/CONFIG`, each with `@REVISION` after it for a branch, a tag or a commit, and
 `:SPLIT` for a split other than the validation split: `hf:glue/sst2`,
 `hf:blimp/anaphor_number_agreement`, `hf:owner/name@v1`, `hf:owner/name/config:test`. Of a name with
 one slash, the first part is the owner, unless it is one of the short names below. Rows are read by
@@ -53,7 +53,7 @@ def named(name: str) -> HubName:
     if not first or len(rest) > 1:
         raise InvalidInput(
             f"{name!r} is not hf:NAME, hf:NAME/CONFIG or hf:OWNER/NAME/CONFIG, with @REVISION and"
-            " then :SPLIT behind it if wanted"
+            " then :SPLIT after it if wanted"
         )
     return HubName(first, rest[0] if rest else None, split or None, revision or None)
 

@@ -15,9 +15,7 @@ Parser = Callable[[str, Mapping[str, Any]], Example]
 
 
 def parser_of(first: Mapping[str, Any], group: str) -> Parser:
-    """What reads rows with the fields of this one; `group` is what they are a group of if they
-    do not say.
-    """
+    """The reader of rows with these fields; `group` is used if they do not name one."""
     if word_lists.recognises(first):
         return partial(word_lists.agreement, group=group)
     if evidence.recognises(first):

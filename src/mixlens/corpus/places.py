@@ -1,7 +1,7 @@
 """Where words are in a text.
 
-A word is found only as a whole word, and must be there exactly once: a place that could be meant
-otherwise is an error, never a guess.
+A word is found only as a whole word, and must be there exactly once: an ambiguous place is an
+error, never a guess.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Plain text: one text a line, or one a paragraph.
 
-If blank lines part the file into blocks and most of them have several lines, a block is a text
+If blank lines divide the file into blocks and most of them have several lines, a block is a text
 and its lines are joined; otherwise each line is one. WikiText is known by its headings (` = Title =
 `): they are left out, each line is a paragraph, and its tokenised spelling («role @-@ playing ,
 is») becomes plain.

@@ -88,7 +88,7 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
 
 
 def _target(value: Any) -> int | str:
-    """A position if it is a whole number, also one in words (a table has no others)."""
+    """A position if it is a whole number, even one written as text, as tables have it."""
     if isinstance(value, int) or re.fullmatch(r"-?\d+", str(value)):
         return int(value)
     return str(value)

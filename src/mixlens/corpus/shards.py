@@ -46,7 +46,7 @@ class Shard:
 
 
 def cut_into_shards(source: str, rows: int) -> list[Shard]:
-    """Reads a file, a folder of files or `hf:NAME` once; each shard has at most so many rows."""
+    """Reads a file, a folder of files or `hf:NAME` once; each shard has at most `rows` rows."""
     if rows < 1:
         raise InvalidInput(f"a shard has at least one row, not {rows}")
     shards: list[Shard] = []

@@ -8,7 +8,7 @@ An evaluation file holds
   takes;
 * `observe(case, measure, **options)`, or `observe(case, **options)` if the model is judged: what
   one text says. A number, or a dict of numbers and arrays; it depends on nothing but that text, so
-  that a long run may stop and go on;
+  that a long run may stop and resume;
 * `conclude(observations, **options) -> Result`: what all texts say together. If it is left out,
   their mean;
 * `evaluate(...) -> Result`: both in one call.

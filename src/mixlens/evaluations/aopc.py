@@ -13,7 +13,7 @@ changes). Its code takes the mean over the bins, and so do we: the same but for 
 measures share.
 
 By default 1, 5, 10, 20 and 50 % of the tokens, rounded down but at least one; `unit="tokens"`
-counts them instead (`bins=(1, 2, 3)`), so that Samek's curve is `bins=range(1, n + 1)`. A text with
+counts them instead (`bins=(1, 2, 3)`), so Samek's curve is `bins=range(1, n + 1)`. A text with
 fewer tokens loses all that it has. Removed tokens are replaced by [MASK] (else [UNK], else a zero
 embedding). The target and special tokens always stay. Sources go in the order of their scores,
 signs included: one that speaks against the output does not support it. Equal scores go in a random

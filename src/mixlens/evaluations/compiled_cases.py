@@ -44,13 +44,13 @@ class Compiled:
         return f"{self.program} {self.number}"
 
     def others(self, definition: str) -> frozenset[int]:
-        """Tokens that are no source; the target itself is left aside."""
+        """Tokens that are not sources; the target itself is left aside."""
         everything = range(len(self.recording.tokens[self.recording.sites[0]][0]))
         return frozenset(everything) - self.sources[definition] - {self.target}
 
     def stands_out(self, definition: str) -> bool:
-        """Are there sources, and a token besides BOS that is none? A program that counts all tokens
-        leaves nothing to find.
+        """Are there sources, and a token besides BOS that is not one? A program that counts all
+        tokens leaves nothing to find.
         """
         return bool(self.sources[definition]) and bool(self.others(definition) - {0})
 

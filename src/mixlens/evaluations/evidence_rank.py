@@ -1,13 +1,13 @@
 """Evidence rank: how high does a measure rank the words that decide the next one?
 
 Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions: a
-language model goes on with a text, target and foil are two next words, and the evidence is known.
+language model continues a text, target and foil are two next words, and the evidence is known.
 Tokens are ranked by their signed scores, the highest first. The value is the mean of 1 / r, with r
 the smallest rank of an evidence token.
 
 * If a word has several tokens, its first one is explained, as the authors do.
 * Equal scores: the expectation over random orders. `details["authors_ties"]` has the authors' rule,
-  by which ranks are counted from below and equal scores share one, so that a tie pushes all ranks
+  by which ranks are counted from below and equal scores share one, so a tie pushes all ranks
   up.
 * `chance` is the exact expectation of a random ranking, for as many tokens and evidence tokens.
 * Special tokens, and the mask of a masked model, are not ranked.

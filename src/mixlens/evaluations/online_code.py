@@ -6,11 +6,11 @@ Voita & Titov (2020), "Information-Theoretic Probing with Minimum Description Le
 costs -log2 of the probability that the probe of its block gave it. Compression is the uniform
 code's length over this one's: 1 if states say nothing about labels.
 
-Departures. The probe is linear, but how strongly it is held back is not tuned on data kept apart: a
+Departures. The probe is linear, but how strongly it is held back is not tuned on held-out data: a
 probe of each strength sends the labels, the uniform code is one of them, and the code is their
 Bayesian mixture. It takes at most log2(strengths) bits more than the best of them, so labels at
 random cost no more than that above the uniform code, and by Kraft's inequality they gain k bits
-with probability 2^-k at most. While a class has not been seen yet, the uniform code goes on. If
+with probability 2^-k at most. While a class has not been seen yet, the uniform code is kept. If
 the data set is small, blocks that end before `LEAST` examples are left out.
 """
 

@@ -204,7 +204,7 @@ def _understudies() -> Planted:
     return Planted(
         "understudies",
         "the heads of the target share their weight among all words; the same word is at places"
-        " 1 and 2, so that either alone would do. Both are the source",
+        " 1 and 2, so either alone would do. Both are the source",
         Blueprint([PlantedLayer([head] * 4)]),
         _text((C, 0), (A, 0)),
         frozenset({A, C}),

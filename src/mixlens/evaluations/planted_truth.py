@@ -85,7 +85,7 @@ def row_of_target(
     """What a measure says about a target, its layers joined by its own rollout.
 
     `output` names what is explained, for measures that explain an output; `blank` is the token that
-    erasure puts in the place of others.
+    erasure puts in place of others.
     """
     specs = list_measures()
     if measure not in specs:

@@ -17,7 +17,7 @@ average, .27 for n = 10. Signed rhos, which the paper plots, are next to it.
 
 Every weight is drawn from a normal distribution with its tensor's own mean and standard deviation,
 norms and biases too, with a seed; the paper takes the network's own initialisation. One draw serves
-all texts, so that the interval speaks of texts, not of draws. Output measures go on explaining the
+all texts, so that the interval speaks of texts, not of draws. Output measures still explain the
 word or class that the trained model was asked for. The model itself is never touched: random models
 are copies that share every weight that is not drawn anew. If layers share their weights
 (ALBERT), the first step draws them all.

@@ -5,7 +5,7 @@
 It departs from an online code in several ways, all kept here. A hidden layer of 128 (ReLU, layer
 norm, dropout .2 and .3) takes the place of a linear probe. Its softmax goes once more through the
 softmax of the cross-entropy, in training and in what is counted. What is counted is in nats, the
-first block in bits. The learning rate falls to zero within the first pass over the data, so that
+first block in bits. The learning rate falls to zero within the first pass over the data, so
 later passes change nothing and small data sets stay far from the ceiling. A label costs ln 2 = .69
 where nothing is known and ln(1 + 1/e) = .31 at best: compression runs from 1.44 to 3.19 for two
 classes.

@@ -25,7 +25,7 @@ AGAINST = ("foil", "vocabulary")
 def special(case: Case) -> np.ndarray:
     """Which tokens the tokenizer added or keeps for itself.
 
-    A word that it does not know is a word all the same.
+    An unknown word is still a word.
     """
     row, unknown = case.row, getattr(case.lens.tokenizer, "unk_token", None)
     marks = row.special or (False,) * len(row)

@@ -58,7 +58,7 @@ def drawn_counts(examples: int, seed: int) -> np.ndarray:
 
 
 def difference_p(a: np.ndarray, b: np.ndarray, *, seed: int = 0) -> float:
-    """How often chance alone would part two measures so far on the same examples: a paired
+    """How often chance alone would set two measures this far apart on the same examples: a paired
     sign-flip permutation test, two-sided.
     """
     pairs = ~(np.isnan(a) | np.isnan(b))

@@ -2,7 +2,7 @@
 
 Brunner et al. (2020), section 4 and appendix B. Probes and the test by nearest neighbour are those
 of `mixlens.identifiability.tokens`; the default is the `ridge` probe, a closed form that is not in
-the paper, for quick answers. Beside the rate by layer:
+the paper, for quick answers. Apart from the rate by layer:
 
 * `across`: a probe trained on one layer is tested on all (figures 2b, 8-10);
 * `offset=k`: it is the token k places further on that is to be identified (figures 14-17);
@@ -64,7 +64,7 @@ def observe(
 
 
 def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
-    """How `count` shuffled sentences are parted; `share` of the training sentences are used."""
+    """How `count` shuffled sentences are split; `share` of the training sentences are used."""
     if folds < 1 or not 0 < share <= 1:
         raise InvalidInput(
             f"folds={folds}, share={share}: at least one fold and a share in (0, 1] are needed"

@@ -1,6 +1,6 @@
 """The affine map from what attention reads to each head's value vectors, found by numbers.
 
-No module is looked up by its name: of the affine modules inside a layer, one puts out every channel
+No module is looked up by its name: of the affine modules inside a layer, one returns every channel
 of the value vectors, be it a projection of its own or one fused with queries and keys in any order.
 Channels are matched by what they hold for the tokens of a recording.
 """

@@ -46,7 +46,7 @@ class ExperimentSpec:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     also: tuple[str, ...] = ()  # further figures and tables that the same protocol gives
     compares: bool = False  # does it need a second model?
-    # Plain texts are cut after so many tokens (special ones not counted), as the paper does.
+    # Plain texts are cut after this many tokens (special ones not counted), as the paper does.
     longest: int | None = None
     texts: int | None = None  # how many texts the paper took, if not all of its data
 

@@ -70,7 +70,7 @@ class Sent:
 
 
 def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:
-    """The questions as bytes, with names in the place of models."""
+    """The questions as bytes, with names in place of models."""
     content = io.BytesIO()
     pickler = _Pickler(content)
     pickler.names = {id(lens): "lens"} | ({} if other is None else {id(other): "other"})

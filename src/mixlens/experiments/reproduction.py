@@ -1,6 +1,6 @@
 """Runs an experiment and keeps its results in a folder of its own.
 
-What each text gave is written down as it goes, so that a run that was stopped goes on with the
+What each text gave is written down as it goes, so that a run that was stopped resumes with the
 next text. A folder appears only when its experiment is finished. Folders made with different
 settings are never mixed up with this run: the error says what differs.
 """
@@ -158,8 +158,8 @@ def require_model(spec: ExperimentSpec, lens: Lens) -> None:
     translates = bool(getattr(config, "is_encoder_decoder", False))
     if spec.needs == "translation" and not translates:
         raise InvalidInput(
-            f"this experiment needs a translation model (such as Marian), and {kind} is none: name"
-            " one by --model"
+            f"this experiment needs a translation model (such as Marian), and {kind} is not one:"
+            " name one by --model"
         )
     if spec.needs != "translation" and translates:
         raise InvalidInput(
@@ -168,7 +168,7 @@ def require_model(spec: ExperimentSpec, lens: Lens) -> None:
         )
     if spec.needs == "classifier" and not kind.endswith("ForSequenceClassification"):
         raise InvalidInput(
-            f"this experiment needs a classifier, and {kind} is none: make one with `mixlens"
+            f"this experiment needs a classifier, and {kind} is not one: make one with `mixlens"
             " finetune classification`, or name one by --model"
         )
     if spec.needs == "masked" and not kind.endswith(("ForMaskedLM", "ForPreTraining")):

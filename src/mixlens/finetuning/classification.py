@@ -49,7 +49,7 @@ def classifier_finetuned(
     """A classifier trained on labelled examples, with accuracy and Matthews correlation on
     `held_out` (default: a tenth of each class).
 
-    With `out`, the model is saved there, and a run that was killed goes on from its last epoch. The
+    With `out`, the model is saved there, and a run that was killed resumes from its last epoch. The
     sources are noted in the report. The given model is not changed; `in_place` trains a given
     classifier itself, if its classes are those of the data.
     """

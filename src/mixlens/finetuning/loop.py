@@ -3,7 +3,7 @@ the cross-entropy of a choice.
 
 Everything random in an epoch (the order of the examples, dropout) follows from the seed and the
 epoch's number alone. On a CPU the same seed therefore gives the same weights, and a run that was
-killed goes on from its last whole epoch as if nothing had happened.
+killed resumes from its last whole epoch as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
 
 
 def _batches(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
-    """Shuffled; within a pool of batches texts of like length are together, so that little is
+    """Shuffled; within a pool of batches texts of similar length are together, so that little is
     computed for padding.
     """
     chance = random.Random(f"{settings.seed} {epoch}")

@@ -53,7 +53,7 @@ def prompt_finetuned(
     """The model after prompt fine-tuning on half of the agreement examples, with its accuracy on
     the other half before and after.
 
-    With `out`, the model is saved there, and a run that was killed goes on from its last epoch.
+    With `out`, the model is saved there, and a run that was killed resumes from its last epoch.
     `source` is noted in the report. The given model is not changed, unless `in_place`.
     """
     wanted = agreements(examples)

@@ -54,7 +54,7 @@ def finetuned(
     about: Mapping[str, Any],
     out: str | os.PathLike[str] | None,
 ) -> Finetuned:
-    """Trains on the first items and judges by the second, before and after; goes on where a run
+    """Trains on the first items and judges by the second, before and after; resumes where a run
     with the same `out` was stopped.
     """
     train, held_out = items
@@ -65,7 +65,7 @@ def finetuned(
     log("before: " + shown(before))
     training = Training(model, train, held_out, task, settings)
     if folder is not None and checkpoint.resume(training, folder, run):
-        log(f"going on after epoch {len(training.history)}")
+        log(f"resuming after epoch {len(training.history)}")
     training.run(None if folder is None else lambda now: checkpoint.save(now, folder, run))
     after = measured(held_out, scored(model, held_out, task, settings))
     log("after: " + shown(after))

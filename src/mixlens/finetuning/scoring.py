@@ -21,8 +21,8 @@ DTYPES = ("float32", "float64", "bfloat16")
 class Settings:
     """How to train.
 
-    `patience`: stop after so many epochs without a lower held-out loss, and keep the weights of the
-    best epoch.
+    `patience`: stop after this many epochs without a lower held-out loss, and keep the weights of
+    the best epoch.
 
     Texts of more than `longest` tokens are cut or left out. With dtype bfloat16 the products are
     taken in bfloat16, weights stay float32.
@@ -73,7 +73,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Objective:
-    """How the logits of the classes, [batch, classes], are found in what the model puts out."""
+    """How the logits of the classes, [batch, classes], are found in what the model returns."""
 
     choices: Callable[[Tensor, Sequence[Item]], Tensor]
     padding: int

@@ -155,7 +155,7 @@ def attention_bounds(
     """The smallest and the largest weight of each source over all distributions with the same
     output: two linear programmes each.
 
-    If the tokens are no more than the rank of [T, 1], both are the true weight. Sources that the
+    If there are no more tokens than the rank of [T, 1], both are the true weight. Sources that the
     target cannot see stay at zero.
     """
     recorded_row = _free_row(recording, layer, head, target, site, row)

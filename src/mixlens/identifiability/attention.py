@@ -5,7 +5,7 @@ How much freedom the weights of each head have.
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), section 3. A head's output is A T, T = V W_O. Rows of
 A may be changed along the left null space of T (of [T, 1] for rows that keep their sum), whose
-dimension is the number of tokens minus the rank, and nothing after the head can tell. The weights
+dimension is the number of tokens minus the rank. Nothing after the head notices. The weights
 themselves are in `alternatives`.
 """
 

@@ -9,7 +9,7 @@ model whose positions come later) are one answer.
 
 Probes: `naive` (the hidden state itself), `linear` (no bias) and `mlp` (a hidden layer of 1,000
 with GELU), trained as in the paper: Adam at 1e-4, batches of 256, Glorot uniform, stopped when 20
-passes did not better the loss on sentences kept apart. `ridge` is not in the paper: the linear
+passes did not lower the loss on held-out sentences. `ridge` is not in the paper: the linear
 probe of least squares in closed form, its strength chosen on the same sentences. Losses are the
 cosine distance or the squared Euclidean one; `ridge` fits the second in any case and uses the
 metric for its choice of strength and for neighbours.

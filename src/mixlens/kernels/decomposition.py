@@ -29,7 +29,7 @@ class Decomposition:
     )
     constant: (
         Float[Tensor, "batch target d_model"] | None
-    )  # biases and shifts: they belong to nobody
+    )  # biases and shifts: they belong to no source
     total: Float[Tensor, "batch target d_model"]
     positions: Int[Tensor, "batch target"]  # where each target is among the sources
     causal: bool = False  # are targets all positions in order, and see only what is before them?

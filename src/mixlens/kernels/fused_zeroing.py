@@ -24,7 +24,7 @@ _TILE = 1024  # hidden channels of one program
 
 @dataclass(frozen=True, kw_only=True)
 class OutputNorm:
-    """A norm behind the feed-forward part's sum."""
+    """A norm after the feed-forward part's sum."""
 
     gain: Float[Tensor, " d_model"]
     shift: Float[Tensor, " d_model"]

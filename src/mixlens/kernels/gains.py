@@ -19,7 +19,7 @@ from mixlens.kernels import fused_gains
 from mixlens.kernels.chunks import slices
 from mixlens.kernels.decomposition import Decomposition
 
-# a block has at least so many, if it can: products of a few sources with many targets take
+# a block has at least this many, if it can: products of a few sources with many targets take
 # longer
 _SOURCES = 16
 

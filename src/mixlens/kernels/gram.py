@@ -2,7 +2,7 @@
 matrix of one source's vectors.
 
 Work per pair: head^2 instead of head * d_model, and memory for `source` matrices of head x head.
-The form is evaluated in float64 also for float32 vectors: if heads cancel, a square in float32
+The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in float32
 keeps only half of the digits of its root.
 """
 

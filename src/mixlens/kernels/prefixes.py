@@ -116,7 +116,7 @@ def _repair(
 ) -> None:
     for row, head, target in wrong.nonzero().tolist():
         visible = seen[row, target].nonzero()[:, 0]
-        if not len(visible):  # a row of padding behind a window sees nobody
+        if not len(visible):  # a row of padding beyond a window sees nothing
             continue
         left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
         left = left * (sizes > least * sizes[0])

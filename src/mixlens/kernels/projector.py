@@ -2,11 +2,11 @@
 space of T = V W_O.
 
 T has d_head useful columns, not d_model: if W_O has full row rank, T and V have the same column
-space, and if it has not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a
-thin QR factor of a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated
-once for float64 values: matrix products only, for whole batches and all heads at once. Its
-condition number is bounded on the way. Heads that are (nearly) rank deficient are done one by one
-by a singular value decomposition, and singular values below `tolerance` times the largest are zero.
+space. If not, V times the directions that W_O keeps has it. So P = Q Q^T with Q a thin QR factor of
+a (source x d_head) matrix. Q comes from Cholesky factors in float64, repeated once for float64
+values: matrix products only, for whole batches and all heads at once. Its condition number is
+bounded on the way. Heads that are (nearly) rank deficient are done one by one by a singular value
+decomposition, and singular values below `tolerance` times the largest are zero.
 
 If targets see different sources (causal masks, windows), each has its own projector: see
 `prefixes`.

@@ -22,7 +22,7 @@ def shared(
 ) -> Float[Tensor, "*targets source width"]:
     """`parts` with the constant added, divided by the rule `how`.
 
-    "column" adds all of it to the last source, "none" nothing. If no source has a weight, nobody
+    "column" adds all of it to the last source, "none" nothing. If no source has a weight, none
     gets anything.
     """
     if how == "none":

@@ -1,5 +1,5 @@
-"""Which sources each target can see: real tokens, those before it when causal, those inside its
-window when there is one.
+"""Which sources each target can see: real tokens, those before it if the model is causal, those
+inside its window if there is one.
 
 A masked source has weight zero, but so has one whose weight is too small for a number (float16
 stops at 6e-8). So a window is read off the whole map: it is the largest distance at which any head

@@ -91,7 +91,7 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
 def contributions(
     site: Site, request: Request, budget: int, lengths: Sequence[int], *, released: bool = False
 ) -> tuple[Float[Tensor, "batch target source"], Float[Tensor, "batch target"]]:
-    """The scores, and the share of the residual stream if it is none of the sources; `lengths`:
+    """The scores, and the share of the residual stream if it is not one of the sources; `lengths`:
     sources of each text.
     """
     y, shift = request.take(site.block_output, 1), _RELEASED_SHIFT if released else 0.0

@@ -5,7 +5,7 @@ Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA *
 entry, negative products cut for each head. y is the raw logit of what is explained. Their relevance
 is the rollout R_l = R_(l-1) + A_l R_(l-1) of these maps, not normalised, which `rollout()` gives.
 `mixlens.aggregation.relevance` has their rules for encoder and decoder. The older variant that puts
-a relevance by layer-wise propagation in the place of A is left out.
+a relevance by layer-wise propagation instead of A is left out.
 
 In the last layer only the explained token's row has a gradient.
 """

@@ -1,4 +1,4 @@
-"""The norm of each source's part of the layer's output, behind its last norm.
+"""The norm of each source's part of the layer's output, after its last norm.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps, the scope AtbFfResLn. `mixlens.measures.feed_forward_scopes` says how, and what the two
@@ -31,7 +31,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     """Why parts cannot be followed through such a layer."""
     if layer.feed_forward is not None and layer.feed_forward.output_norm is None:
         return (
-            "no norm follows the feed-forward part, so that there is no such scope; its last one is"
+            "no norm follows the feed-forward part, so there is no such scope; its last one is"
             " attention_norm_ff_res"
         )
     return no_feed_forward(layer, site)

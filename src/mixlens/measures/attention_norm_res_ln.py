@@ -5,7 +5,8 @@ Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
 (https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm is linear once its sigma is taken
 from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
 the scores are those of `attention_norm_res`. `mixing_ratio` is their ratio ||sum_{j != i} T_ij|| /
-(the same + ||T_ii||). Not defined for cross-attention, where the residual is none of the sources.
+(the same + ||T_ii||). Not defined for cross-attention, where the residual is not one of the
+sources.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ SPEC = Spec(
     facts=Facts(residual_included=True, reaches_input=True),
     sites=(AttentionKind.SELF,),
     blind_spots=(
-        "follows every vector with the attention, the norms and the slopes that were there, so that"
+        "follows every vector with the attention, the norms and the slopes that were there, so"
         " what changes these is beyond it; two vectors that cancel each other look important"
     ),
     memory=(

@@ -3,7 +3,7 @@
 Brunner et al. 2020, On Identifiability in Transformers
 (https://openreview.net/forum?id=BJg1f6EFDB), eq. 9. P projects onto the column space of T = V W_O
 (source x d_model): what it removes, `null_attention`, lies in T's left null space and never reaches
-the output. Scores may be negative, and equal A when tokens are no more than the rank. Rows of
+the output. Scores may be negative. They equal A if there are no more tokens than the rank. Rows of
 padding are not part of T.
 
 Departures. The paper's projector is that of a whole text. If a target cannot see every source

@@ -1,4 +1,4 @@
-"""What the norm-based measures behind the feed-forward part share.
+"""What the norm-based measures after the feed-forward part share.
 
 Kobayashi et al. 2024, Analyzing Feed-Forward Blocks in Transformers through the Lens of Attention
 Maps (https://openreview.net/forum?id=mYWsyTuiRp): each source's part of the attention block goes on
@@ -69,7 +69,7 @@ def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
     if layer.feed_forward is None:
         return f"it has no feed-forward part{use}"
     if site.parallel:
-        return f"its feed-forward part runs next to the attention, not behind it{use}"
+        return f"its feed-forward part runs next to the attention, not after it{use}"
     if len(layer.sites) > 1:
         return f"a cross-attention block is between the self-attention and the feed-forward{use}"
     if site.gated:
@@ -82,8 +82,8 @@ def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
 def scope_norms(
     recording: Recording, request: Request, *, bias: str, residual: bool, last_norm: bool = False
 ) -> Scores:
-    """Norms of each source's part behind the feed-forward part, `residual` stream included or not,
-    behind the `last_norm` or not.
+    """Norms of each source's part after the feed-forward part, `residual` stream included or not,
+    after the `last_norm` or not.
     """
     if bias not in BIASES:
         raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")

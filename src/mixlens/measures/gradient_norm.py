@@ -33,7 +33,7 @@ SPEC = Spec(
         "a quick look at which tokens one prediction is sensitive to; says nothing about the sign"
         " or about other outputs"
     ),
-    cost="one forward and one backward pass (with `smooth`: so many, per layer)",
+    cost="one forward and one backward pass (with `smooth=k`: k of each, per layer)",
     facts=Facts(),
     sites=(AttentionKind.SELF,),
     explains_output=True,
@@ -41,7 +41,7 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "asks what a change would do, not what is there: in the place of the mark a word"
+        "asks what a change would do, not what is there: in place of the mark a word"
         " would bring something, and a longer go-between would make less of what it took"
     ),
     memory="graph",

@@ -28,7 +28,7 @@ SPEC = Spec(
         "a signed first look at which tokens speak for and against one prediction; exact for linear"
         " models only"
     ),
-    cost="one forward and one backward pass (with `smooth`: so many, per layer)",
+    cost="one forward and one backward pass (with `smooth=k`: k of each, per layer)",
     facts=Facts(signed=True),
     sites=(AttentionKind.SELF,),
     explains_output=True,
@@ -36,8 +36,8 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "in a pre-norm model the length of an embedding changes nothing, so that the gradient"
-        " has no part along it; behind any norm, what a go-between took and what it had weigh"
+        "in a pre-norm model the length of an embedding changes nothing, so the gradient"
+        " has no part along it; after any norm, what a go-between took and what it had weigh"
         " the same, with opposite signs"
     ),
     memory="graph",

@@ -61,7 +61,7 @@ SPEC = Spec(
     reads="output",
     gives="rows",
     blind_spots=(
-        "in a pre-norm model the length of an embedding changes nothing, so that the path"
+        "in a pre-norm model the length of an embedding changes nothing, so the path"
         " from zero to it is flat; norms give what a go-between does not pass on a negative"
         " part"
     ),

@@ -40,7 +40,7 @@ def not_a_sum(layer: LayerStructure, site: SiteStructure) -> str | None:
     use = ": use decompx_logit or attention_gradient instead"
     if layer.has_other_parts:
         return (
-            "more than one part of it adds to the stream next to its attention, so that what passes"
+            "more than one part of it adds to the stream next to its attention, so what passes"
             " on of a source is not known; use gradient_x_input or blank_out instead"
         )
     if len(layer.sites) > 1:
@@ -48,13 +48,11 @@ def not_a_sum(layer: LayerStructure, site: SiteStructure) -> str | None:
     feed_forward = layer.feed_forward
     if site.output_norm is not None or site.residual_from is not None:
         return (
-            f"a norm is applied to the stream itself ({layer.style}-norm), so that a logit is not a"
+            f"a norm is applied to the stream itself ({layer.style}-norm), so a logit is not a"
             f" sum over layers{use}"
         )
     if feed_forward is not None and feed_forward.output_norm is not None:
-        return (
-            f"a norm follows its feed-forward part, so that a logit is not a sum over layers{use}"
-        )
+        return f"a norm follows its feed-forward part, so a logit is not a sum over layers{use}"
     return None
 
 
@@ -147,7 +145,7 @@ def _behind(layer: LayerStructure) -> float:
 
 def _require_one_stream(name: str, layers: list[Layer], left_out: object) -> None:
     """Nothing may happen to the stream between the layers."""
-    use = "so that a logit is not a sum over the layers: use gradient_x_input or blank_out instead"
+    use = "so a logit is not a sum over the layers: use gradient_x_input or blank_out instead"
     if left_out:
         raise UnsupportedModel(f"{name}: some layers of this model are not measured, {use}")
     for below, above in itertools.pairwise(layers):

@@ -1,7 +1,7 @@
 """Logit updates: what each token adds to one logit through the attention of each layer.
 
 Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictions (ACL), their
-"Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit behind
+"Logit" method: D_l,j = sum_h A_h,ij f_h,j . g, with g the direction of the explained logit after
 the final norm, whose sigma is held. The token of a layer is taken for the input token at its place.
 `mixlens.measures.logit_parts` says what belongs to no token; `extras["unattributed"]` has it.
 """

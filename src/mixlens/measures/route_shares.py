@@ -7,7 +7,7 @@ brings of each source, and the residual stream. Behind the feed-forward part the
 the stream it is added to.
 
 As in the authors' tool the bias of the values belongs to no summand, unless `value_bias` says so:
-attention weights sum to one, so that it is a constant.
+attention weights sum to one, so it is a constant.
 
 Beyond the authors: a norm that follows a sum, or that is on a branch, has its sigma held, and every
 summand goes through its linear part (post-norm and sandwich layers). In a parallel layer the block
@@ -80,7 +80,7 @@ def no_routes(layer: LayerStructure, site: SiteStructure) -> str | None:
         )
     if site.gated:
         return (
-            "its attention is gated, so that a source has a different vector for each target; use"
+            "its attention is gated, so a source has a different vector for each target; use"
             " alti instead"
         )
     return None

@@ -177,7 +177,7 @@ def residual_sum(
 
 
 def entries(evidence: Evidence) -> Iterator[tuple[Witness, Tensor]]:
-    """Streams that may enter the first attention block in the place of the layer's input: sums of
+    """Streams that may enter the first attention block in place of the layer's input: sums of
     that input and one part that ran before, each token by itself (the first half of a Conformer's
     feed-forward part).
     """

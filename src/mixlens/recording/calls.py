@@ -131,7 +131,7 @@ def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def hooks_removed(handles: list[Any]) -> Iterator[None]:
-    """Takes the hooks off at the end, also after an exception."""
+    """Takes the hooks off at the end, even after an exception."""
     try:
         yield
     finally:

@@ -144,7 +144,7 @@ def runnable_experts(model: nn.Module) -> contextlib.AbstractContextManager[None
 def overheard(module: nn.Module, backend: str) -> Iterator[None]:
     """While open, attention inside `module` (a model or one layer) reports to the current listener.
 
-    Everything it changes is put back when it closes, also after an exception.
+    Everything it changes is put back when it closes, even after an exception.
     """
     with contextlib.ExitStack() as stack:
         if "interface" in backend:

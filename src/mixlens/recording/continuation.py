@@ -132,7 +132,7 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
     ends = text[-1] + answer[0]
     if ends.isascii() and ends.isalnum():
         warnings.warn(
-            f"the answer is put right behind the prompt: …{text[-10:]}{answer[:10]}…. Begin it"
+            f"the answer is put right after the prompt: …{text[-10:]}{answer[:10]}…. Begin it"
             " with a blank if it is a new word.",
             stacklevel=2,
         )
@@ -144,7 +144,7 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
 def _generated(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
 ) -> list[int]:
-    """What the model generates behind these ids, its own choice at every step by default."""
+    """What the model generates after these ids, its own choice at every step by default."""
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
             f"{type(model).__name__} does not generate text: a causal or encoder-decoder language"
@@ -225,7 +225,7 @@ def _with_generated(
 def _spelled(
     tokenizer: Any, before: Sequence[int], new: Sequence[int], shift: int
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """What new tokens write behind others, and the characters of each.
+    """What new tokens write after others, and the characters of each.
 
     A character may be written by several tokens: each of them then covers the whole of it.
     """

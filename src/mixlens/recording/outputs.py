@@ -2,7 +2,7 @@
 
 Gradients and erasures need what enters the layers and what comes out of the model, not the
 attention inside. So attention is neither overheard nor taken apart here. Two things are checked:
-the layers are called in the order that the probe showed, and each puts out finite numbers.
+the layers are called in the order that the probe showed, and each returns finite numbers.
 
 With `graph` the pass is kept for gradients: one forward pass serves the output that is chosen and
 its gradient at the input of every layer.
@@ -32,8 +32,8 @@ from mixlens.recording.wide import WideModules
 
 
 class OutputLayer(Layer):
-    """A layer of which only the input is kept. Its attention cannot be had: the arguments of fast
-    attention (no mask, say) would mean something else to the code that is taken apart.
+    """A layer of which only the input is kept. Its attention is not available: the arguments of
+    fast attention (no mask, say) would mean something else to the code that is taken apart.
     """
 
     def sites(self) -> NoReturn:

@@ -108,7 +108,7 @@ def _ids_of(name: str) -> str:
 
 
 def whole_probe(inputs: Inputs) -> Probe:
-    """The input itself, and twice: images may be packed, so that no row can be cut off."""
+    """The input itself, and twice: images may be packed, so no row can be cut off."""
     twice = {
         name: torch.cat([value, value])
         if _has_rows(value)

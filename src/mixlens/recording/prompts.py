@@ -71,7 +71,7 @@ def tokenised(
 
 
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
-    """The row with the tokens behind its prompt named as the answer."""
+    """The row with the tokens after its prompt named as the answer."""
     known = [part for part in row.segments or () if part.stop <= prompt_tokens]
     if len(row) > prompt_tokens:
         known.append(Segment(ANSWER, prompt_tokens, len(row)))

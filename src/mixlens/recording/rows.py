@@ -303,7 +303,8 @@ def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
 def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequence[TokenRow]]:
     """The tokens of every stack, as far as they are known before the model runs.
 
-    Of several towers, the last is a causal language model that reads the text, or nobody knows.
+    Of several towers, the last is a causal language model that reads the text; else they are not
+    known.
     """
     last, stacks = structure.calls[-1][0], structure.stacks
     if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):

@@ -1,1 +1,1 @@
-"""Maps for people: the terminal."""
+"""Maps for people: the terminal, figures and reports."""

@@ -51,7 +51,7 @@ def head_output_gradients(
     calls = {module: iter(zeros) for module, zeros in added.items()}
     if any(len(added[module]) != modules.count(module) for module in set(modules)):
         raise UnsupportedModel(
-            f"the output projections of {site} are not called once for each layer, so that their"
+            f"the output projections of {site} are not called once for each layer, so their"
             " gradients cannot be told apart"
         )
     zeros = [next(calls[module]) for module in modules]

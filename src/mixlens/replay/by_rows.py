@@ -81,7 +81,7 @@ class BySequences:
     """Whole sequences through the layer, every target edited: for layers whose rest does not work
     on rows.
 
-    It may then mix tokens, so that a target that does not read a source changes with those that do.
+    It may then mix tokens, so a target that does not read a source changes with those that do.
     """
 
     def __init__(self, tail: Tail, positions: Int[Tensor, "batch target"]) -> None:

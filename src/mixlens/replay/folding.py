@@ -67,7 +67,7 @@ def folded_bytes(step: object) -> int:
 
 
 def is_worth_folding(step: object, tangents: int) -> bool:
-    """Do so many tangents save more products than the matrices take?"""
+    """Do this many tangents save more products than the matrices take?"""
     if not isinstance(step, LayerFunction):
         return False
     width, count = int(step.point.shape[-1]), _matrices(step)

@@ -1,4 +1,4 @@
-"""A layer in two halves: what its attention sites put out, and the rest as a function of that."""
+"""A layer in two halves: what its attention sites return, and the rest as a function of that."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def head_chain(
     if chain is None:
         raise UnsupportedModel(
             "what follows the last layer is not a chain of products, norms and activations of one"
-            " token's state, so that its logits cannot be split: use a measure of the layers, or"
+            " token's state, so its logits cannot be split: use a measure of the layers, or"
             " blank_out"
         )
     last = recording.stack_layers[recording.structure.stacks[-1].name][-1].output
@@ -79,7 +79,7 @@ def head_chain(
         bar = rounding(logits)
         if not difference(made[None], ends[text][None].to(last)) <= bar:
             raise UnsupportedModel(
-                f"the logits of text {text} are not what its head should give, so that they cannot"
+                f"the logits of text {text} are not what its head should give, so they cannot"
                 " be split: use a measure of the layers, or blank_out"
             )
     return head

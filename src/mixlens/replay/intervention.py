@@ -182,7 +182,7 @@ class _Reached(Exception):
 
 
 def input_rows(recording: Recording, rows: Int[Tensor, " copies"]) -> dict[str, Any]:
-    """The recorded inputs, with the named texts in the place of the batch."""
+    """The recorded inputs, with the named texts in place of the batch."""
     batch = recording.batch
     return {
         name: (

@@ -2,7 +2,7 @@
 checked by numbers.
 
 feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
-the output z of a norm. Mixtures of experts, convolutions and whatever else does not fit are simply
+the output z of a norm. Mixtures of experts, convolutions and anything else that does not fit are
 not found.
 """
 

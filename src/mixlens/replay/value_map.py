@@ -82,6 +82,6 @@ def _searched(
             matrices = weight.view(-1, heads, d_head).transpose(0, 1).contiguous()
             return matrices, bias.view(heads, d_head)
     raise UnsupportedModel(
-        f"`{layer.structure.path}`: no affine module makes its values, so that parts of the stream"
+        f"`{layer.structure.path}`: no affine module makes its values, so parts of the stream"
         " cannot be followed through them"
     )

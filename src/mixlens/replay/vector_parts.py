@@ -180,7 +180,7 @@ def carried(
 ) -> Iterator[tuple[Int[Tensor, " wanted"], Parts]]:
     """Targets and parts after each layer, every layer's vectors those of the one below.
 
-    Behind the last one only `last_targets`, if they are named: nothing follows that needs others.
+    After the last one only `last_targets`, if they are named: nothing follows that needs others.
     """
     parts = own_parts(layers[0].input[text, :length], column=rules.bias == "column")
     targets = torch.arange(length, device=parts.device)
@@ -201,7 +201,7 @@ def through(
     *,
     first: bool,
 ) -> Parts:
-    """The parts behind one layer, in blocks of targets that fit the memory budget."""
+    """The parts after one layer, in blocks of targets that fit the memory budget."""
     step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, len(parts), rules)
     width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])
     block = rows_at_once(4 * width * parts.element_size(), budget)

@@ -9,8 +9,9 @@ The folder of a run holds
 * when all is done `manifest.json` (files with their hashes, counts), `errors.parquet` (rows that
   could not be measured) and `aggregates.json`.
 
-A run may be killed at any moment. The same command then goes on: finished shards stay, the one in
-progress is done again. Tasks of a job array may share a folder if each has its own range of shards.
+A run may be killed at any moment. The same command then resumes it: finished shards stay, the one
+in progress is done again. Tasks of a job array may share a folder if each has its own range of
+shards.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def run_corpus(
     fresh: bool = False,
     on_event: Event | None = None,
 ) -> Counts:
-    """Measures every text of a corpus, or goes on with a run that was stopped.
+    """Measures every text of a corpus, or resumes a run that was stopped.
 
     `shards` (first, after the last) leaves the others to other tasks.
     """
@@ -169,7 +170,7 @@ def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
 
 
 def _remove_drafts(out: Path, shards: Sequence[Shard]) -> None:
-    """What a killed run was writing."""
+    """Removes what a killed run was writing."""
     for shard in shards:
         path = out / file_name(shard)
         for draft in path.parent.glob(f".{path.name}.*.part"):

@@ -1,5 +1,5 @@
-"""The journal of a run: one line for each piece of work that is done, on the disk before the next
-one begins.
+"""The journal of a run: one line for each piece of work that is done, on disk before the next one
+begins.
 
 A run that is killed loses the piece it was at and nothing else. Arrays are kept bit by bit, so
 that an interrupted run ends with the same numbers as any other.
@@ -108,7 +108,7 @@ class Journal:
                 os.fsync(self._file.fileno())
             except OSError as error:
                 raise InvalidInput(
-                    f"{self._path} cannot be written ({error.strerror}): the same command goes on"
+                    f"{self._path} cannot be written ({error.strerror}): the same command resumes"
                     " once that is mended"
                 ) from error
         self._starts[name] = start

@@ -1,7 +1,7 @@
 """The same questions asked of every text, written down text by text.
 
 A piece of work is one text with all its questions. It depends on nothing but that text, so that a
-run may stop after any piece and go on later, or do its pieces elsewhere.
+run may stop after any piece and resume later, or do its pieces elsewhere.
 """
 
 from __future__ import annotations

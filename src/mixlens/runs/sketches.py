@@ -1,6 +1,6 @@
 """Quantiles without the values: counts in bins that grow with the value.
 
-A bin is a sixteenth of an octave, so that a quantile is known to 5 % of itself. Two sketches are
+A bin is a sixteenth of an octave, so a quantile is known to 5 % of itself. Two sketches are
 merged by adding their counts: any order gives the same sketch. The idea is that of DDSketch
 (Masson et al. 2019, https://arxiv.org/abs/1908.10693), with bins read off the bits of a float.
 """

@@ -221,5 +221,5 @@ def write_safely(path: Path, content: str | bytes) -> None:
         if getattr(cause, "errno", None) not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise InvalidInput(
-            f"no space is left for {path}: free some, then the same command goes on"
+            f"no space is left for {path}: free some, then the same command resumes"
         ) from error

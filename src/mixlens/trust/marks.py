@@ -37,7 +37,7 @@ class Marks:
 
     @property
     def not_better_than_random(self) -> bool:
-        """It is no better, or so little better that chance would do."""
+        """It is not better, or so little that chance explains it."""
         return not math.isnan(self.p_random) and not (
             self.ahead_of_random and self.p_random < SIGNIFICANT
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.trust.plan import Plan
 
-MODEL = ""  # in the place of a measure when the model itself is judged
+MODEL = ""  # in place of a measure when the model itself is judged
 
 
 Task = Example | tuple[str, int]

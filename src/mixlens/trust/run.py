@@ -50,7 +50,7 @@ def benchmark(
     `measures` and `evaluations` default to all. `options` holds further options by the name of a
     measure or an evaluation. `other` is a second model for the evaluations that compare two. With
     `out`, a folder: observations, results and a report are written there, and a run that was
-    interrupted goes on from where it was. `fresh` starts over. `workers` share the texts; they
+    interrupted resumes where it was. `fresh` starts over. `workers` share the texts; they
     load the models themselves.
     """
     data = _as_dataset(dataset)

@@ -1,5 +1,5 @@
-"""Ranks of measures over several evaluations, with intervals: the texts are drawn again, and
-everything is ranked anew.
+"""Ranks of measures over several evaluations, with intervals: the texts are resampled, and
+everything is ranked again.
 
 The same texts are drawn for all measures and evaluations. A value moves as the mean of its examples
 does (if it is that mean, this is the bootstrap; for a rate over the whole corpus it comes
@@ -77,7 +77,7 @@ class Standing:
     judged_by: int
     p_first: float = (
         math.nan
-    )  # how often chance alone would part it so far from the first; Holm's correction
+    )  # how often chance alone would set it this far from the first; Holm's correction
     ranks: Mapping[str, float] = field(default_factory=dict)  # evaluation -> rank
 
 

@@ -13,7 +13,7 @@ from mixlens.trust.standings import SIGNIFICANT
 if TYPE_CHECKING:
     from mixlens.trust.ranking import Ranking
 
-FEW = 30  # examples below which intervals are hardly to be believed
+FEW = 30  # examples below which intervals can hardly be trusted
 
 
 def verdict(ranking: Ranking) -> list[str]:
@@ -51,8 +51,8 @@ def _near_chance(ranking: Ranking, first: str) -> Iterator[str]:
 
 
 def _enough(measures: int) -> int:
-    """The smallest number of texts with which a paired test of so many measures can be significant
-    at all.
+    """The smallest number of texts with which a paired test of this many measures can be
+    significant at all.
     """
     return math.ceil(1 + math.log2(measures / SIGNIFICANT))
 

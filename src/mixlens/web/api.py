@@ -87,7 +87,7 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Will it change no more?"""
+        """Is it final?"""
         return self in (State.done, State.failed, State.cancelled)
 
 

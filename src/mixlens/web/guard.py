@@ -3,7 +3,7 @@
 * `Host` must be a name by which this server was meant to be reached. A page elsewhere then cannot
   reach it through a name of its own (DNS rebinding).
 * `Origin`, if a browser sends one, must be this server itself.
-* A body has a largest size, counted while it is read.
+* A body has a maximum size, counted while it is read.
 * New jobs of one address are limited in number per minute.
 
 Every answer forbids outside requests, framing and guessing of types.

@@ -65,5 +65,5 @@ def too_many_deaths(reason: str) -> str:
     """The message of a run that ends because its workers die."""
     return (
         f"workers died {DEATHS} times without finishing a task ({reason}): use fewer workers or a"
-        " smaller --memory. The same command goes on"
+        " smaller --memory. The same command resumes"
     )

@@ -1,6 +1,6 @@
 """The Ray engine: actors that hold the model, get tasks and give back what is small.
 
-No map passes through Ray's object store: the worker of a shard writes its own file, so that the
+No map passes through Ray's object store: the worker of a shard writes its own file, so the
 folder of the run must be one that all nodes share. A worker that dies is replaced, and what it had
 in hand is done again.
 """
