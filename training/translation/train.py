@@ -1,5 +1,5 @@
-"""Training: Marian (post-norm, as in the paper), label smoothing, batches of similar length; goes on
-where a killed run stopped.
+"""Training: Marian (post-norm, as in the paper), label smoothing, batches of similar length. A
+killed run resumes where it stopped.
 """
 
 from __future__ import annotations
