@@ -1,9 +1,8 @@
 """Writes `docs/results/` from what `mixlens reproduce` kept, and the list of experiments in
 `docs/reproduce.md`.
 
-python -m docs.results_pages --take DIR   # take the results below DIR (folders with a result.json)
-into docs/results/data python -m docs.results_pages              # write the pages from
-docs/results/data
+    python -m docs.results_pages --take DIR   # take what lies below DIR into docs/results/data
+    python -m docs.results_pages              # write the pages from docs/results/data
 """
 
 from __future__ import annotations
@@ -32,6 +31,10 @@ TITLES = {
     "ferrando2023": (
         "Ferrando et al. (2023), Explaining How Transformers Use Context to Build Predictions"
     ),
+    "modarressi2023": (
+        "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"
+        " Decomposition"
+    ),
     "mohebbi2023": "Mohebbi et al. (2023), Quantifying Context Mixing in Transformers",
 }
 
@@ -56,7 +59,7 @@ MODELS = {
 
 VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be decided"}
 
-# What the numbers of a paper say together; the tables below it are made by the program.
+# What the numbers of a paper say together; the tables below it are made by this file.
 SUMMARIES: dict[str, str] = (
     json.loads((RESULTS / "summaries.json").read_text(encoding="utf-8"))
     if (RESULTS / "summaries.json").is_file()
@@ -114,10 +117,10 @@ def paper_page(paper: str) -> str:
 def _command(paper: str) -> str:
     says = (
         "The paper's own checkpoints were not at hand. This repeats everything on them, with the"
-        " published numbers beside the measured ones where the data is the paper's too:"
+        " published numbers next to the measured ones if the data is the paper's too:"
     )
     specs = [spec for name, spec in experiments().items() if name.startswith(f"{paper}/")]
-    model = "gpt2" if "gpt2" in specs[0].models else "bert-base-uncased"
+    model = specs[0].models[0]
     return (
         f"{says}\n\n```sh\nmixlens reproduce {paper} --all --model {model} --data DATA"
         " --out reproduced\n```"

@@ -27,6 +27,7 @@ NORMS = (
 )
 EFFECTIVE = ("brunner2020/fig1a", "brunner2020/fig1bc", "brunner2020/fig6")
 CUES = ("mohebbi2023/fig1", "mohebbi2023/figA2", "mohebbi2023/fig3", "mohebbi2023/table3")
+MASKING = ("modarressi2023/table1",)
 CLASSES = ("ferrando2022/fig3", "ferrando2022/fig6", "ferrando2022/table2")
 
 
@@ -79,6 +80,9 @@ RUNS = (
     Run(results="causal", model=CAUSAL, names=("mohebbi2023/table3",), texts=150),
     Run(results="sst2", model="masked-sst2", names=("ferrando2022/fig5",), texts=30),
     Run(results="sst2", model="masked-sst2", names=CLASSES, texts=100, workers=2),
+    Run(results="sst2", model="masked-sst2", names=MASKING, texts=300),
+    Run(results="minilm-sst2", model="minilm-sst2", names=MASKING, texts=300, on_device=True),
+    Run(results="gte-sst2", model="gte-sst2", names=MASKING, texts=300, on_device=True, workers=2),
     Run(
         results="sst2",
         model="masked-sst2",

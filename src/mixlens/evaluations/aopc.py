@@ -23,12 +23,13 @@ order, so that a measure that says nothing gets what chance gets.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mixlens.contracts import Request
 from mixlens.errors import InvalidInput
@@ -104,19 +105,31 @@ def removals(order: np.ndarray, sizes: Sequence[int], tokens: int) -> tuple[np.n
     return first, rest
 
 
-@torch.no_grad()
 def outputs(
     recording: Recording, removed: np.ndarray, named: dict[str, Any], replacement: str | int | None
 ) -> np.ndarray:
     """The explained output of the recorded text with tokens replaced, one for each row of
+    `removed`.
+    """
+    return read_without(recording, removed, replacement, explained(recording, **named))
+
+
+@torch.no_grad()
+def read_without(
+    recording: Recording,
+    removed: np.ndarray,
+    replacement: str | int | None,
+    read: Callable[[Any, Tensor], Tensor],
+) -> np.ndarray:
+    """What `read` takes from the output of the recorded text with tokens replaced, for each row of
     `removed`; equal rows are run once.
     """
-    output, token = explained(recording, **named), replacement_id(recording, replacement)
+    token = replacement_id(recording, replacement)
     distinct, where = np.unique(removed, axis=0, return_inverse=True)
     request = Request.resolved(recording, site=None, layers=None, targets=None, per_head=False)
     model = ModelFrom(recording)
     gone = torch.as_tensor(distinct, device=model.hidden(0).device)
-    outputs = []
+    answers = []
     for numbers in chunked(
         torch.arange(len(gone), device=gone.device), copies_at_once(recording, request)
     ):
@@ -126,8 +139,8 @@ def outputs(
         else:
             name, ids = token_input(recording, None)
             said = model_output(recording, rows, {name: ids[rows].masked_fill(part, token)})
-        outputs.append(output(said, rows).double().cpu().numpy())
-    return np.concatenate(outputs)[where.reshape(-1)]
+        answers.append(read(said, rows).double().cpu().numpy())
+    return np.concatenate(answers)[where.reshape(-1)]
 
 
 def observe(
