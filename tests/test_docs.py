@@ -35,6 +35,7 @@ import mixlens
 import mixlens.errors
 from docs.measure_pages import seen, table, with_facts
 from docs.navigation import filled
+from docs.notebook_pages import notebooks
 from mixlens import evaluations
 from mixlens.cli import app, main
 
@@ -284,6 +285,13 @@ def test_every_error_is_explained() -> None:
             assert f"`{base.__name__}`" in by_title[name], f"{name} is also a {base.__name__}"
 
 
+@pytest.mark.smoke
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    named = {*re.findall(r"^::: mixlens\.(\w+)$", page, flags=re.M), *vars(mixlens.errors)}
+    assert set(mixlens.__all__) <= named
+
+
 def keywords(name: str) -> set[str]:
     """All options of an evaluation."""
     module = evaluations.module(name)
@@ -381,7 +389,8 @@ def test_every_page_is_in_the_navigation() -> None:
     yaml = pytest.importorskip("yaml")
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     listed = set(leaves(filled(nav, ROOT / "docs")))
-    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]}
+    pages = [*PAGES[1:], *(path.with_suffix(".md") for path in notebooks())]
+    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in pages}
 
 
 # -------------------------------------------------------------------------------------------- links
@@ -405,9 +414,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         path, _, anchor = link.partition("#")
         place = page.parent / path if path else page
-        assert place.exists() or GENERATED in place.parents, (
-            f"{page.name} links to {link}, which is not there"
-        )
+        made = GENERATED in place.parents or place.with_suffix(".ipynb") in notebooks()
+        assert place.exists() or made, f"{page.name} links to {link}, which is not there"
         if anchor:
             assert anchor in anchors(place), (
                 f"{page.name} links to {link}: {place.name} has no such heading"

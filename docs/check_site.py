@@ -1,0 +1,70 @@
+"""Opens every page of the built site in Chromium: nothing is loaded from elsewhere, nothing goes
+wrong, and the views of the notebooks are there.
+
+`python -m docs.check_site SITE`, the last step of `make docs`. Without Chromium it says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing."""
+
+    def log_message(self, *_: Any) -> None:
+        """Not a word."""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    server.shutdown()
+
+
+def problems(site: Path, chromium: str) -> list[str]:
+    """What is wrong, page by page."""
+    from playwright.sync_api import sync_playwright
+
+    wrong: list[str] = []
+    paths = sorted(path.relative_to(site).as_posix() for path in site.rglob("index.html"))
+    with served(site) as home, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: wrong.append(f"{page.url}: {error}"))
+        for path in paths:
+            page.goto(home + path)
+            if path.startswith("notebooks/") and not views(page):
+                wrong.append(f"{path} has no view that answers")
+        browser.close()
+    own = (home, "data:", "blob:", "about:")
+    return wrong + [f"asked for {url}" for url in asked if not url.startswith(own)]
+
+
+def views(page: Any) -> int:
+    """How many views of mixlens the page shows."""
+    frames = page.locator("iframe")
+    for number in range(frames.count()):
+        frames.nth(number).scroll_into_view_if_needed()
+        frames.nth(number).content_frame.locator("main").first.wait_for(timeout=20_000)
+    return int(frames.count())
+
+
+if __name__ == "__main__":
+    found = shutil.which("chromium")
+    if found is None:
+        sys.exit("NOT CHECKED: there is no Chromium here; `make browser` installs it")
+    sys.exit("\n".join(problems(Path(sys.argv[1]), found)) or None)

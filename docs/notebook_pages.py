@@ -1,0 +1,91 @@
+"""The notebooks as pages: each is executed while the site is built, and its views are in the page.
+
+A notebook is stored without what it prints. All are run by one kernel, one after the other, with
+nothing left in between.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "notebooks"
+_views: dict[str, str] = {}  # place in a page -> the view that is put there
+
+
+def notebooks() -> list[Path]:
+    """All of them."""
+    return sorted(FOLDER.glob("*.ipynb"))
+
+
+def executed(paths: list[Path]) -> list[list[Any]]:
+    """The cells of each notebook with what they print. A cell that fails raises."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    cells = [nbformat.read(path, as_version=4).cells for path in paths]
+    everything = [
+        cell for part in cells for cell in (*part, nbformat.v4.new_code_cell("%reset -f"))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(
+            nbformat.v4.new_notebook(cells=everything),
+            timeout=300,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+        ).execute()
+    return cells
+
+
+# ------------------------------------------------------------------------------------------- pages
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds a page for each notebook."""
+    from mkdocs.structure.files import File
+
+    paths = notebooks()
+    for path, cells in zip(paths, executed(paths), strict=True):
+        text = "\n\n".join(itertools.chain.from_iterable(shown(cell) for cell in cells))
+        origin = f"*This page is a notebook: [{path.name}]({path.name}).*"
+        page = File.generated(
+            config, f"{FOLDER.name}/{path.stem}.md", content=f"{text}\n\n{origin}"
+        )
+        files.append(page)
+    return files
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """The page with its views, which Markdown never sees: each is a whole page in a frame."""
+    for place in [place for place in _views if place in content]:
+        content = content.replace(place, _views[place])
+    return content
+
+
+def shown(cell: Any) -> Iterator[str]:
+    """A cell as Markdown."""
+    if cell.cell_type == "markdown":
+        yield cell.source
+        return
+    yield f"```python\n{cell.source}\n```"
+    printed = "".join(o.text for o in cell.outputs if o.get("name") == "stdout")
+    if printed:
+        yield f"```text\n{printed.rstrip()}\n```"
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            continue
+        if "text/html" in output.data:
+            yield placed(output.data["text/html"])
+        else:
+            yield f"<pre class='output'>{html.escape(output.data['text/plain'])}</pre>"
+
+
+def placed(view: str) -> str:
+    """A place for a view, which `on_page_content` fills."""
+    place = f'<div id="view-{len(_views)}"></div>'
+    _views[place] = f'<div class="output">{view}</div>'
+    return place

@@ -1,0 +1,24 @@
+"""The notebooks of the documentation run, and what they show is in their pages."""
+
+from __future__ import annotations
+
+import nbformat
+
+from docs.notebook_pages import executed, notebooks, on_page_content, shown
+
+
+def test_notebooks_run_and_show_their_views() -> None:
+    paths = notebooks()
+    assert {path.stem for path in paths} == {"encoder", "llm_prompt", "translation", "trust"}
+    for path, cells in zip(paths, executed(paths), strict=True):
+        page = on_page_content("\n\n".join(part for cell in cells for part in shown(cell)))
+        assert "<iframe" in page, f"{path.name} shows no view"
+        assert "view-" not in page.replace("data-view-", ""), f"{path.name} has an empty place"
+
+
+def test_notebooks_are_stored_without_what_they_print() -> None:
+    for path in notebooks():
+        cells = nbformat.read(path, as_version=4).cells
+        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells), (
+            f"{path.name} holds outputs: clear them before you save"
+        )
