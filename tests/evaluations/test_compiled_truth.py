@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import zipfile
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ import torch
 from mixlens import Lens
 from mixlens.evaluations import compiled_truth, evaluate
 from mixlens.evaluations.compiled_cases import DEFINITIONS, Compiled, compiled_cases
+from mixlens.measures import names
 
+PAGE = Path(__file__).parents[2] / "docs" / "compiled_truth.md"
 FIRST = {case.program: case for case in compiled_cases() if case.number == 0}
 each = pytest.mark.parametrize("program", FIRST)
 
@@ -75,3 +79,13 @@ def test_counts_are_kept_apart() -> None:
     seen = compiled_truth.observe(FIRST["frac_prevs"], "attention")
     assert math.isnan(seen["carried"])
     assert math.isnan(seen["counterfactual"])
+
+
+def test_the_page_is_current() -> None:
+    """Every measure and program has its place; the rows of quick measures are computed again."""
+    page = PAGE.read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*$", page, re.MULTILINE)
+    assert rows == list(names()), "run: python -m mixlens.evaluations.compiled_truth"
+    assert re.findall(r"^\* `(\w+)`:", page, re.MULTILINE) == list(FIRST)
+    for measure in ("attention", "alti"):
+        assert compiled_truth.table_row(measure) in page, measure

@@ -81,25 +81,27 @@ def evaluate(measure: str) -> Result:
 def table() -> str:
     """The share of right inputs of each program, by measure and definition, as Markdown."""
     cases = compiled_cases()
-    programs = list(dict.fromkeys(case.program for case in cases))
+    programs = {case.program: case.what for case in cases}
     lines = [
-        f"| measure | {' | '.join(DEFINITIONS)} | " + " | ".join(programs) + " |",
+        f"| measure | {' | '.join((*DEFINITIONS, *programs))} |",
         "|---|" + "---|" * (len(DEFINITIONS) + len(programs)),
     ]
-    for name in names():
-        details = evaluate(name).details
-        whole = [_share(list(details[definition].values())) for definition in DEFINITIONS]
-        cells = [
-            " / ".join(
-                _share([details[key][case.name] for case in cases if case.program == program])
-                for key in DEFINITIONS
-            )
-            for program in programs
-        ]
-        lines.append(f"| `{name}` | {' | '.join([*whole, *cells])} |")
-    what = {case.program: case.what for case in cases}
-    in_words = [list_item(f"`{name}`: {text}.") for name, text in what.items()]
-    return "\n".join([*lines, "", *in_words])
+    in_words = [list_item(f"`{name}`: {what}.") for name, what in programs.items()]
+    return "\n".join([*lines, *(table_row(name) for name in names()), "", *in_words])
+
+
+def table_row(measure: str) -> str:
+    """The row of one measure."""
+    cases, details = compiled_cases(), evaluate(measure).details
+    whole = [_share(list(details[definition].values())) for definition in DEFINITIONS]
+    cells = [
+        " / ".join(
+            _share([details[key][case.name] for case in cases if case.program == program])
+            for key in DEFINITIONS
+        )
+        for program in dict.fromkeys(case.program for case in cases)
+    ]
+    return f"| `{measure}` | {' | '.join([*whole, *cells])} |"
 
 
 def _share(values: list[float]) -> str:

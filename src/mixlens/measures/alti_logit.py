@@ -50,8 +50,9 @@ SPEC = Spec(
     gives="rows",
     one_row="sum",
     blind_spots=(
-        "splits what attention adds, and follows it down by shares that have no sign and pass the"
-        " feed-forward parts by; what those add to the logit belongs to no token"
+        "splits what attention adds, and follows it down by shares that have no sign and pass"
+        " the feed-forward parts by; what those add to the logit belongs to no token. Several"
+        " go-betweens in a row outrank what passes through them"
     ),
     memory="4 * heads * n * d_model + block",
     rounding=3e-5,

@@ -36,7 +36,7 @@ SPEC = Spec(
     row_by_row=True,
     blind_spots=(
         "knows where a head looks, not what it brings; half of the identity ties a go-between"
-        " with the source"
+        " with the source. Over several hops the go-betweens come out ahead of it"
     ),
     memory="n**2",
 )

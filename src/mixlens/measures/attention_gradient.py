@@ -41,8 +41,11 @@ SPEC = Spec(
     rollout_normalised=False,
     rollout_adds_identity=True,
     blind_spots=(
-        "follows attention links alone, weighed by what a change of each would do to the output;"
-        " links that speak against it are cut off, and the stream counts as a whole identity"
+        "follows attention links alone, weighed by what a change of each would do to the"
+        " output; links that speak against it are cut off, and the stream counts as a whole"
+        " identity. A look-up in the feed-forward network has the same slope towards all that"
+        " it reads, decisive or not, and several go-betweens in a row outrank what passes"
+        " through them"
     ),
     memory="graph + 3 * heads * n**2",
     rounding=3e-5,

@@ -38,7 +38,9 @@ SPEC = Spec(
     blind_spots=(
         "sees empty and cancelled values, but not what norms and the feed-forward network do;"
         " each of two values that cancel is a source to it; without the residual stream, a"
-        " go-between has nothing of its own"
+        " go-between has nothing of its own. A layer in which a token looks at the start token"
+        " alone wipes out what it had, and a token that only steers attention, as in a count,"
+        " brings no vector and gets nothing"
     ),
     memory="heads * n * d_model + block",
 )

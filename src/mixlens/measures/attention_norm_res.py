@@ -35,7 +35,10 @@ SPEC = Spec(
     facts=Facts(residual_included=True),
     sites=(AttentionKind.SELF,),
     row_by_row=True,
-    blind_spots="as attention_norm, with the residual stream",
+    blind_spots=(
+        "as attention_norm, with the residual stream: several go-betweens in a row outrank"
+        " what passes through them"
+    ),
     memory="3 * heads * n * d_model + block",
 )
 

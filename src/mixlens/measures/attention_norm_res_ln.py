@@ -42,7 +42,7 @@ SPEC = Spec(
     row_by_row=True,
     blind_spots=(
         "sees what the layer norm takes away, but not the feed-forward network, nor that two"
-        " sources cancel"
+        " sources cancel. Several go-betweens in a row outrank what passes through them"
     ),
     memory="3 * heads * n * d_model + block",
 )

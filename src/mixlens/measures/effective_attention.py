@@ -51,8 +51,9 @@ SPEC = Spec(
     per_head=True,
     blind_spots=(
         "drops the weights that a head's own values make void (empty values, null space);"
-        " heads that cancel each other, and all that comes after a head, are beyond it; it"
-        " has no residual stream"
+        " heads that cancel each other, and all that comes after a head, are beyond it; it has"
+        " no residual stream, so a layer in which a token looks at the start token alone wipes"
+        " out what it had"
     ),
     memory="3 * heads * n**2 + 4 * n * d_model + layers * n**2",
 )

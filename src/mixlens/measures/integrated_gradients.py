@@ -61,9 +61,9 @@ SPEC = Spec(
     reads="output",
     gives="rows",
     blind_spots=(
-        "in a pre-norm model the length of an embedding changes nothing, so the path"
-        " from zero to it is flat; norms give what a go-between does not pass on a negative"
-        " part"
+        "in a pre-norm model the length of an embedding changes nothing, so the path from"
+        " zero to it is flat; norms give what a go-between does not pass on a negative part."
+        " The path leads through texts in which a look-up or a count gives different answers"
     ),
     memory="graph + chunk",
     least={"steps": 4},

@@ -52,7 +52,9 @@ SPEC = Spec(
     row_by_row=True,
     blind_spots=(
         "takes one value away at a time, through the whole layer: two values that cancel each"
-        " other look important; it has no residual stream"
+        " other look important; it has no residual stream, so a layer in which a token looks"
+        " at the start token alone wipes out what it had. What was fetched counts, whether the"
+        " output is read from it or not"
     ),
     memory="2 * d_model * d_ff + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
     empty_below=10,
