@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 import mixlens
@@ -113,3 +114,50 @@ def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> Non
     ]
     expected = native.cosine_distance(outputs[1], outputs[0])
     torch.testing.assert_close(torch.tensor(first[:, 1]).double(), expected, rtol=2e-3, atol=1e-7)
+
+
+def test_a_stage_that_ends_by_pooling_is_not_a_layer_but_the_blocks_inside_are() -> None:
+    _, _, recording = recorded("SegformerModel")
+    assert recording.layers()[0].structure.path == "stages.3.blocks.0"
+    assert all("not the tokens themselves" in why for why in recording.structure.left_out.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("HieraModel", r"pieces of the sequence \(weights \(2, 1, 4, 64, 64\)"),
+        ("LongT5EncoderModel", "pieces of the sequence"),
+        ("XLNetModel", "tokens before the rows"),
+    ],
+)
+def test_a_refusal_names_what_the_layer_does(name: str, reason: str) -> None:
+    with pytest.raises(mixlens.UnsupportedModel, match=reason):
+        recorded(name)
+
+
+def test_streams_are_named() -> None:
+    config = transformers.Gemma3nTextConfig(
+        vocab_size=99,
+        vocab_size_per_layer_input=99,
+        hidden_size=32,
+        hidden_size_per_layer_input=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        intermediate_size=[37] * 2,
+        altup_num_inputs=2,
+        num_kv_shared_layers=0,
+        laurel_rank=8,
+        layer_types=["full_attention"] * 2,
+        activation_sparsity_pattern=[0.0] * 2,
+    )
+    model = transformers.Gemma3nForCausalLM(config).eval()
+    with pytest.raises(mixlens.UnsupportedModel, match="hands on several streams"):
+        mixlens.Lens(model).record({"input_ids": torch.arange(3, 12)[None]})
+
+
+def test_rounding_that_a_layer_amplifies_is_not_taken_for_a_different_result() -> None:
+    """The scores of CLIPSeg's decoder are in the hundreds."""
+    _, _, recording = recorded("CLIPSegForImageSegmentation")
+    assert "decoder.layers" in recording.sites

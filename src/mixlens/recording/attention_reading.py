@@ -67,12 +67,24 @@ def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
             " to a stream of its own, which is not the one that layers hand on. Nothing is reported"
             " rather than a wrong number."
         )
+    for event in evidence.trace.events:
+        if event.inputs and _is_turned(evidence, event.inputs[0], product.flatten(2)):
+            raise UnsupportedModel(
+                f"layer `{evidence.path}`: its output projection `{event.path}` takes the tokens"
+                " before the rows. Only projections with rows first are read."
+            )
     raise UnsupportedModel(
         f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
         " values, as it is or times a gate (a norm or another mixing step is between them and the"
         " output projection), so the output cannot be split by source token. Nothing is reported"
         " rather than a wrong number."
     )
+
+
+def _is_turned(evidence: Evidence, given: Tensor, product: Tensor) -> bool:
+    """Is this A V with its first two axes exchanged?"""
+    turned = given.dim() == 3 and given.shape[:2] == product.shape[1::-1]
+    return turned and evidence.same(given.transpose(0, 1), product)
 
 
 def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:

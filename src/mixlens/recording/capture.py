@@ -151,5 +151,5 @@ def overheard(module: nn.Module, backend: str) -> Iterator[None]:
             stack.enter_context(_registered())
         stack.enter_context(_switched(module, attention="interface" in backend))
         if "trace" in backend:
-            stack.enter_context(SoftmaxTrace())
+            stack.enter_context(SoftmaxTrace(module))
         yield

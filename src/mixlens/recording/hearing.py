@@ -1,7 +1,8 @@
 """Which modules of a model are its layers, from one pass in which all attention is overheard.
 
 Layers are found by what happens, not by their names: a layer is the outermost item of a
-`ModuleList` inside which attention was overheard.
+`ModuleList` inside which attention was overheard, and that hands on what it is given in the same
+shape.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
 def _heard(
     backend: str, seen: list[_Chain], calls: list[LayerCall], items: Mapping[str, nn.Module]
 ) -> Heard:
+    changing = {call.path for call in calls if not _hands_on(call)}
+    seen = [_within_a_stream(chain, changing) for chain in seen]
     chosen = dict.fromkeys(_layer_of(chain, seen, items) for chain in seen)
     layers = tuple(dict.fromkeys(path for path, _ in chosen))
     called = {call.path: items[call.path] for call in calls}
@@ -106,6 +109,22 @@ def _list_items(model: nn.Module) -> dict[str, nn.Module]:
         for name, child in parent.named_children()
         if path in plain or not any(_within(path, other) or _within(other, path) for other in plain)
     }
+
+
+def _hands_on(call: LayerCall) -> bool:
+    """Do its hidden states leave in the shape in which they came?"""
+    try:
+        return call.hidden_in.shape == call.hidden_out.shape
+    except TypeError:
+        return False
+
+
+def _within_a_stream(chain: _Chain, changing: set[str]) -> _Chain:
+    """Without the outer items that change the shape of what they are given (a stage that ends by
+    pooling), if there is one inside that does not.
+    """
+    kept = next((i for i, (path, _) in enumerate(chain) if path not in changing), 0)
+    return chain[kept:]
 
 
 def _layer_of(chain: _Chain, seen: list[_Chain], items: Mapping[str, nn.Module]) -> tuple[str, int]:

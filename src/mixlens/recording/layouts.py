@@ -85,6 +85,24 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
 
 
+def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
+    """Why hidden states are in none of the forms."""
+    shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
+    seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
+    second = len(shape) > 2 and shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
+    if second and len(shape) == 3:
+        return (
+            f"hidden states have the tokens before the rows ({seen}), as every tensor inside of the"
+            " layer. Only layers with rows first are read."
+        )
+    if second:
+        return f"it hands on several streams ({seen}), and a map of tokens shows one"
+    return (
+        f"hidden states are in no form that is known ({seen}): rows of tokens, grids of patches,"
+        " or rows that are packed one after the other"
+    )
+
+
 class ArrangedLayer(nn.Module):
     """A layer that takes and returns [batch, tokens, d_model]."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.batch_axes import batch_axes
@@ -20,10 +20,11 @@ from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
-from mixlens.recording.layouts import Layout, possible_layouts
+from mixlens.recording.layouts import Layout, possible_layouts, why_unknown
+from mixlens.recording.listener import AttentionCall
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
-from mixlens.recording.passes import NoAttention, Passes, in_short, native_error, passes_on
+from mixlens.recording.passes import NoAttention, Passes, in_short, layer_error, passes_on
 from mixlens.recording.probe import (
     Probe,
     is_plain_text,
@@ -93,12 +94,19 @@ def _best(
             continue
         if best is None or len(structure.left_out) < len(best.left_out):
             best = structure
+        else:  # what was heard in this way and not in the other has a better reason
+            best = replace(best, left_out={**best.left_out, **_shared(structure, best)})
         if in_part or not best.left_out:
             break
     if best is None:
         assert reason is not None
         raise reason
     return best
+
+
+def _shared(structure: ModelStructure, other: ModelStructure) -> dict[str, str]:
+    """Reasons of layers that two structures leave out."""
+    return {path: why for path, why in structure.left_out.items() if path in other.left_out}
 
 
 def _assembled(model: nn.Module, probe: Probe, passes: Passes) -> ModelStructure:
@@ -129,7 +137,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
         if ours.path in left_out:
             continue
         try:
-            _require_native(ours, theirs, probe.inputs)
+            _require_native(ours, theirs, passes.heard.backend, probe.inputs)
             structures.append(_layer_structure(ours, other, number, passes.heard.backend, rows))
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
@@ -143,8 +151,8 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
     return [layer for layer in structures if layer.path not in left_out], left_out
 
 
-def _require_native(ours: LayerCall, theirs: LayerCall, inputs: Inputs) -> None:
-    error, _ = native_error([ours.hidden_out], [theirs], inputs)
+def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> None:
+    error = layer_error(ours.hidden_in, ours.hidden_out, theirs, backend, inputs)
     if not error <= rounding(ours.hidden_out):
         half = ours.hidden_out.element_size() < 4
         # T5 does not scale its logits: in bfloat16 those of 30 are rounded by 0.1, and eager and
@@ -164,11 +172,7 @@ def _layer_structure(
     """In the first of the forms that its hidden states may have in which it can be read."""
     layouts = possible_layouts(call, resized, rows)
     if not layouts:
-        raise UnsupportedModel(
-            f"layer `{call.path}`: hidden states have shape {tuple(call.hidden_in.shape)} for"
-            f" {rows[0]} rows and {tuple(resized.hidden_in.shape)} for {rows[1]}; mixlens knows"
-            " rows of tokens, grids of patches, and rows that are packed one after the other"
-        )
+        raise UnsupportedModel(f"layer `{call.path}`: {why_unknown(call, resized, rows)}")
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(
             f"layer `{call.path}`: hidden states enter with shape {tuple(call.hidden_in.shape)} and"
@@ -203,18 +207,33 @@ def _in_rows(
     if not trace.cores:
         raise UnsupportedModel(f"layer `{call.path}`: {_SILENT}")
     for attention in (core.call for core in trace.cores):
-        weights, values = attention.weights, attention.values
-        whole = weights.dim() == 4 and weights.shape[:3:2] == trace.hidden.shape[:2]
-        if not whole or values.shape[2] != weights.shape[3]:
-            raise UnsupportedModel(
-                f"layer `{call.path}`: attention works on pieces of the sequence (weights"
-                f" {tuple(attention.weights.shape)} for hidden states {shape}), as"
-                " window, block and sparse attention do. These are not supported."
-            )
+        _require_whole_sequence(call.path, attention, trace.hidden, shape)
     structure = structure_of(call.path, trace, axes)
     _require_one_of_each_kind(structure)
     batch, tokens = call.hidden_in.shape[:2]
     return replace(structure, shape=(int(batch), int(tokens)), layout=layout)
+
+
+def _require_whole_sequence(
+    path: str, attention: AttentionCall, hidden: Tensor, shape: tuple[int, ...]
+) -> None:
+    """Attention must lead from every token to every source. `shape`: of the hidden states in their
+    own form.
+    """
+    weights, values = attention.weights, attention.values
+    whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
+    if whole and values.shape[2] == weights.shape[3]:
+        return
+    if len(shape) == 4 and weights.dim() == 4 and weights.shape[2] == shape[1] != shape[2]:
+        raise UnsupportedModel(
+            f"layer `{path}`: it hands on {shape[2]} streams (hidden states {shape}, attention over"
+            f" {shape[1]} tokens), and a map of tokens shows one"
+        )
+    raise UnsupportedModel(
+        f"layer `{path}`: attention works on pieces of the sequence (weights"
+        f" {tuple(weights.shape)} for hidden states {shape}), as window, block and sparse"
+        " attention do. These are not supported."
+    )
 
 
 def _require_one_of_each_kind(layer: LayerStructure) -> None:

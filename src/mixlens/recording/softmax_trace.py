@@ -6,13 +6,15 @@ takes a `scaled_dot_product_attention` apart.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mixlens.recording.listener import AttentionCall, Listener, current_listener
+from mixlens.recording.torch_attention import taken_apart
 
 
 def additive_mask(mask: Any, like: Tensor) -> Any:
@@ -65,9 +67,17 @@ class SoftmaxTrace(TorchFunctionMode):
     }
     _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
-    def __init__(self) -> None:
+    def __init__(self, module: nn.Module) -> None:
+        """`module`: what is overheard."""
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
+        self._module = module
+
+    @functools.cached_property
+    def _owners(self) -> dict[int, nn.Linear]:
+        """Linear modules by the identity of their weight."""
+        parts = self._module.modules()
+        return {id(part.weight): part for part in parts if isinstance(part, nn.Linear)}
 
     def __torch_function__(
         self,
@@ -82,13 +92,19 @@ class SoftmaxTrace(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is torch.nn.functional.scaled_dot_product_attention:
             return self._taken_apart(listener, *args, **kwargs)
+        if func is torch.nn.functional.multi_head_attention_forward:
+            return taken_apart(listener, self._owners, *args, **kwargs)
         followed = bool(args) and isinstance(args[0], Tensor) and id(args[0]) in self._followed
         if followed and func in self._PRODUCTS:
             return self._product(listener, func, args[0], args[1])
+        if func is torch.einsum and len(args) == 2 and isinstance(args[1], (list, tuple)):
+            args = (args[0], *args[1])
         if func is torch.einsum and len(args) == 3 and id(args[1]) in self._followed:
             letters = einsum_letters(args[0])
             if letters is not None:
                 return self._einsum(listener, letters, *args)
+            if args[1].dim() > 4:
+                return self._blocks(listener, args[1], args[2], func(*args))
         result = func(*args, **kwargs)
         if func in self._SOFTMAX or (followed and func in self._PASSED_ON):
             if isinstance(result, Tensor):
@@ -101,7 +117,9 @@ class SoftmaxTrace(TorchFunctionMode):
                 return tensor
             return tensor.reshape(listener.batch, -1, *tensor.shape[-2:])
 
-        if weights.dim() not in (3, 4) or values.dim() != weights.dim():
+        if weights.dim() > 4:
+            return self._blocks(listener, weights, values, func(weights, values))
+        if weights.dim() < 3 or values.dim() != weights.dim():
             return func(weights, values)
         edited = listener.values(by_row(values)).reshape(values.shape)
         output = func(weights, edited)
@@ -111,6 +129,16 @@ class SoftmaxTrace(TorchFunctionMode):
             )
             self._followed.clear()
             listener.heard(call)
+        return output
+
+    def _blocks(
+        self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
+    ) -> Tensor:
+        """Attention inside of windows or blocks, each an axis of its own: heard, so that it can be
+        named as what it is.
+        """
+        self._followed.clear()
+        listener.heard(AttentionCall(weights, values, output, "trace"))
         return output
 
     def _einsum(

@@ -10,8 +10,10 @@ import torch
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.calls import LayerCall
 from mixlens.recording.differences import difference, rounding
-from mixlens.recording.passes import native_calls, native_error
+from mixlens.recording.layer import Layer
+from mixlens.recording.passes import layer_error, native_calls
 from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
 
@@ -87,6 +89,11 @@ def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
     return {f"`{parent}` {', '.join(n)}": why for (parent, why), n in lists.items()}
 
 
+def _native_error(layer: Layer, theirs: LayerCall, recording: Recording) -> float:
+    entered, left = layer.native_input, layer.native_output
+    return layer_error(entered, left, theirs, layer.backend, recording.inputs)
+
+
 def report(
     recording: Recording, refusals: Mapping[str, str | None], slow_paths: Mapping[str, str]
 ) -> Report:
@@ -135,10 +142,11 @@ def report(
             structure.layouts,
         )
     tolerance = rounding(native[0].hidden_out)
-    outputs = [
-        recording.stack_layers[stack.name][index].native_output for stack, index in structure.calls
+    errors_by_path = [
+        (_native_error(recording.stack_layers[stack.name][index], theirs, recording), theirs.path)
+        for (stack, index), theirs in zip(structure.calls, native, strict=True)
     ]
-    error, where = native_error(outputs, native, recording.inputs)
+    error, where = max(errors_by_path, key=lambda known: (not known[0] <= tolerance, known[0]))
     if not error <= tolerance:
         raise UnsupportedModel(
             f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"

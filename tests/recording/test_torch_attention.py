@@ -1,0 +1,126 @@
+"""Torch's own multi-head attention: WavLM hands it weights, and calls no projection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch.nn import functional
+
+import mixlens
+from tests.zoo.native import cosine_distance
+
+HEADS = 4
+
+
+@pytest.fixture(scope="module")
+def wavlm() -> Any:
+    torch.manual_seed(0)
+    config = transformers.WavLMConfig(
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=HEADS,
+        intermediate_size=37,
+        conv_dim=(32, 32),
+        conv_stride=(4, 4),
+        conv_kernel=(8, 8),
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=2,
+        feat_extract_norm="layer",
+        num_buckets=16,
+        max_bucket_distance=20,
+    )
+    model = transformers.WavLMModel(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model.eval()
+
+
+def test_weights_and_value_zeroing_are_those_of_torch(
+    wavlm: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By torch's own option for values that are made elsewhere."""
+    given = {"input_values": torch.randn(2, 400)}
+    recording = mixlens.Lens(wavlm).record(given)
+    layer = recording.layers()[1]
+    site = layer.site()
+    scores = mixlens.measure("value_zeroing", recording, layers=[1])
+    original = functional.multi_head_attention_forward
+    place = 3
+    seen: list[torch.Tensor] = []
+    edited: list[torch.Tensor | None] = [None]
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if (
+            edited[0] is not None
+            and kwargs["v_proj_weight"] is wavlm.encoder.layers[1].attention.v_proj.weight
+        ):
+            kwargs["static_v"] = edited[0].flatten(0, 1)
+        output, weights = original(*args, **kwargs, average_attn_weights=False)
+        seen.append(weights)
+        return output, weights.mean(1)
+
+    monkeypatch.setattr(functional, "multi_head_attention_forward", watched)
+    outputs = []
+    with torch.no_grad():
+        for values in (None, site.values.clone()):
+            if values is not None:
+                values[:, :, place] = 0
+            edited[0] = values
+            hook = wavlm.encoder.layers[1].register_forward_hook(
+                lambda module, args, output: outputs.append(output[0].double())
+            )
+            wavlm(**given)
+            hook.remove()
+    torch.testing.assert_close(site.weights, seen[1])
+    expected = cosine_distance(outputs[1][0], outputs[0][0])
+    assert isinstance(scores, list)
+    own = torch.tensor(scores[0].scores[0][:, place]).double()
+    torch.testing.assert_close(own, expected, rtol=1e-3, atol=1e-7)
+    assert expected.max() > 1e-5
+
+
+def test_a_mask_hides_what_it_hides_in_torch() -> None:
+    """An image tower after the first CLIP: `nn.MultiheadAttention` with a mask."""
+
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attn = torch.nn.MultiheadAttention(16, HEADS, batch_first=True)
+            self.norm = torch.nn.LayerNorm(16)
+
+        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+            mask = torch.ones(hidden.shape[1], hidden.shape[1], dtype=torch.bool).triu(1)
+            normed = self.norm(hidden)
+            hidden = hidden + self.attn(normed, normed, normed, attn_mask=mask)[0]
+            return hidden
+
+    class Model(transformers.PreTrainedModel):
+        config_class = transformers.PretrainedConfig
+        main_input_name = "inputs_embeds"
+
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            self.layers = torch.nn.ModuleList([Layer(), Layer()])
+            self.post_init()
+
+        def forward(self, inputs_embeds: torch.Tensor) -> tuple[torch.Tensor]:
+            for layer in self.layers:
+                inputs_embeds = layer(inputs_embeds)
+            return (inputs_embeds,)
+
+    torch.manual_seed(0)
+    model = Model(transformers.PretrainedConfig()).eval()
+    given = {"inputs_embeds": torch.randn(2, 5, 16)}
+    report = mixlens.Lens(model).verify(given)
+    assert report.native_error < 1e-5
+    weights = mixlens.Lens(model).record(given).layers()[0].site().weights
+    layer = model.layers[0]
+    normed = layer.norm(given["inputs_embeds"])
+    mask = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    _, expected = layer.attn(normed, normed, normed, attn_mask=mask, average_attn_weights=False)
+    torch.testing.assert_close(weights, expected)
+    assert not weights.triu(1).any()
