@@ -94,26 +94,41 @@ def test_images_that_are_packed_into_one_row_do_not_see_each_other() -> None:
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("PatchTSTModel", (2, 2)), ("Sam3TrackerModel", (2, 256)), ("Qwen2_5_VLModel", None)],
+    [
+        ("PatchTSTModel", (2, 2)),
+        ("Sam3TrackerModel", (2, 256)),
+        ("Qwen2_5_VLModel", (1, 2)),
+        ("LukeModel", (2, 10)),
+    ],
 )
 def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> None:
     """In rows of tokens, and by a hook on the model's own values in the form that it has."""
     model, given, recording = recorded(name)
     layer = recording.layers()[-1]
-    assert shape is None or layer.input.shape[:2] == shape
+    assert layer.input.shape[:2] == shape
     scores = mixlens.measure("value_zeroing", recording, layers=[len(recording.layers()) - 1])
     first = (scores[0] if isinstance(scores, list) else scores).scores[0]
     module = model.get_submodule(layer.structure.path)
     channels = native.value_channels(model, given, layer.site().values[0], module)
     assert channels is not None
-    outputs = [
-        native.output_without(model, given, channels, place, module).reshape(
-            -1, *layer.input.shape[1:]
-        )[0]
+    without = (
+        native.output_without(model, given, channels, place, module, layer.width)
         for place in (None, 1)
-    ]
-    expected = native.cosine_distance(outputs[1], outputs[0])
+    )
+    whole, edited = (output.reshape(-1, *layer.input.shape[1:])[0] for output in without)
+    expected = native.cosine_distance(edited, whole)[: len(first)]
     torch.testing.assert_close(torch.tensor(first[:, 1]).double(), expected, rtol=2e-3, atol=1e-7)
+
+
+def test_entities_are_behind_the_words() -> None:
+    model, given, recording = recorded("LukeModel")
+    assert given["entity_attention_mask"].sum(1).tolist() == [2, 1]
+    assert recording.target_tokens("encoder", 0).labels[-3:] == ("70", "entity 0", "entity 1")
+    assert len(recording.target_tokens("encoder", 1)) == 8
+    padded = {**given, "attention_mask": given["attention_mask"].clone()}
+    padded["attention_mask"][1, -2:] = 0
+    with pytest.raises(mixlens.InvalidInput, match="padding would be in between"):
+        mixlens.Lens(model).record(padded)
 
 
 def test_a_stage_that_ends_by_pooling_is_not_a_layer_but_the_blocks_inside_are() -> None:

@@ -166,10 +166,10 @@ class Examination:
         channels = native.value_channels(self.model, given, part.values[0], module)
         if channels is None or channels.call:
             return
-        targets, sources = scores.shape
+        targets, sources = layer.width, scores.shape[1]
         places = sorted({int(p) for p in np.linspace(0, sources - 1, SOURCES)})
         whole, *edited = (
-            native.output_without(self.model, given, channels, place, module)
+            native.output_without(self.model, given, channels, place, module, layer.width)
             for place in (None, *places)
         )
         size = layer.input.shape[-1]
@@ -181,6 +181,7 @@ class Examination:
             ],
             -1,
         ).numpy()
+        expected = expected[: len(scores)]  # without padding
         own = scores[:, places]
         size = np.maximum(np.abs(expected).max(), 1e-9)
         error = float(np.abs(own - expected).max() / size)

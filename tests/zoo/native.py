@@ -145,9 +145,16 @@ def _placed(wanted: Tensor, flat: Tensor) -> tuple[Tensor, Tensor] | None:
 
 @torch.no_grad()
 def output_without(
-    model: nn.Module, given: Inputs, channels: ValueChannels, source: int | None, layer: nn.Module
+    model: nn.Module,
+    given: Inputs,
+    channels: ValueChannels,
+    source: int | None,
+    layer: nn.Module,
+    tokens: int = 0,
 ) -> Tensor:
-    """Row 0 of what a layer returns, in float64, with one source's value set to zero."""
+    """What a layer returns, in float64, with one source's value set to zero. `tokens`: of all its
+    streams together.
+    """
     seen: list[Tensor] = []
     runs = -1
 
@@ -161,13 +168,22 @@ def output_without(
         return edited.reshape(output.shape)
 
     def keep(path: str, module: nn.Module, output: Any) -> None:
-        while isinstance(output, (tuple, list)):
-            output = output[0]
-        seen.append(output)
+        seen.append(_states(output, tokens))
 
     with hooked(iter([("", channels.module)]), zero), hooked(iter([("", layer)]), keep):
         model(**given)
     return seen[min(channels.call, len(seen) - 1)].double()
+
+
+def _states(output: Any, tokens: int) -> Tensor:
+    """The hidden states that a layer returns: both streams, if these have so many tokens."""
+    while isinstance(output, (tuple, list)):
+        streams = [part for part in output[:2] if isinstance(part, Tensor) and part.dim() == 3]
+        if len(streams) == 2 and sum(part.shape[1] for part in streams) == tokens:
+            return torch.cat(streams, 1)
+        output = output[0]
+    states: Tensor = output
+    return states
 
 
 def first_tokens(states: Tensor, tokens: int, channels: int) -> Tensor:

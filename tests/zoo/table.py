@@ -40,18 +40,28 @@ Each kind of reason was compared with the code of one class.
 | no softmax attention | FNet | Fourier transforms (`fftn`) mix the tokens |
 | | Autoformer | correlates by `rfft` and adds up shifted copies |
 | | Reformer | hashes tokens into buckets, `exp` minus `logsumexp` in each |
+| | I-BERT | makes its softmax of whole numbers, with an exponential of its own |
 | shows no softmax attention | Jamba | some of its layers are recurrent |
 | pieces of the sequence | Swin | `window_partition`: a window attends to itself |
+| | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
+| | ProphetNet's decoder | the main stream and each predicted n-gram attend by themselves |
 | | Q-Former of BLIP-2 | with a text, only its queries read the image |
-| no residual sum follows | Doge | multiplies the residual by a factor for each channel |
-| | XLM | the residual is added outside of the list of attentions |
+| no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
+| | XLM, Flaubert | the residual is added outside of the list of attentions |
+| | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
+| | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
 | does not add up afterwards | X-MOD | an adapter for each language follows the feed-forward part |
-| no linear module takes the product | BitNet | `attn_sub_norm` is between values and projection |
+| | RT-DETR's decoder | deformable attention follows, which samples without a product |
+| | TimesFM | the feed-forward part is set to zero at padded patches |
+| no linear module takes the product | BitNet, Kosmos-2 | a norm is between values and projection |
 | | ConvBERT | the output of a convolution is joined to the heads |
+| tokens before the rows | FSMT, XLNet | states are [tokens, batch, channel], inside of the layer too |
+| | MLCD | so is what its output projection takes |
+| several streams | Gemma 3n, DeepSeek V4 | layers hand on copies of the stream, mixed anew in each |
 | channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |
-| shape of hidden states | Sam2 | states are [batch, height, width, channel] |
+| enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
 | reads fewer sources | PVT | a convolution pools keys and values |
-| something else than on its own | ViT-MAE | draws at random which patches it sees |
+| something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
 | | SpeechT5 | the dropout before its decoder is never off |
 | not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |
 | raises when it runs again | X-CLIP | rows are frames: their number must fit a video |

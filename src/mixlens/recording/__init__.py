@@ -4,7 +4,8 @@ inputs, encoding, processing, checks, padding, stand_in, labels
                                 what the model is given, and what its tokens are called
 prompts, continuation           a prompt or a chat, and which position produced what follows it
 capture, native_attention       overhearing attention: the only files that touch transformers'
-softmax_trace, listener         attention that does not pass its interface; who hears it
+softmax_trace, torch_attention  attention that does not pass its interface
+listener                        who hears it
 calls                           the layers of a pass, what they are called with and return
 layouts, packed_attention       layers whose states are not rows of tokens, seen as if they were
 probe, hearing, passes          a short probe, and the passes in which a model shows its layers

@@ -174,7 +174,7 @@ def layer_calls(
             if busy:
                 return None
             call = LayerCall(path, module, args, without_cache(kwargs))
-            shape, layout = call.hidden_in.shape, arranged.get(path)
+            layout = arranged.get(path)
             call = call if layout is None else layout.call(call)
             listener.batch = int(call.hidden_in.shape[0])
             open_calls.append(call)
@@ -183,9 +183,10 @@ def layer_calls(
             replacement = None if on_enter is None else on_enter(count - 1, call)
             if replacement is None:
                 return None
-            if layout is not None:
-                replacement = layout.form(replacement, shape)
-            return with_hidden_argument(args, kwargs, replacement)
+            if layout is None:
+                return with_hidden_argument(args, kwargs, replacement)
+            (args, kwargs), shape = layout.entered(args, kwargs)
+            return layout.entering(*with_hidden_argument(args, kwargs, replacement), shape)
 
         return hook
 
@@ -197,7 +198,7 @@ def layer_calls(
         call.output = output
         layout = arranged.get(call.path)
         if layout is not None:
-            call.output = layout.rows(call.hidden_out, len(call.hidden_in))
+            call.output = layout.left(output, len(call.hidden_in))
             layout.attention(call)
         seen = seen_by.pop()
         if on_layer is not None:

@@ -139,4 +139,8 @@ class _Explainer:
             return
         if index + 1 == len(self.trace.cores):
             yield from parallel(self.evidence, site, core, stream, branch)
-        self.obstacle = f"no residual sum follows the attention output `{projection.path}`"
+        self.obstacle = (
+            f"no module takes the sum of the stream and the attention output `{projection.path}`."
+            " The sum is made outside of the layer, in parts, or with other factors or steps on the"
+            " way"
+        )

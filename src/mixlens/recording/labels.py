@@ -6,13 +6,14 @@ that the processor names. Otherwise tokens are numbered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from mixlens.errors import InvalidInput
 from mixlens.recording.padding import row_lengths
 from mixlens.recording.pictures import picture_of
 from mixlens.tokens import TokenRow
@@ -45,6 +46,9 @@ def _text_rows(
     alone = len(recording.structure.stacks) == 1
     for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
         ids = ready.tensors.get(prefix + "input_ids")
+        if rows is not None and ids is not None and prefix == "" and "entity_ids" in ready.tensors:
+            if ids.shape[1] + ready.tensors["entity_ids"].shape[1] == shape[1]:
+                return _with_entities(ready.tensors, rows, int(ids.shape[1]))
         if rows is None or ids is None or ids.shape != shape:
             continue
         if prefix == "" or stack.has_cross or alone:
@@ -53,6 +57,28 @@ def _text_rows(
             pixels = ready.tensors.get("pixel_values")
             return with_pictures(config, ids, named, pixels, processor)
     return None
+
+
+def _with_entities(
+    tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
+) -> list[TokenRow]:
+    """Words, and behind them the entities of the text (LUKE)."""
+    if any(len(row) < words for row in rows):
+        raise InvalidInput(
+            "words of different lengths with entities behind them: padding would be in between."
+            " Record such texts one at a time."
+        )
+    everyone = [int(tensors["entity_ids"].shape[1])] * len(rows)
+    counts = row_lengths(tensors, "entity_") or everyone
+    return [
+        replace(
+            row,
+            labels=row.labels + tuple(f"entity {number}" for number in range(count)),
+            offsets=None if row.offsets is None else row.offsets + ((0, 0),) * count,
+            special=None if row.special is None else row.special + (False,) * count,
+        )
+        for row, count in zip(rows, counts, strict=True)
+    ]
 
 
 def _other_rows(

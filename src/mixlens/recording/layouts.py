@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Size, Tensor, nn
 
@@ -21,25 +22,36 @@ from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, wi
 from mixlens.recording.listener import current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
 
+_Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Layout:
     """A form of hidden states, and the way from and to [batch, tokens, d_model]."""
 
-    name: str
     rows: Callable[[Tensor, int], Tensor]  # from the form, for so many rows
     form: Callable[[Tensor, Size], Tensor]  # back, to a shape like this one
     packed: bool = False  # rows follow each other on the axis of tokens
 
     def call(self, call: LayerCall) -> LayerCall:
-        """A call of a layer, seen in rows of tokens."""
-        shape, batch = call.hidden_in.shape, 1 if self.packed else int(call.hidden_in.shape[0])
-        hidden = self.rows(call.hidden_in, batch)
-        args, kwargs = with_hidden_argument(call.args, call.kwargs, hidden)
-        made = LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
-        if call.output is not None:
-            made.output = self.rows(call.hidden_out, len(hidden))
-        return made
+        """A call of a layer, seen in rows of tokens; what it returned is left out."""
+        (args, kwargs), shape = self.entered(call.args, call.kwargs)
+        return LayerCall(call.path, ArrangedLayer(call.module, self, shape), args, kwargs)
+
+    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+        """Arguments of the layer with rows of tokens, and the shape from which they came."""
+        hidden = hidden_argument(args, kwargs)
+        rows = self.rows(hidden, 1 if self.packed else int(hidden.shape[0]))
+        return with_hidden_argument(args, kwargs, rows), hidden.shape
+
+    def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
+        """Arguments with rows of tokens as the layer takes them."""
+        hidden = hidden_argument(args, kwargs)
+        return with_hidden_argument(args, kwargs, self.form(hidden, shape))
+
+    def left(self, output: Any, batch: int) -> Tensor:
+        """What the layer returned, in so many rows of tokens."""
+        return self.rows(first_tensor(output), batch)
 
     def attention(self, call: LayerCall) -> None:
         """Puts the pieces of attention in a finished call together, if it ran in pieces."""
@@ -47,23 +59,63 @@ class Layout:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
 
 
+@dataclass(frozen=True)
+class TwoStreams(Layout):
+    """Two tensors of tokens, one after the other: the words and entities of LUKE."""
+
+    second: int = 1  # its place among the arguments
+
+    @classmethod
+    def of(cls, call: LayerCall) -> TwoStreams | None:
+        """If two tensors of tokens enter and leave the layer."""
+        first, returned = call.hidden_in, call.output
+        if not call.args or call.args[0] is not first or not isinstance(returned, tuple):
+            return None
+        for place, value in enumerate(call.args[1:], 1):
+            if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 3:
+                shapes = [getattr(part, "shape", None) for part in returned[:2]]
+                both = shapes == [first.shape, value.shape]
+                return cls(_same, _same, second=place) if both else None
+        return None
+
+    def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
+        """Both streams in the place of the first."""
+        first, second = args[0], args[self.second]
+        joined = torch.cat([first, second], 1)
+        changed = (joined, *args[1 : self.second], None, *args[self.second + 1 :])
+        return (changed, kwargs), (first.shape[1], second.shape[1])
+
+    def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
+        """Each stream in its place."""
+        first, second = args[0].split(shape, 1)
+        return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
+
+    def left(self, output: Any, batch: int) -> Tensor:
+        """Both streams."""
+        return torch.cat(output[:2], 1)
+
+
+def _same(states: Tensor, _: Any) -> Tensor:
+    return states
+
+
 _GRID = Layout(
-    "[batch, height, width, d_model]",
+    # [batch, height, width, d_model]
     lambda states, batch: states.flatten(1, 2),
     lambda rows, shape: rows.reshape(len(rows), *shape[1:]),
 )
 _CHANNELS_FIRST = Layout(
-    "[batch, d_model, height, width]",
+    # [batch, d_model, height, width]
     lambda states, batch: states.flatten(2).transpose(1, 2),
     lambda rows, shape: rows.transpose(1, 2).reshape(len(rows), *shape[1:]),
 )
 _SERIES = Layout(
-    "[batch, variable, tokens, d_model]",
+    # [batch, variable, tokens, d_model]
     lambda states, batch: states.flatten(0, 1),
     lambda rows, shape: rows[:, None],
 )
 _PACKED = Layout(
-    "[tokens, d_model]",
+    # [tokens, d_model]
     lambda states, batch: states.reshape(batch, -1, states.shape[-1]),
     lambda rows, shape: rows.reshape(*shape[:-2], -1, shape[-1]),
     packed=True,
@@ -77,7 +129,8 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     shape, other = call.hidden_in.shape, resized.hidden_in.shape
     in_step = int(shape[0]) * rows[1] == int(other[0]) * rows[0]
     if len(shape) == 3 and in_step:
-        return [None]
+        joined = TwoStreams.of(call)
+        return [None] if joined is None else [None, joined]
     if len(shape) == 4 and in_step:
         return [_GRID, _CHANNELS_FIRST, _SERIES]
     tokens, others = shape[:-1].numel(), other[:-1].numel()
@@ -106,7 +159,7 @@ def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> s
 class ArrangedLayer(nn.Module):
     """A layer that takes and returns [batch, tokens, d_model]."""
 
-    def __init__(self, layer: nn.Module, layout: Layout, shape: Size) -> None:
+    def __init__(self, layer: nn.Module, layout: Layout, shape: Any) -> None:
         super().__init__()
         self._modules, self._parameters = layer._modules, layer._parameters
         self._buffers, self.training = layer._buffers, layer.training
@@ -118,10 +171,10 @@ class ArrangedLayer(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Float[Tensor, "batch target d_model"]:
         """What the layer returns, in rows of tokens."""
         hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
-        args, kwargs = with_hidden_argument(args, kwargs, layout.form(hidden, self.shape))
+        args, kwargs = layout.entering(args, kwargs, self.shape)
         with _in_pieces(hidden) if layout.packed else contextlib.nullcontext():
             output = layer(*args, **kwargs)
-        rows: Tensor = layout.rows(first_tensor(output), len(hidden))
+        rows: Tensor = layout.left(output, len(hidden))
         return rows
 
 
