@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test smoke check format web browser bench bench-memory zoo docs clean
+.PHONY: demo test smoke check format web browser bench bench-memory zoo fuzz docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -46,6 +46,11 @@ bench-memory: $(VENV)/.ready
 zoo: $(VENV)/.ready
 	$(BIN)/python -m tests.zoo.run
 	$(BIN)/python -m tests.zoo.run --table
+
+# Ten minutes for each reader and for the front door. Atheris is not to be had everywhere.
+fuzz: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet atheris || echo "No Atheris here: Hypothesis alone."
+	$(BIN)/python -m tests.fuzz
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

@@ -85,7 +85,7 @@ MAPS = {
 
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
-    {"errors", "suggestions", "hub_refusals"},
+    {"errors", "suggestions", "hub_refusals", "json_values"},
     {"tokens", "precision", "parts"},
     {"segments"},
     {"views"},

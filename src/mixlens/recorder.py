@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable, UnsupportedModel
+import torch
+
+from mixlens.errors import (
+    InvalidInput,
+    MixlensError,
+    NonFiniteActivations,
+    RowsUnavailable,
+    UnsupportedModel,
+)
 from mixlens.estimating import Estimate, Shape, in_words, require_room
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
@@ -22,6 +30,7 @@ from mixlens.recording.memory import available_memory, free_memory
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
+from mixlens.recording.passes import in_short
 from mixlens.recording.placement import entry_device
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
@@ -40,6 +49,14 @@ if TYPE_CHECKING:
     from mixlens.contracts import Spec
     from mixlens.lens import Lens
 
+_RAISED_BY_MODELS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 _log = logging.getLogger(__name__)
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = (
@@ -78,8 +95,10 @@ def record(
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
-        except (RuntimeError, MemoryError) as error:
-            ours = in_words(error, estimate, available)
+        except MixlensError:
+            raise
+        except (*_RAISED_BY_MODELS, MemoryError) as error:
+            ours = in_words(error, estimate, available) or _own_refusal(model, ready)
             if ours is None:
                 raise
             raise ours from error
@@ -87,6 +106,16 @@ def record(
         _require_sound_weights(model)
     recording.tokenizer = lens.tokenizer
     return recording
+
+
+def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
+    """What the model raises for an input when nobody listens; None if it takes the input."""
+    try:
+        with torch.no_grad():
+            model(**ready.tensors)
+    except _RAISED_BY_MODELS as error:
+        return InvalidInput(f"{type(model).__name__} does not take this input: {in_short(error)}")
+    return None
 
 
 def generate(

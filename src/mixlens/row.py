@@ -173,7 +173,7 @@ def position_of(target: int | str, row: TokenRow, held: Sequence[int]) -> int:
 def _labelled(label: str, row: TokenRow, held: list[int]) -> int:
     places = _written(label, row, held)
     name, number = label, None
-    if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d*)", label)):
+    if not places and (numbered := re.fullmatch(r"(.+)#([1-9]\d{0,8})", label)):
         name, number = numbered[1], int(numbered[2])
         places = _written(name, row, held)
     if not places:

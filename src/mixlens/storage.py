@@ -25,6 +25,7 @@ from safetensors.numpy import save as packed
 
 from mixlens.contracts import AttentionKind, Facts
 from mixlens.errors import CannotWrite, InvalidInput
+from mixlens.json_values import parse_json, require_form
 from mixlens.provenance import plain
 from mixlens.row import Extra
 from mixlens.tokens import Picture, Segment, TokenRow
@@ -37,6 +38,22 @@ Maps = TypeVar("Maps")
 FORMAT = 2
 _KIND = "mixing maps"
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
+_ROW = {
+    "labels": [str],
+    "text": (str, None),
+    "offsets": ([[int]], None),
+    "special": ([bool], None),
+}
+_DESCRIPTION = {
+    "layers": [int],
+    "targets": _ROW,
+    "sources": _ROW,
+    "target_positions": [int],
+    "facts": {str: (bool, str, None)},
+    "provenance": {str: object},
+    "rollout": [(float, bool, None)],
+    "extras": {str: [str]},
+}
 
 
 def save(maps: MixingMaps, path: str | os.PathLike[str]) -> None:
@@ -48,6 +65,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
     """`mixlens.load`: `make` is called with the saved fields of maps."""
     arrays, about = read(path, _KIND)
     try:
+        require_form(about, _DESCRIPTION, "the description")
         residual, normalised, *adds_identity = about["rollout"]
         extras = {
             name: Extra(tuple(dims), arrays[f"extra.{name}"])
@@ -241,7 +259,7 @@ def _content(place: Path, header: Mapping[str, str], kind: str) -> dict[str, Any
             " Install a newer mixlens."
         )
     try:
-        content = json.loads(header[_CONTENT])
+        content = parse_json(header[_CONTENT])
     except ValueError as error:
         raise InvalidInput(f"cannot read {place}: its description is damaged ({error})") from error
     if not isinstance(content, dict) or content.pop("kind", None) != kind:

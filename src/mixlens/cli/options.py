@@ -4,6 +4,7 @@ function declares.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
 
 def number_or_name(given: str) -> int | str:
     """A position, or a token."""
-    return int(given) if given.removeprefix("-").isdecimal() else given
+    return int(given) if re.fullmatch(r"-?\d{1,18}", given) else given
 
 
 def read_value(name: str, value: str, kind: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json
 from mixlens.segments import KINDS, Spans, read_marks
 from mixlens.suggestions import no_such
 
@@ -134,7 +134,7 @@ def _from_file(path: Path) -> tuple[Any, Spans]:
     if path.suffix != ".json":
         return read_marks(content)
     try:
-        messages = json.loads(content)
+        messages = parse_json(content)
     except ValueError as error:
         raise InvalidInput(f"--prompt-file {path}: it is not JSON ({error})") from None
     if not isinstance(messages, list):

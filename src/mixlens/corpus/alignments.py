@@ -21,7 +21,7 @@ from mixlens.errors import InvalidInput
 
 PathLike = str | os.PathLike[str]
 
-_SENTENCE = re.compile(r"<s\s+snum=\"?(\d+)\"?>(.*)</s>")
+_SENTENCE = re.compile(r"<s\s+snum=\"?(\d{1,9})\"?>(.*)</s>")
 _GOLD = (
     ".gold",
     ".talp",

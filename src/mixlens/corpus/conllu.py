@@ -73,7 +73,10 @@ def _tokens(rows: list[list[str]]) -> list[Token]:
         if "-" not in row[0]:
             tokens.append(_token(row))
             continue
-        first, last = (int(number) for number in row[0].split("-"))
+        numbers = re.fullmatch(r"(\d{1,9})-(\d{1,9})", row[0])
+        if numbers is None:
+            raise InvalidInput(f"{row[0]!r} is not the number of a word, nor of several as in 1-2")
+        first, last = int(numbers[1]), int(numbers[2])
         parts = [
             _token(part) for part in rows[place : place + last - first + 1] if len(part) == COLUMNS
         ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json
 
 Row = TypeVar("Row")
 
@@ -61,9 +61,9 @@ def objects_of(path: Path) -> Iterator[tuple[str, Any]]:
     """
     for name, line in lines_of(path):
         try:
-            parsed = json.loads(line)
+            parsed = parse_json(line)
             yield name, parsed if isinstance(parsed, dict) else Refused(name, "not a JSON object")
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             yield name, Refused(name, f"not JSON: {error}")
 
 

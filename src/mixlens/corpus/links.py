@@ -17,8 +17,8 @@ from pathlib import Path
 from mixlens.corpus.files import text_of
 from mixlens.errors import InvalidInput
 
-_LINK = re.compile(r"(\d+)([-p?])(\d+)([psPS?]?)")
-_NAACL = re.compile(r"(\d+)\s+(\d+)\s+(\d+)(?:\s+([SP]))?(?:\s+[\d.]+)?")
+_LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})([psPS?]?)")
+_NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+([SP]))?(?:\s+[\d.]+)?")
 
 
 @dataclass(frozen=True)

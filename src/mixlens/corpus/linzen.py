@@ -10,6 +10,7 @@ which word is the subject: the examples have no cues.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def agreement(name: str, row: tuple[str, str]) -> Agreement:
     """One sentence with its line of gold: place, right form, wrong form, attractors."""
     words = [word for word in row[0].split() if word != "<eos>"]
     gold = row[1].split("\t")
-    if len(gold) != 4 or not gold[0].isdecimal() or not gold[3].strip().isdecimal():
+    if len(gold) != 4 or not all(re.fullmatch(r"\d{1,9}", gold[i].strip()) for i in (0, 3)):
         raise InvalidInput(
             "not place, right form, wrong form and number of attractors, with tabs between:"
             f" {row[1]!r}"

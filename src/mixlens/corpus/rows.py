@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 from mixlens.corpus.hub import open_stream
 from mixlens.corpus.shards import Shard, open_parquet
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json
 
 TEXT_COLUMNS = ("text", "sentence", "content")
 LONGEST_LINE = 10_000_000  # characters: a line beyond that is not a text
@@ -89,14 +89,14 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
 
 def _target(value: Any) -> int | str:
     """A position if it is a whole number, even one written as text, as tables have it."""
-    if isinstance(value, int) or re.fullmatch(r"-?\d+", str(value)):
+    if isinstance(value, int) or re.fullmatch(r"-?\d{1,18}", str(value)):
         return int(value)
     return str(value)
 
 
 def _tags(value: Any) -> tuple[str, ...]:
     """A list, or words with spaces between them."""
-    return tuple(value.split() if isinstance(value, str) else map(str, value))
+    return tuple(map(str, value) if isinstance(value, (list, tuple)) else str(value).split())
 
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
@@ -132,7 +132,7 @@ def _json_fields(shard: Shard) -> Iterator[Fields]:
             yield line, reason
             continue
         try:
-            value = json.loads(text) if text.strip() else None
+            value = parse_json(text) if text.strip() else None
         except ValueError as error:
             yield line, f"not JSON: {error}"
         else:

@@ -16,6 +16,7 @@ from typing import Any
 from mixlens.errors import InvalidInput
 from mixlens.experiments.contracts import ExperimentSpec, Outcome
 from mixlens.experiments.page import VERDICTS, html_page, shown
+from mixlens.json_values import parse_json, require_form
 from mixlens.provenance import plain
 from mixlens.render.canvas import save_figure
 from mixlens.runs.settings import differences
@@ -68,7 +69,13 @@ def read_finished(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"{folder} is in the way: it does not hold the result of an experiment. Choose a"
             " different --out"
         )
-    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        result: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        require_form(result, {"settings": {str: object}}, path.name)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read ({error}): choose a different --out, or delete the folder"
+        ) from error
     compared = {key: value for key, value in settings.items() if key != "options"}
     before = {key: result["settings"].get(key) for key in compared}
     changed = differences(before, compared)

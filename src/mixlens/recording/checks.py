@@ -118,7 +118,7 @@ def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
         return shape[:2] in ((batch, width), (1, width)) if plain else shape[-2:] == (batch, width)
     if len(shape) == 2:
         return shape == (batch, width)
-    return shape[-1] == width and shape[0] in (1, batch)
+    return bool(shape) and shape[-1] == width and shape[0] in (1, batch)
 
 
 def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:

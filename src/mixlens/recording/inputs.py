@@ -208,16 +208,17 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
 
 
 def _tensor(name: str, value: Any) -> Any:
-    if isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels")):
+    listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
+    if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:
-            value = torch.tensor(value)
+            value = torch.as_tensor(value)
         except (ValueError, TypeError, RuntimeError) as error:
             raise InvalidInput(
                 f"{name} must be rows of numbers; rows of different lengths need padding and an"
                 f" attention_mask ({error})"
             ) from error
-    if hasattr(value, "__array__") and not isinstance(value, Tensor):
-        value = torch.as_tensor(value)
+    if not isinstance(value, Tensor) and name.endswith(("ids", "mask", "embeds", "labels")):
+        raise InvalidInput(f"{name} must be a tensor of numbers, not {type(value).__name__}")
     if isinstance(value, Tensor) and value.dim() == 1 and name.endswith(("ids", "mask")):
         value = value[None]
     return value

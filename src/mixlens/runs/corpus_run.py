@@ -28,6 +28,7 @@ from typing import Any
 
 from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json, require_form
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.engines import Engine, do_tasks
@@ -42,6 +43,10 @@ PLAN, MANIFEST, ERRORS, AGGREGATES = (
     "errors.parquet",
     "aggregates.json",
 )
+_SHARD = {
+    **dict.fromkeys(("number", "start", "stop", "first_line", "rows"), int),
+    **dict.fromkeys(("path", "format", "digest"), str),
+}
 
 Event = Callable[[dict[str, Any]], None]
 """Called with what happens: `start`, `shard` and `end`, each a dict of plain values."""
@@ -150,7 +155,7 @@ def _clear(out: Path) -> None:
 
 def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
     """Refuses a corpus that is not the one that the run began with."""
-    before = [Shard(**shard) for shard in json.loads((out / PLAN).read_text(encoding="utf-8"))]
+    before = [Shard(**shard) for shard in _read_plan(out)]
     rows = sum(shard.rows for shard in before), sum(shard.rows for shard in plan)
     changed = [
         old
@@ -167,6 +172,16 @@ def _compare_plans(out: Path, plan: Sequence[Shard]) -> None:
             f"the corpus is not the one that {out} was begun with: it had {rows[0]:,} rows, now"
             f" {rows[1]:,}; {where}. Choose a different --out, or start over with --fresh"
         )
+
+
+def _read_plan(out: Path) -> list[dict[str, Any]]:
+    """The shards that a run was begun with."""
+    try:
+        plan: list[dict[str, Any]] = parse_json((out / PLAN).read_text(encoding="utf-8"))
+        require_form(plan, [_SHARD], PLAN)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{out} does not hold a run over a corpus ({error})") from error
+    return plan
 
 
 def _remove_drafts(out: Path, shards: Sequence[Shard]) -> None:
@@ -189,10 +204,7 @@ def _reports(out: Path) -> dict[int, Report]:
 
 def read_status(out: Path) -> Counts:
     """How far the run in a folder is."""
-    try:
-        plan = json.loads((out / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{out} does not hold a run over a corpus") from error
+    plan = _read_plan(out)
     reports = _reports(out).values()
     return Counts(
         shards=len(plan),

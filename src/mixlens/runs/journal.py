@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json, require_form
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
 
 LINES = "journal.jsonl"
@@ -74,7 +75,7 @@ class Journal:
         with open(path, "rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
-                    yield json.loads(line, object_hook=_read)
+                    yield _parsed(line, path)
 
     def _continue(self, file: IO[bytes]) -> None:
         """Reads which pieces are done; a last line that was cut off by a crash goes."""
@@ -84,12 +85,7 @@ class Journal:
             for number, line in enumerate(lines, 1):
                 if not line.endswith(b"\n"):
                     break
-                try:
-                    self._starts[json.loads(line)["piece"]] = whole
-                except (ValueError, KeyError, TypeError) as error:
-                    raise InvalidInput(
-                        f"{self._path}, line {number}: damaged. Start over with --fresh."
-                    ) from error
+                self._starts[_parsed(line, f"{self._path}, line {number}")["piece"]] = whole
                 whole += len(line)
         file.truncate(whole)
         self._file = file
@@ -117,12 +113,22 @@ class Journal:
         """The named pieces, in this order: workers may have finished them in a different one."""
         if self._path is None:
             for name in names:
-                yield json.loads(self._lines[self._starts[name]], object_hook=_read)
+                yield _parsed(self._lines[self._starts[name]], "the journal")
             return
         with open(self._path, "rb") as file:
             for name in names:
                 file.seek(self._starts[name])
-                yield json.loads(file.readline(), object_hook=_read)
+                yield _parsed(file.readline(), self._path)
+
+
+def _parsed(line: bytes, place: object) -> dict[str, Any]:
+    """A piece of work, as it was written."""
+    try:
+        piece = parse_json(line, object_hook=_read)
+        require_form(piece, {"piece": str}, "the line")
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"{place}: damaged. Start over with --fresh.") from error
+    return dict(piece)
 
 
 def _written(value: Any) -> Any:

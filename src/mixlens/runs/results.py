@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,17 @@ import numpy as np
 
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json, require_form
 from mixlens.maps import MixingMaps
 from mixlens.runs.store import DATA, METADATA, SCHEMA_VERSION, require_parquet
 from mixlens.tokens import TokenRow
+
+_MEASURE = {
+    "facts": {str: (bool, str, None)},
+    "provenance": {str: object},
+    "rollout": [(float, bool, None)],
+}
+_DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
 
 
 class RunResults:
@@ -39,14 +47,16 @@ class RunResults:
 
         measures: dict[str, Any] = {}
         for path in self.files:
-            stored = pq.read_schema(path).metadata or {}  # type: ignore[no-untyped-call]
-            about = json.loads(stored.get(METADATA, b"{}"))
-            if about.get("schema", 0) > SCHEMA_VERSION:
+            with _readable(path):
+                stored = pq.read_schema(path).metadata or {}  # type: ignore[no-untyped-call]
+                about = parse_json(stored.get(METADATA, b"{}"))
+                require_form(about, _DESCRIPTION, "its description")
+            if about["schema"] > SCHEMA_VERSION:
                 raise InvalidInput(
                     f"{path} has schema {about['schema']}, this mixlens reads up to"
                     f" {SCHEMA_VERSION}: install a newer mixlens"
                 )
-            measures = {**about.get("measures", {}), **measures}
+            measures = {**about["measures"], **measures}
         return {**about, "measures": measures}
 
     @cached_property
@@ -55,7 +65,8 @@ class RunResults:
 
         places = {}
         for path in self.files:
-            table = pq.read_table(path, columns=["id", "measure"])  # type: ignore[no-untyped-call]
+            with _readable(path):
+                table = pq.read_table(path, columns=["id", "measure"])  # type: ignore[no-untyped-call]
             pairs = zip(table["id"].to_pylist(), table["measure"].to_pylist(), strict=True)
             places.update(dict.fromkeys(pairs, path))
         return places
@@ -89,8 +100,9 @@ class RunResults:
         if path is None:
             raise InvalidInput(f"there is no text {name!r} with the measure {measure!r}")
         wanted = [("id", "==", name), ("measure", "==", measure)]
-        rows = pq.read_table(path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
-        return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
+        with _readable(path):
+            rows = pq.read_table(path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
+            return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
 
     def _maps(self, rows: list[dict[str, Any]], measure: str) -> MixingMaps:
         first, about = rows[0], self.description["measures"][measure]
@@ -126,12 +138,28 @@ class RunResults:
 
         parts = []
         for path in self.files:
-            names = [n for n in pq.read_schema(path).names if n not in ("scores", "shape")]  # type: ignore[no-untyped-call]
-            parts.append(pq.read_table(path, columns=names).to_pandas())  # type: ignore[no-untyped-call]
+            with _readable(path):
+                names = [n for n in pq.read_schema(path).names if n not in ("scores", "shape")]  # type: ignore[no-untyped-call]
+                parts.append(pq.read_table(path, columns=names).to_pandas())  # type: ignore[no-untyped-call]
         return pd.concat(parts, ignore_index=True)
 
     def __repr__(self) -> str:
         return f"<RunResults {self.folder}: {len(self.files)} files>"
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What is wrong with a file of results, in words."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InvalidInput(
+            f"cannot read {path}: it is damaged, or `mixlens run` did not write it ({error})"
+        ) from error
 
 
 def _sparse_row(positions: tuple[int, ...], labels: tuple[str, ...]) -> TokenRow:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
+from mixlens.json_values import parse_json, require_form
 from mixlens.provenance import model_name, weights_digest
 from mixlens.storage import write_whole
 
@@ -51,7 +52,8 @@ def guard(folder: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         write_whole(path, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = parse_json(path.read_text(encoding="utf-8"))
+        require_form(before, {str: object}, SETTINGS)
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{folder} holds a run whose settings cannot be read: choose a different --out, or"

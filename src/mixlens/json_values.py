@@ -1,0 +1,61 @@
+"""JSON that somebody else may have written: parsed without surprises, and checked for its form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Form = Any
+"""A type (`int` takes no bool, `float` takes whole numbers), None, [form of each item], a Mapping
+with a form for each key that must be there (or for the key `str`: for each key), or a tuple of
+forms, one of which must fit. `object` is anything.
+"""
+
+
+def parse_json(text: str | bytes, object_hook: Callable[..., Any] | None = None) -> Any:
+    """`json.loads` that raises `ValueError` for whatever is wrong, too many brackets included."""
+    try:
+        return json.loads(text, object_hook=object_hook)
+    except RecursionError:
+        raise ValueError("too many brackets inside each other") from None
+
+
+def require_form(value: Any, form: Form, name: str) -> None:
+    """Raises `ValueError` with the part that is not of its form."""
+    reason = _misfit(value, form, name)
+    if reason is not None:
+        raise ValueError(reason)
+
+
+def _misfit(value: Any, form: Form, name: str) -> str | None:
+    """Which part of a value is not of its form, in words; None if all is."""
+    if isinstance(form, tuple):
+        reasons = [_misfit(value, each, name) for each in form]
+        return None if None in reasons else reasons[0]
+    if isinstance(form, list):
+        if not isinstance(value, list):
+            return f"{name} is not a list"
+        reasons = [_misfit(each, form[0], f"{name}[{i}]") for i, each in enumerate(value)]
+        return next(filter(None, reasons), None)
+    if isinstance(form, Mapping):
+        return _misfit_of_mapping(value, form, name)
+    if form is None:
+        return None if value is None else f"{name} is not null"
+    kinds = (int, float) if form is float else form
+    if isinstance(value, kinds) and (form in (bool, object) or not isinstance(value, bool)):
+        return None
+    return f"{name} is not {form.__name__}"
+
+
+def _misfit_of_mapping(value: Any, form: Mapping[Any, Form], name: str) -> str | None:
+    if not isinstance(value, dict):
+        return f"{name} is not an object"
+    for key, each in form.items():
+        if key is not str and key not in value:
+            return f"{name} has no {key!r}"
+        for own in value if key is str else [key]:
+            reason = _misfit(value[own], each, f"{name}[{own!r}]")
+            if reason is not None:
+                return reason
+    return None

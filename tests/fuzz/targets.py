@@ -1,0 +1,31 @@
+"""All targets by name, and how long a run of one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from tests.fuzz import front_door, readers
+
+Target = Callable[[], None]
+
+TARGETS: dict[str, Target] = {
+    name: target
+    for module in (readers, front_door)
+    for name, target in vars(module).items()
+    if hasattr(target, "hypothesis")
+}
+
+
+def searching(target: Any, examples: int) -> Target:
+    """The target with so many cases, and with nothing that would stop it early."""
+    wanted: Target = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=True,
+    )(target)
+    return wanted
