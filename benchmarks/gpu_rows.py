@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 import functools
+import gc
 import io
 import pstats
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,14 @@ class Bench:
     def profile(self, name: str, run: Callable[[], Any]) -> None:
         if not self.profiled:
             return
+        for _ in range(4):
+            asked, collected = _asked_for_memory(), [s["collections"] for s in gc.get_stats()]
+            seconds = once(run)
+            now = [s["collections"] for s in gc.get_stats()]
+            self.say(
+                f"    one call {spelled(seconds)}, {_asked_for_memory() - asked} times memory was"
+                f" asked for, garbage collections {[a - b for a, b in zip(now, collected, strict=True)]}"
+            )
         activities = [torch.profiler.ProfilerActivity.CPU]
         activities += [torch.profiler.ProfilerActivity.CUDA] if self.device != "cpu" else []
         with torch.profiler.profile(activities=activities) as profiled:
@@ -118,6 +127,12 @@ class Bench:
         table = io.StringIO()
         pstats.Stats(host, stream=table).sort_stats("tottime").print_stats(40)
         self.say(f"    what Python does meanwhile\n{table.getvalue()}")
+
+
+def _asked_for_memory() -> int:
+    """How often the device was asked for memory or given it back."""
+    known = torch.cuda.memory_stats() if torch.cuda.is_available() else {}
+    return sum(known.get(name, 0) for name in ("num_device_alloc", "num_device_free"))
 
 
 def _keep(kept: list[Any], lens: mixlens.Lens, inputs: models.Inputs) -> None:

@@ -58,8 +58,8 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
 
         seconds = timed(run, repeats=3 if tokens <= 10_000 else 1)
         label = f"Llama 8B, {tokens} tokens, {targets} targets, {' + '.join(names)}"
-        above = _above(bench, base, run)
         bench.profile(label, run)
+        above = _above(bench, base, run)
         why = f"call {seconds}, forward pass {plain}, {above:.2f} GiB above it"
         bench.add(Figure(f"{label}: forward passes", seconds.best / plain.best, bar), why)
         bench.add(Figure(f"{label}: memory above a forward pass", above, 2.0, unit=" GiB"))

@@ -17,9 +17,11 @@ from mixlens.contracts import AttentionKind
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.replay.by_changes import ByChanges
 from mixlens.replay.by_rows import ByRows
+from mixlens.replay.changes import block_distances
 from mixlens.replay.perceptron import perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed, sources_of
+from mixlens.replay.zeroing import changed
 from tests.conformance.zoo import built, inputs
 
 
@@ -46,10 +48,36 @@ def test_distances_are_those_of_the_layers_code(name: str, distance: str, folded
         torch.testing.assert_close(changes(few), expected, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("per_head", [False, True])
+@pytest.mark.parametrize("name", ["bert", "mistral"])  # padded texts, and a window
+def test_blocks_of_a_map_are_those_of_its_linked_pairs(name: str, per_head: bool) -> None:
+    given = dict(inputs(name))
+    mask = torch.ones_like(given["input_ids"])
+    mask[0, -1] = 0
+    recording = Lens(built(name).double()).record({**given, "attention_mask": mask})
+    layer = recording.layers()[1]
+    tail, mlp = Tail(layer, AttentionKind.SELF), perceptron(layer, torch.float64)
+    assert mlp is not None
+    weights = tail.site.weights
+    batch, _, targets, sources = weights.shape
+    places = torch.arange(targets).expand(batch, targets)
+    real = recording.real_pairs(None, places, sources)
+    changes = ByChanges(tail, mlp, places, distance="cosine", folded=True)
+    few = 3 * targets  # rows: three sources at a time
+    expected = changed(
+        changes, tail.site, weights, real, lambda *given: given[2], per_head=per_head, rows=few
+    )
+    actual = block_distances(changes, weights, real, per_head=per_head, rows=few)
+    assert (expected == 0).any()
+    assert (expected != 0).any()
+    torch.testing.assert_close(actual, expected, atol=1e-9, rtol=1e-9)
+
+
 PROGRAM = """
 import torch
 import torch.nn.functional as F
 from mixlens.kernels.fused_zeroing import ACTIVATIONS, OutputNorm, distances, hidden_change
+from mixlens.replay.changes import block_distances
 from mixlens.replay.perceptron import ACTIVATIONS as PLAIN
 torch.manual_seed(0)
 sources, targets, width = 2, 3, 40

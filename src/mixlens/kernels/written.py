@@ -28,6 +28,7 @@ class Vectors:
     values: Float[Tensor, "batch kv_head source d_head"]
     matrix: Float[Tensor, "head d_head d_model"]
     gate: Float[Tensor, "batch target head d_head"] | None = None  # of each target, on the values
+    half: bool = False  # did the model have the factors in half precision?
 
     def for_targets(self, take: Callable[[Tensor, int], Tensor]) -> Vectors:
         """The same for some targets: `take(tensor, axis)` takes them."""
@@ -43,7 +44,7 @@ class Vectors:
         one = slice(number, number + 1)
         read = number * self.values.shape[1] // len(self.matrix)
         gate = None if self.gate is None else self.gate[:, :, one]
-        return Vectors(self.values[:, read : read + 1], self.matrix[one], gate)
+        return Vectors(self.values[:, read : read + 1], self.matrix[one], gate, self.half)
 
     @property
     def width(self) -> int:
@@ -87,11 +88,11 @@ class Vectors:
         values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
         batch, sources, groups, _, width = values.shape
         shared = len(self.matrix) // groups
-        factors = weights.unflatten(1, (groups, shared)).permute(0, 3, 1, 2)[..., None]
+        factors = weights.view(batch, groups, shared, sources).permute(0, 3, 1, 2)[..., None]
         weighted = values.new_empty(batch, sources, groups, shared, width)
         torch.mul(factors, values, out=weighted)  # one pass: no copy for each head, none transposed
         if self.gate is not None:
-            weighted *= self.gate[:, None, target].unflatten(2, (groups, shared))
+            weighted *= self.gate[:, target].reshape(batch, 1, groups, shared, width)
         return weighted.flatten(2) @ self.matrix.flatten(0, 1)
 
     def written_to_each(

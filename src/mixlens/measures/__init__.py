@@ -138,7 +138,7 @@ def _options(measure: Measure) -> tuple[Option, ...]:
 
 
 @functools.lru_cache(maxsize=256)  # asked for every layer that is measured by itself
-def _own_options(function: ScoreFunction) -> tuple[Option, ...]:
+def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     return tuple(
         Option(p.name, p.default, str(p.annotation))
         for p in inspect.signature(function).parameters.values()

@@ -27,7 +27,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
 from mixlens.recording.remembered import Remembered
-from mixlens.replay.changes import distances_by_changes, row_distances
+from mixlens.replay.changes import block_distances, distances_by_changes, row_distances
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed
 from mixlens.replay.zeroing import changed, fastest_rest
@@ -118,15 +118,7 @@ def _layer_scores(
             last = _last_sources(recording, request, tail.site.structure.causal)
             return row_distances(apart, last, per_head=request.per_head, rows=rows)
         if apart is not None:
-            return changed(
-                apart,
-                tail.site,
-                weights,
-                real,
-                lambda text, target, distances: distances,
-                per_head=request.per_head,
-                rows=rows,
-            )
+            return block_distances(apart, weights, real, per_head=request.per_head, rows=rows)
     places = request.target_places(batch, count, weights.device)
     rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
     unedited = torch.stack(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.differences import attention_error, rounding
+from mixlens.recording.differences import attention_product, rounding
 from mixlens.recording.events import Core, Event
 from mixlens.recording.evidence import Evidence, outermost_first
 from mixlens.recording.gates import all_ones, gate_of
@@ -52,7 +52,7 @@ def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
                 gated = gate_of(other.inputs[0], weights) * product
                 if evidence.same(event.inputs[0].reshape(gated.shape).flatten(2), gated.flatten(2)):
                     return event, True
-    error = attention_error(weights, values, core.call.output)
+    _, error = attention_product(weights, values, core.call.output)
     if not error <= rounding(evidence.hidden):
         raise UnsupportedModel(
             f"layer `{evidence.path}`: its output is not the product of one attention matrix and"

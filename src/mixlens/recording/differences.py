@@ -78,15 +78,20 @@ def _largest(gaps: Tensor, sizes: Tensor) -> float:
     return float(ratios.max())
 
 
-def attention_error(
+def attention_product(
     weights: Float[Tensor, "batch head target source"],
     values: Float[Tensor, "batch head source d_head"],
     output: Float[Tensor, "batch target head d_head"],
     dtype: torch.dtype | None = None,
-) -> float:
-    """How far an attention output is from the product of its weights and values."""
-    written = (weights.abs() @ row_sizes(values)[..., None])[..., 0]
-    return difference((weights @ values).transpose(1, 2), output, written.transpose(1, 2), dtype)
+) -> tuple[Float[Tensor, "batch target head d_head"], float]:
+    """The product of weights and values, and how far an attention output is from it."""
+    product = (weights @ values).transpose(1, 2)
+    sizes = row_sizes(values)[..., None]
+    error = difference(product, output, (weights @ sizes)[..., 0].transpose(1, 2), dtype)
+    if not error <= ROUNDING[output.dtype if dtype is None else dtype]:
+        # Weights may be signed. Then what was summed up is larger than their sum says.
+        error = difference(product, output, (weights.abs() @ sizes)[..., 0].transpose(1, 2), dtype)
+    return product, error
 
 
 def product_difference(

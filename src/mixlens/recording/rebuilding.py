@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mixlens.errors import RowsUnavailable, UnsupportedModel
 from mixlens.recording.block import Block
 from mixlens.recording.differences import (
-    attention_error,
+    attention_product,
     difference,
     product_difference,
     rounding,
@@ -93,6 +93,7 @@ def rebuilt_site(
         weights=weights,
         values=values,
         head_maps=affine[0].reshape(structure.heads, structure.d_head, -1),
+        half=attention.output.element_size() < 4,
         native_matrix=plain_matrix(projection) if rows else None,
         output_bias=affine[1],
         gate=gate,
@@ -147,8 +148,7 @@ def _projected(
     elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         product_error = product_difference(output.transpose(1, 2), weights, values)
     else:
-        product = (weights @ values).transpose(1, 2)
-        product_error = attention_error(weights, values, output, dtype)
+        product, product_error = attention_product(weights, values, output, dtype)
     if dtype == stream.dtype:
         projected = seen
         projection_error = product_difference(seen, output.flatten(2), matrix, bias)

@@ -155,7 +155,7 @@ def _product(weights: Tensor, value: Tensor) -> Float[Tensor, "batch target head
 
 def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
     """So many sources that a wide copy of their keys is small."""
-    return (tensor,) if tensor.shape[dim] <= _SOURCES else tensor.split(_SOURCES, dim)
+    return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
 
 
 def _hidden(

@@ -43,9 +43,9 @@ def visit_blocks(
         calls = _entered(recording)
         while calls:
             index, call = len(calls) - 1, calls.pop()
-            wanted = blocks(index)
+            needed = blocks(index)
             heard, seen = _run_again(recording, index, call)
-            for block in wanted:
+            for block in needed:
                 places = torch.tensor([list(block)], device=call.hidden_in.device)
                 wanted = Wanted(places)
                 attention = RowAttention(wanted)

@@ -124,6 +124,7 @@ class RowRecording(Recording):
             _run(self, visitor)
         finally:
             self.at_hand = {}
+            vars(self).pop("short", None)  # it may hold a float32 copy of a layer
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:

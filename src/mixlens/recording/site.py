@@ -54,6 +54,7 @@ class Site:
     block: Block
     errors: Mapping[str, float]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
+    half: bool = False  # did the model compute it in half precision?
     # The output projection as the model has it, if it is plain and `values` are so too.
     native_matrix: Float[Tensor, "d_in d_model"] | None = None
 
@@ -126,7 +127,7 @@ class Site:
 
     def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
         gate = None if self.gate is None else self.gate.to(self.values)
-        return Vectors(self.values, weight.to(self.values), gate)
+        return Vectors(self.values, weight.to(self.values), gate, self.half)
 
     def transformed(self) -> Float[Tensor, "batch head source d_model"]:
         """`vectors`, multiplied out."""

@@ -126,12 +126,16 @@ class ByChanges:
 
     def __call__(self, sources: Sources, /) -> Float[Tensor, " row"]:
         """How far each linked target moves if the source's value is zero."""
-        apart = self._apart(self._moved(sources), (sources.text, sources.targets), sources)
+        apart = self.block(sources)
         return apart.flatten() if bool(sources.linked.all()) else apart[sources.linked]
 
+    def block(self, sources: Sources) -> Float[Tensor, "source target"]:
+        """The same for all pairs, linked or not."""
+        return self._apart(self._moved(sources), (sources.text, sources.targets), sources)
+
     def pairs(self, text: int, part: slice, head: int | None) -> Float[Tensor, "source target"]:
-        """The same for some sources of a text and all targets of its rows, linked or not, of one
-        head or of all.
+        """The same for some sources of a text and all targets of a recording of rows, of one head
+        or of all.
         """
         vectors, weights = self._vectors, self.tail.site.weights
         if head is not None:
@@ -143,7 +147,7 @@ class ByChanges:
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
             for target in range(weights.shape[2])
         )
-        sums = self.constant.sums[text].split(1)
+        sums = torch.split(self.constant.sums[text], 1)
         moved = [row - made.transpose(0, 1) for row, made in zip(sums, written, strict=True)]
         return self._apart(
             moved[0] if len(moved) == 1 else torch.cat(moved, 1), (text, slice(None))

@@ -4,10 +4,10 @@ distances for a few targets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.errors import LookAgain, RowsUnavailable
@@ -28,6 +28,7 @@ from mixlens.replay.zeroed_sources import (
     is_massive,
     nothing_zeroed,
     sources_of,
+    sources_within,
 )
 
 _proofs: Remembered[bool] = Remembered()
@@ -111,6 +112,49 @@ def row_distances(
             made.append(spans[0] if len(spans) == 1 else torch.cat(spans, -1))
     rows_of_all = made[0] if len(made) == 1 else torch.cat(made)
     return rows_of_all.view(batch, -1, count, sources)
+
+
+def block_distances(
+    changes: ByChanges,
+    weights: Float[Tensor, "batch head target source"],
+    real: Bool[Tensor, "batch target source"],
+    *,
+    per_head: bool,
+    rows: int,
+) -> Float[Tensor, "batch heads_or_one target source"]:
+    """`changes` for all pairs of these targets, zero if nothing links them.
+
+    How far links reach is looked at once for all sources: each look makes a GPU wait.
+    """
+    batch, heads, count, sources = weights.shape
+    scores = weights.new_zeros(batch, heads if per_head else 1, count, sources)
+    groups = [slice(h, h + 1) for h in range(heads)] if per_head else [slice(0, heads)]
+    for number, group in enumerate(groups):
+        for text in range(batch):
+            linked = weights[text, group].any(0) & real[text]
+            for columns, targets in _linked_blocks(linked, max(1, rows // count)):
+                few = sources_within(
+                    changes.tail.site, weights, linked, text, columns, targets, group
+                )
+                made = changes.block(few) * few.linked
+                scores[text, number, targets, columns] = made.T
+    return scores
+
+
+def _linked_blocks(
+    linked: Bool[Tensor, "target source"], size: int
+) -> Iterator[tuple[slice, slice]]:
+    """Sources, `size` at a time, with the range of targets that are linked with any of them."""
+    marks = linked.byte()
+    reach = torch.stack([marks.amax(0), marks.argmax(0), marks.flip(0).argmax(0)])
+    ends = [
+        (source, first, len(marks) - before_last)
+        for source, (any_target, first, before_last) in enumerate(reach.T.tolist())
+        if any_target
+    ]
+    for start in range(0, len(ends), size):
+        columns, firsts, lasts = zip(*ends[start : start + size], strict=True)
+        yield slice(columns[0], columns[-1] + 1), slice(min(firsts), max(lasts))
 
 
 @torch.no_grad()

@@ -25,7 +25,7 @@ class Sources:
     """A few source tokens of one text, and how a range of the wanted targets reads them."""
 
     text: int
-    columns: Int[Tensor, " source"] | None  # None: not a token of the text
+    columns: Int[Tensor, " source"] | slice | None  # None: not a token of the text
     targets: slice  # among the wanted ones
     heads: slice
     weights: Float[Tensor, "source target head"]
@@ -54,6 +54,19 @@ def sources_of(
     """
     rows = linked[:, columns].any(1).nonzero()[:, 0]
     targets = slice(int(rows[0]), int(rows[-1]) + 1)
+    return sources_within(site, weights, linked, text, columns, targets, heads)
+
+
+def sources_within(
+    site: Site,
+    weights: Tensor,
+    linked: Tensor,
+    text: int,
+    columns: Tensor | slice,
+    targets: slice,
+    heads: slice,
+) -> Sources:
+    """The named source columns, with a range of targets."""
     taken = (
         weights[text, heads, targets][:, :, columns].permute(2, 1, 0).contiguous()
     )  # else each source is a product by itself
