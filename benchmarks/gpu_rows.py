@@ -107,10 +107,10 @@ class Bench:
         for _ in range(4):
             asked, collected = _asked_for_memory(), [s["collections"] for s in gc.get_stats()]
             seconds = once(run)
-            now = [s["collections"] for s in gc.get_stats()]
+            now = [s["collections"] - c for s, c in zip(gc.get_stats(), collected, strict=True)]
             self.say(
                 f"    one call {spelled(seconds)}, {_asked_for_memory() - asked} times memory was"
-                f" asked for, garbage collections {[a - b for a, b in zip(now, collected, strict=True)]}"
+                f" asked for, garbage collections {now}"
             )
         activities = [torch.profiler.ProfilerActivity.CPU]
         activities += [torch.profiler.ProfilerActivity.CUDA] if self.device != "cpu" else []

@@ -95,7 +95,7 @@ class Layer:
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in float32 or better."""
-        return self._widened("input", self._call.hidden_in)
+        return self._widened("input", self.native_input)
 
     def _widened(self, name: str, tensor: Tensor) -> Tensor:
         """Remembered if it is a few targets; copies of all layers of a text would be too much."""
@@ -105,7 +105,7 @@ class Layer:
             self._wide_rows[name] = wide(tensor)
         return self._wide_rows[name]
 
-    @property
+    @functools.cached_property
     def native_input(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in the model's own precision."""
         return self._call.hidden_in.detach()
@@ -123,12 +123,12 @@ class Layer:
     @property
     def width(self) -> int:
         """Tokens of a row, padding included."""
-        return int(self._call.hidden_in.shape[1])
+        return int(self.native_input.shape[1])
 
     @property
     def rounding(self) -> float:
         """The largest relative difference that the model's own precision explains."""
-        return rounding(self._call.hidden_in)
+        return rounding(self.native_input)
 
     @property
     def keeps_internals(self) -> bool:

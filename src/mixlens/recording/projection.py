@@ -31,11 +31,20 @@ def affine_map(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
 
 def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
     """The weight itself, if the module does nothing but multiply by it and add a bias."""
-    runs = type(module).forward  # an adapter may be called Linear too, and does more
-    if runs not in (nn.Linear.forward, Conv1D.forward):
+    if not _is_plain(module):
         return None
     weight: Tensor = module.weight.detach()  # type: ignore[assignment, operator]
-    return weight.T if runs is nn.Linear.forward else weight
+    return weight.T if type(module).forward is nn.Linear.forward else weight
+
+
+def may_add_bias(module: nn.Module) -> bool:
+    """False if the module is known to do nothing but multiply."""
+    return not _is_plain(module) or module.bias is not None
+
+
+def _is_plain(module: nn.Module) -> bool:
+    runs = type(module).forward  # an adapter may be called Linear too, and does more
+    return runs in (nn.Linear.forward, Conv1D.forward)
 
 
 @functools.lru_cache(maxsize=64)

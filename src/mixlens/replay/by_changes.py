@@ -148,7 +148,7 @@ class ByChanges:
             for target in range(weights.shape[2])
         )
         sums = torch.split(self.constant.sums[text], 1)
-        moved = [row - made.transpose(0, 1) for row, made in zip(sums, written, strict=True)]
+        moved = [(row - made[0])[:, None] for row, made in zip(sums, written, strict=True)]
         return self._apart(
             moved[0] if len(moved) == 1 else torch.cat(moved, 1), (text, slice(None))
         )

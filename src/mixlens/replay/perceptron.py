@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import affine_map, plain_matrix
+from mixlens.recording.projection import affine_map, may_add_bias
 from mixlens.recording.remembered import Remembered
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -108,7 +108,7 @@ def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | N
         second=second,
         activation_name=paths.activation,
         after=paths.after,
-        biased=any(plain_matrix(part) is None or part.bias is not None for part in products),
+        biased=any(map(may_add_bias, products)),
     )
 
 
