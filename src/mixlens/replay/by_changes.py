@@ -15,7 +15,7 @@ plain torch as their other form.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -141,7 +141,7 @@ class ByChanges:
         if head is not None:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
         if len(weights) > 1:
-            vectors = replace(vectors, values=vectors.values[text : text + 1])
+            vectors = vectors.of_texts(slice(text, text + 1))
             weights = weights[text : text + 1]
         written = (
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
