@@ -441,7 +441,9 @@ def test_citation_and_changelog_name_this_version() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation["version"] == mixlens.__version__
     assert citation["license"] == "Apache-2.0"
-    assert {reference["year"] for reference in citation["references"]} == {2020, 2022, 2023}
+    known = " ".join((ROOT / "docs" / "measures.md").read_text().split())
+    for reference in citation["references"]:
+        assert reference["title"] in known, "docs/measures.md has the papers, too"
     assert f"## [{mixlens.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
