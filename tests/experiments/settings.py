@@ -156,7 +156,7 @@ FAST: dict[str, dict[str, Any]] = {
 }
 # Coarser than anyone would take them for a result.
 COARSE = {"hidden_token_attribution": {"probes": 4}, "integrated_gradients": {"steps": 5}}
-TEXTS = 20
+TEXTS = 8
 
 
 def main(paper: str, out: str) -> None:

@@ -23,7 +23,7 @@ from tests.experiments.settings import COARSE, FAST, TEXTS, dataset_for, lens_fo
 def finished(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Path]:
-    """Every experiment of a paper, run on 20 texts."""
+    """Every experiment of a paper, run on a few texts."""
     out = tmp_path_factory.mktemp(request.param)
     command = [sys.executable, "-m", "tests.experiments.settings", request.param, str(out)]
     subprocess.run(command, cwd=Path(__file__).parents[2], check=True)

@@ -19,7 +19,7 @@ from mixlens.experiments import module
 from mixlens.experiments.contracts import Setting
 from mixlens.experiments.folder import published
 from mixlens.experiments.reproduction import data_path, reproduce
-from tests.experiments.settings import dataset_for, lens_for
+from tests.experiments.settings import COARSE, dataset_for, lens_for
 
 
 def _texts(count: int) -> list[Example]:
@@ -96,9 +96,9 @@ def test_a_model_agrees_with_itself() -> None:
     lens = lens_for("classifier")
     setting = Setting(
         lens=lens,
-        examples=dataset_for("classification", 3).examples,
+        examples=dataset_for("classification", 2).examples,
         other=lens,
-        measure_options={"integrated_gradients": {"steps": 4}},
+        measure_options=COARSE,
     )
     table = module("ferrando2022/fig7").run(setting).tables["consistency"]
     np.testing.assert_allclose(table.spearman, 1, atol=1e-9)
