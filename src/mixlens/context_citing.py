@@ -150,7 +150,7 @@ def surrogate(kept: np.ndarray, log_odds: np.ndarray, tokens: int) -> tuple[np.n
     columns = kept.astype(np.float64)
     spread = columns.std(0)
     spread[spread == 0] = 1  # always or never kept: its weight is 0
-    lasso = Lasso(alpha=_ALPHA)
+    lasso = Lasso(alpha=_ALPHA)  # type: ignore[no-untyped-call]
     lasso.fit((columns - columns.mean(0)) / spread, log_odds / tokens)
     weights = lasso.coef_ / spread
     intercept = float(lasso.intercept_ - columns.mean(0) @ weights)

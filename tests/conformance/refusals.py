@@ -43,7 +43,7 @@ def expected_refusal(measure: str, family: str, site: str, recording: Recording)
     if measure == "attention_norm_ff_res_ln" and ZOO[family].style != "post":
         return "no norm follows the feed-forward part"
     if measure in ("globenc", "decompx") or measure.startswith("attention_norm_ff"):
-        return _with_feed_forward(family, chosen.stack.has_cross, measure, recording)
+        return _with_feed_forward(family, chosen.stack.has_cross, measure)
     return None
 
 
@@ -70,18 +70,12 @@ def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:
         return "on the attention branch"
     if family in NOT_A_CHAIN:
         return "not a chain"
-    if _is_half(recording) or family == "deberta":  # bf16 values miss the affine map
+    if family == "deberta":
         return "no affine module makes its values"
     return "not one activation" if family in NOT_ONE_ACTIVATION else None
 
 
-def _is_half(recording: Recording) -> bool:
-    return next(recording.model.parameters()).element_size() < 4
-
-
-def _with_feed_forward(
-    family: str, has_cross: bool, measure: str, recording: Recording
-) -> str | None:
+def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None:
     if has_cross:
         return "a cross-attention block"
     if measure == "globenc":
@@ -90,8 +84,6 @@ def _with_feed_forward(
         return "next to the attention"
     if family in BRANCH_IS_SCALED:
         return "on the attention branch"
-    if measure == "decompx" and (
-        _is_half(recording) or family == "deberta"
-    ):  # bf16 values miss the affine map
+    if measure == "decompx" and family == "deberta":
         return "no affine module makes its values"
     return "not one activation" if family in NOT_ONE_ACTIVATION else None

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import AttentionKind
-from mixlens.kernels.shares import shared
+from mixlens.kernels.shares import share
+from mixlens.measures import decompx_logit
 from mixlens.recording.recording import Recording
 from mixlens.replay.vector_parts import PartRules, VectorLayer, own_parts
 from tests import reference
@@ -97,13 +99,13 @@ def test_shares_by_hand() -> None:
     parts = torch.tensor([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]], dtype=torch.float64)
     constant = torch.tensor([1.0, 0.0], dtype=torch.float64)
     added = {
-        how: (shared(parts, constant, how) - parts)[:, 0].tolist()
+        how: (share(parts.clone(), constant, how) - parts)[:, 0].tolist()
         for how in ("absdot", "abssim", "norm", "equal", "cls", "none", "column")
     }
     assert added["absdot"] == added["abssim"] == added["cls"] == [1, 0, 0]
     assert added["norm"] == pytest.approx([3 / 7, 4 / 7, 0])
     assert (added["equal"], added["none"], added["column"]) == ([0.5, 0.5, 0], [0] * 3, [0, 0, 1])
-    assert not shared(0 * parts, constant, "absdot").any()
+    assert not share(0 * parts, constant, "absdot").any()
 
 
 def test_refusals() -> None:
@@ -179,3 +181,39 @@ def test_a_foil_is_the_difference_and_a_probability_is_refused() -> None:
     torch.testing.assert_close(both, word - foil, atol=1e-12, rtol=0)
     with pytest.raises(InvalidInput, match="not a sum of parts"):
         models.scores("decompx_logit", recording, word=7, of="probability")
+
+
+def _windowed() -> Any:
+    """Local attention in its second layer: a bias there is shared among fewer tokens."""
+    config = hf.GPTNeoConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_layers=3,
+        num_heads=4,
+        intermediate_size=24,
+        attention_types=[[["local", "global", "local"], 1]],
+        window_size=2,
+        max_position_embeddings=40,
+    )
+    return models.randomised(hf.GPTNeoForCausalLM(config))
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("name", ["classifier", "masked", "causal", "windowed"])
+def test_one_backward_pass_gives_what_the_tables_give(
+    name: str, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = _windowed() if name == "windowed" else test_gradients.build(name)
+    recording = Lens(model).record(models.padded_inputs(name, [5, 8]))
+    explained: dict[str, Any] = {
+        "classifier": {"label": 2, "foil": 0},
+        "masked": {"position": 2, "word": 7},
+    }.get(name, {"word": 7, "foil": 9})
+    for options in ({"bias": "none"}, {"bias": "equal"}, {"bias": "cls"}):
+        for feed_forward in (True, False):
+            chosen = {**explained, **options, "variant": variant, "feed_forward": feed_forward}
+            made = models.scores("decompx_logit", recording, **chosen)
+            with monkeypatch.context() as patch:
+                patch.setattr(decompx_logit, "LINEAR", ())
+                expected = models.scores("decompx_logit", recording, **chosen)
+            torch.testing.assert_close(made.values, expected.values, atol=1e-9, rtol=1e-9)

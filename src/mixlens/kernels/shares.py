@@ -14,13 +14,13 @@ BIASES = ("absdot", "abssim", "norm", "equal", "cls", "none", "column")
 SHIFT = 1e-12  # what the released code adds to denominators
 
 
-def shared(
+def share(
     parts: Float[Tensor, "*targets source width"],
     constant: Float[Tensor, "*targets width"],
     how: str,
     shift: float = 0.0,
 ) -> Float[Tensor, "*targets source width"]:
-    """`parts` with the constant added, divided by the rule `how`.
+    """Adds the constant to `parts`, in place, divided by the rule `how`.
 
     "column" adds all of it to the last source, "none" nothing. If no source has a weight, none
     gets anything.
@@ -28,11 +28,12 @@ def shared(
     if how == "none":
         return parts
     if how == "column":
-        return torch.cat([parts[..., :-1, :], parts[..., -1:, :] + constant[..., None, :]], -2)
+        parts[..., -1, :] += constant
+        return parts
     weights = _weights(parts, constant, how)
     total = weights.sum(-1, keepdim=True) + shift
-    share = torch.where(total == 0, torch.zeros_like(weights), weights / total)
-    return torch.addcmul(parts, share[..., None], constant[..., None, :])
+    divided = torch.where(total == 0, torch.zeros_like(weights), weights / total)
+    return parts.addcmul_(divided[..., None], constant[..., None, :])
 
 
 def _weights(parts: Tensor, constant: Tensor, how: str) -> Float[Tensor, "*targets source"]:

@@ -9,10 +9,12 @@
                            through each layer's `forward_derivative`
     folding                the rest of a layer as one matrix for each target (`halves`), made of
                            `attention_slopes` and `perceptron_slopes`
-    vector_parts           the stream as a sum of vectors, one for each input token
+    vector_parts           the stream as a sum of vectors, one for each input token;
+                           `frozen_parts`: of one logit, by one backward pass
     head_chain             what follows the last layer, as a chain of products
     value_map              the value projection as matrices
     attention_gradients    the derivative of an output by every attention weight
+    word_embeddings        the model as a function of its word vectors
 
     fallbacks, slow_paths  why a layer is run in a slower way
 

@@ -101,11 +101,14 @@ class Head:
         vectors: Float[Tensor, "vector d_model"],
         state: Row,
         outputs: Int[Tensor, " output"],
+        rules: PartRules = _WITHOUT_BIASES,
     ) -> Float[Tensor, "vector output"]:
-        """What vectors that the state is a sum of add to a few logits, biases left out."""
+        """What vectors that the state is a sum of add to a few logits, by default without biases.
+        For rules that need no other logits.
+        """
         products = [i for i, step in enumerate(self.steps) if isinstance(step, Product)]
         for number, step in enumerate(self.steps):
             if isinstance(step, Product) and number == products[-1]:
                 step = replace(step, matrix=step.matrix[:, outputs], bias=step.bias[outputs])
-            vectors, state = step.parts(vectors, state, _WITHOUT_BIASES), step.whole(state)
+            vectors, state = step.parts(vectors, state, rules), step.whole(state)
         return vectors

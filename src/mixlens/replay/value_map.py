@@ -6,59 +6,68 @@ projection) or next to queries and keys (a fused one). No names are read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, same_bar
-from mixlens.recording.events import Run
 from mixlens.recording.layer import Layer
 from mixlens.recording.projection import affine_map
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
-from mixlens.recording.structure import SiteStructure
 
 _DIRECTIONS, _EXACT = 4, "donot_use_mm_for_euclid_dist"
-ValueMap = tuple[Float[Tensor, "head d_model d_head"], Float[Tensor, "head d_head"]]
+ValueMap = tuple[Float[Tensor, "head d_in d_head"], Float[Tensor, "head d_head"]]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Where the values are in the output of a module of the layer."""
+
+    path: str
+    width: int  # of what the module reads
+    places: slice | Int[Tensor, " column"]  # for each head and channel; a slice needs no copy
 
 
 @torch.no_grad()
 def value_map(layer: Layer, site: Site) -> ValueMap:
-    """Weights and biases of v = z W + b, with z what enters the attention."""
-    values = site.values[0].to(layer.input)
-    return _searched(layer, layer.whole.observed(), values, site.structure)
+    """Weights and biases of v = z W + b, with z what the module that makes them reads. Where they
+    are is remembered until the weights change.
+    """
+    columns = _known.of(
+        layer.submodule(""), site.structure.kind, lambda: _discovered_columns(layer, site)
+    )
+    affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
+    assert affine is not None  # it was one when the columns were found, and weights are the same
+    heads, d_head = site.structure.heads, site.structure.d_head
+    places = columns.places
+    weight = affine[0][:, places].unflatten(1, (heads, d_head)).transpose(0, 1)
+    return weight, affine[1][places].view(heads, d_head)
+
+
+_known: Remembered[_Columns] = Remembered()
 
 
 def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
-    """b alone, or None if it is zero; remembered. It is read off a run in float32 or better,
-    whatever the model's dtype.
-    """
-    bias = _biases.of(layer.submodule(""), site.structure.kind, lambda: _bias(layer, site))
-    return None if bias is None else bias.to(site.head_maps)
-
-
-_biases: Remembered[Float[Tensor, "head d_head"] | None] = Remembered()
-
-
-@torch.no_grad()
-def _bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
-    run = layer.whole.observed()
-    values = run.cores[layer.position(site.structure.kind)].call.values[0]
+    """b alone, or None if it is zero."""
     try:
-        bias = _searched(layer, run, values, site.structure)[1]
-        return bias if bool(bias.any()) else None
+        bias = value_map(layer, site)[1]
     except UnsupportedModel as error:
         raise UnsupportedModel(
             f"{error}: it is not known whether they have a bias. value_bias=True leaves it in them"
         ) from error
+    return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
-def _searched(
-    layer: Layer, run: Run, values: Float[Tensor, "kv_head token d_head"], structure: SiteStructure
-) -> ValueMap:
-    """The affine module among those of a run that made these values."""
-    heads, d_head = structure.heads, structure.d_head
+def _discovered_columns(layer: Layer, site: Site) -> _Columns:
+    """The affine module that made the values, in a run in float32 or better: whatever the model's
+    dtype, columns differ by more than rounding.
+    """
+    run, heads = layer.whole.observed(), site.structure.heads
+    values = run.cores[layer.position(site.structure.kind)].call.values[0]
     values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]
     generator = torch.Generator().manual_seed(0)
@@ -79,9 +88,15 @@ def _searched(
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(given.to(weight) @ weight + bias, columns) <= same_bar(columns):
-            matrices = weight.view(-1, heads, d_head).transpose(0, 1).contiguous()
-            return matrices, bias.view(heads, d_head)
+            return _Columns(event.path, int(given.shape[-1]), _sliced(nearest))
     raise UnsupportedModel(
         f"`{layer.structure.path}`: no affine module makes its values, so parts of the stream"
         " cannot be followed through them"
     )
+
+
+def _sliced(places: Int[Tensor, " column"]) -> slice | Int[Tensor, " column"]:
+    """Places that follow each other, as a slice."""
+    first, count = int(places[0]), len(places)
+    follows = torch.equal(places, torch.arange(first, first + count, device=places.device))
+    return slice(first, first + count) if follows else places

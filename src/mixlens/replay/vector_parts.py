@@ -25,7 +25,8 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chords import chord
 from mixlens.kernels.chunks import chunked, rows_at_once
-from mixlens.kernels.shares import SHIFT, shared
+from mixlens.kernels.shares import SHIFT, share
+from mixlens.recording.differences import difference
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.site import Site
@@ -50,8 +51,14 @@ class PartRules:
         return SHIFT if self.released else 0.0
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
-        """Parts with a constant shared among them."""
-        return shared(parts, constant, self.bias, self.shift)
+        """Parts, changed in place, with a constant shared among them."""
+        return share(parts, constant, self.bias, self.shift)
+
+    def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
+        """Values [token, source, channel] with a bias that each token carries as its own source."""
+        own = torch.arange(len(values), device=values.device)
+        values[own, own] += bias
+        return values
 
 
 class VectorLayer:
@@ -68,6 +75,7 @@ class VectorLayer:
         self.projected = site.projected[text, :length]
         self.input_norm = _norm(layer, site.structure.input_norm)
         self.output_norm = site.output_norm
+        self._require_values_of_the_stream(layer, text)
         mlp = perceptron(layer)
         if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
             raise UnsupportedModel(
@@ -82,6 +90,20 @@ class VectorLayer:
             seen = layer.seen(Witness(feed_forward.output_norm, "in"))
             self.entering_last = seen[text, :length]
 
+    def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
+        """What the value projection reads must be the stream behind its norm."""
+        read = self.stream if self.input_norm is None else self.input_norm(self.stream)
+        width, heads = int(read.shape[-1]), len(self.biases)
+        if width == self.matrices.shape[1]:
+            made = read @ self.matrices + self.biases[:, None]
+            seen = [self.site.head_values(head)[text, : len(read)] for head in range(heads)]
+            if difference(made, torch.stack(seen)) <= layer.rounding:
+                return
+        raise UnsupportedModel(
+            f"`{layer.structure.path}`: its values are not an affine map of the stream, so that"
+            " parts cannot be followed through them; use alti or value_zeroing instead"
+        )
+
     def of(
         self, parts: Parts, targets: Int[Tensor, " wanted"], *, first: bool, block: int
     ) -> Parts:
@@ -89,26 +111,29 @@ class VectorLayer:
         normed = parts
         if self.input_norm is not None:
             normed = self._normed(parts, self.input_norm, self.stream)
-        bias = self.biases if first and self.rules.released else None
-        values = [normed @ matrix for matrix in self.matrices]
-        if bias is not None:  # inside the vectors: each source carries its own
-            own = torch.arange(len(parts), device=parts.device)
-            for head, made in enumerate(values):
-                made[own, own] += bias[head]
+        values = normed @ self.matrices.transpose(0, 1).flatten(1)
+        inside = first and self.rules.released
+        if inside:
+            values = self.rules.with_own(values, self.biases.flatten())
+        heads, d_head = self.biases.shape
+        by_head = values.unflatten(-1, (heads, d_head)).permute(2, 0, 1, 3).flatten(2)
         rows = [
-            self._rows(parts, values, block_targets, inside=bias is not None)
+            self._rows(parts, by_head, block_targets, inside=inside)
             for block_targets in chunked(targets, block)
         ]
         return torch.cat(rows)
 
-    def _rows(self, parts: Parts, values: list[Tensor], targets: Tensor, *, inside: bool) -> Parts:
-        rules, structure = self.rules, self.site.structure
-        made: Tensor = parts.new_zeros(len(targets), *parts.shape[1:])
-        for head, vectors in enumerate(values):
-            mixed = (self.weights[head, targets] @ vectors.flatten(1)).view(
-                len(targets), parts.shape[1], -1
-            )
-            made += mixed @ self.site.output_weight[head]
+    def _rows(
+        self,
+        parts: Parts,
+        values: Float[Tensor, "head token channel"],
+        targets: Tensor,
+        *,
+        inside: bool,
+    ) -> Parts:
+        rules, structure, sources = self.rules, self.site.structure, parts.shape[1]
+        mixed = (self.weights[:, targets] @ values).unflatten(-1, (sources, -1))
+        made = mixed.permute(1, 2, 0, 3).flatten(2) @ self.site.output_weight.flatten(0, 1)
         constant = self.site.output_bias.expand(len(targets), -1)
         if not inside:
             written = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
@@ -133,7 +158,7 @@ class VectorLayer:
                 whole = self.mlp.norm(whole)
             (first, bias), (second, shift) = self.mlp.first[0], self.mlp.second
             hidden = self.rules.shared(entering @ first, bias.expand(len(made), -1))
-            hidden = hidden * self._slope(whole @ first + bias)[:, None]
+            hidden = hidden.mul_(self._slope(whole @ first + bias)[:, None])
             branch = self.rules.shared(hidden @ second, shift.expand(len(made), -1))
             total = self.feed_forward.total(made, branch)
         if self.last_norm is None:
@@ -148,7 +173,7 @@ class VectorLayer:
 
     def _normed(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
         inverse = norm.inverse_sigma(whole)
-        made = norm.linear(parts) * inverse[:, None, None]
+        made = norm.linear(parts).mul_(inverse[:, None, None])
         return self.rules.shared(made, norm.shift.expand(len(parts), -1))
 
 

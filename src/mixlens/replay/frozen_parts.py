@@ -1,0 +1,123 @@
+"""Each input token's part of one logit by one backward pass, for rules that stay linear.
+
+With attention weights, sigmas and slopes held, a logit is an affine function of the input tokens.
+The part of a token is its gradient times the token. What every bias adds is its gradient times the
+bias, and is left out, kept apart, given to the first token, or divided equally among the tokens
+that its target sees (`none`, `column`, `cls`, `equal`). The other rules weigh a bias by each part's
+own direction or length: they need all parts, layer by layer.
+
+The affine function is that of `VectorLayer`, with the whole stream as its only source.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from mixlens.contracts import AttentionKind
+from mixlens.recording.layer import Layer
+from mixlens.replay.head_steps import Head
+from mixlens.replay.vector_parts import PartRules, VectorLayer
+
+LINEAR = ("none", "column", "cls", "equal")
+
+Seen = Bool[Tensor, "target source"]
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A bias where it was added, and the sources that its targets see there."""
+
+    added: Tensor  # [target, width], or [width] in the head
+    seen: Seen
+    own: bool  # inside the vectors: it belongs to its token under every rule
+
+
+@dataclass(frozen=True)
+class _WholeStream(PartRules):
+    """Adds every constant whole, and remembers it. `seen` has the sources for one after the
+    other.
+    """
+
+    constants: list[_Constant] = field(default_factory=list)
+    seen: list[Iterator[Seen]] = field(default_factory=list)
+
+    def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
+        """Parts [target, 1, width] with the constant added."""
+        added = constant.clone().requires_grad_()
+        self.constants.append(_Constant(added, next(self.seen[-1]), own=False))
+        return parts + (added if added.dim() == 1 else added[:, None])
+
+    def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
+        """Values [token, 1, channel] with the bias of each."""
+        added = bias.expand(len(values), -1).clone().requires_grad_()
+        own = torch.eye(len(values), dtype=torch.bool, device=values.device)
+        self.constants.append(_Constant(added, own, own=True))
+        return values + added[:, None]
+
+
+def logit_parts(
+    layers: Sequence[Layer],
+    text: int,
+    length: int,
+    head: Head,
+    weights: Float[Tensor, " output"],
+    rules: PartRules,
+) -> tuple[Float[Tensor, " source"], Float[Tensor, ""]]:
+    """Each token's part of a weighed sum of logits, and what all biases add to it that are not
+    kept inside the vectors.
+    """
+    place, device = head.places[text], layers[0].input.device
+    whole = _WholeStream(rules.bias, rules.released, rules.feed_forward)
+    with torch.enable_grad():
+        stream = layers[0].input[text, :length].detach().requires_grad_()
+        parts, seen = stream[:, None], torch.eye(length, dtype=torch.bool, device=device)
+        targets = torch.arange(length, device=device)
+        for layer in layers:
+            targets = torch.tensor([place], device=device) if layer is layers[-1] else targets
+            step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, length, whole)
+            order, seen = _seen_by(step, seen, targets)
+            whole.seen.append(order)
+            parts = step.of(parts, targets, first=layer is layers[0], block=length)
+        whole.seen.append(itertools.repeat(seen))
+        outputs = weights.nonzero()[:, 0]
+        state = layers[-1].output[text, place]
+        made = head.written(parts[0], state, outputs, whole)[0] @ weights[outputs]
+        added = [constant.added for constant in whole.constants]
+        slopes = torch.autograd.grad(made, [stream, *added], allow_unused=True)
+    own = (slopes[0] * stream.detach()).sum(-1)
+    return _with_constants(own, whole.constants, slopes[1:], rules)
+
+
+def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator[Seen], Seen]:
+    """The sources that a layer's constants are divided among, in the order in which they are added,
+    and those of its output.
+    """
+    reads = (step.weights != 0).any(0)[targets]
+    mixed = (reads.to(step.weights) @ before.to(step.weights)) > 0
+    behind = mixed | before[targets]
+    first = [before] if step.input_norm is not None else []
+    attention = behind if step.rules.released else mixed
+    return itertools.chain(first, [attention], itertools.repeat(behind)), behind
+
+
+def _with_constants(
+    own: Tensor, constants: Sequence[_Constant], slopes: Sequence[Tensor | None], rules: PartRules
+) -> tuple[Tensor, Tensor]:
+    total = own.new_zeros(())
+    for constant, slope in zip(constants, slopes, strict=True):
+        if slope is None:
+            continue
+        amounts = (slope * constant.added.detach()).sum(-1).reshape(-1)  # [target]
+        if constant.own or rules.bias == "equal":
+            count = constant.seen.sum(1) + (0.0 if constant.own else rules.shift)
+            own = own + (amounts / count) @ constant.seen.to(own)
+        total = total + (0.0 if constant.own else amounts.sum())
+    if rules.bias == "cls":
+        own[0] += total / (1 + rules.shift)
+    return own, total
