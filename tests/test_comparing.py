@@ -47,6 +47,19 @@ def test_only_the_target_s_row_is_computed_and_it_is_the_same(lens: Lens) -> Non
     )
 
 
+@pytest.mark.parametrize("words", [False, True])
+def test_layers_are_joined_by_rows_as_from_maps(lens: Lens, words: bool) -> None:
+    """By name no map is formed; a recording of the whole text has them all."""
+    chosen: dict[str, Any] = {"only": ["alti", "attention_norm"], "aggregate": "rollout"}
+    text = "The disestablishers [MASK] old."
+    rows = lens.compare(text, 2, words=words, **chosen)
+    maps = compare(lens.record(text), 2, words=words, **chosen)
+    assert rows.sources == maps.sources
+    for name in chosen["only"]:
+        np.testing.assert_allclose(rows.scores[name], maps.scores[name], atol=2e-6)
+        np.testing.assert_allclose(rows.by_layer[name], maps.by_layer[name], atol=2e-6)
+
+
 def test_a_target_of_cross_attention_is_not_a_source() -> None:
     lens = Lens(built("marian"))
     given = {name: value[:1] for name, value in inputs("marian").items()}

@@ -26,6 +26,7 @@ from mixlens.measures import list_measures
 from mixlens.measuring import measure, measure_together
 from mixlens.provenance import model_name
 from mixlens.recording.rows import RowRecording
+from mixlens.rolling import roll_out_targets
 from mixlens.row import position_of
 from mixlens.suggestions import no_such
 from mixlens.timing import SHORTEST, Budget, estimated_seconds
@@ -80,7 +81,9 @@ def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
     """Can these measures be compared for a target without forming maps?"""
     specs, names = list_measures(), [only] if isinstance(only, str) else only or []
     known = all(name in specs and specs[name].row_by_row for name in names)
-    return bool(names) and known and aggregate != "rollout"
+    # Layers of scores with both signs are joined by their sizes, which needs maps.
+    signed = known and any(specs[name].facts.signed for name in names)
+    return bool(names) and known and not (signed and aggregate == "rollout")
 
 
 def compare(
@@ -245,7 +248,8 @@ def _rows_of(
             if budget is not None:
                 _require_time(name, spec, choice, given, recording, budget)
             maps = shared.get(name) or _measured(name, spec, choice, given, recording)
-            _add(rows, name, spec, choice, maps)
+            rolled = _rolled_rows(name, spec, choice, given, recording)
+            _add(rows, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
             rows.left_out[name] = str(error)
     if not rows.scores:
@@ -274,11 +278,22 @@ def _shared(
 def _measured(
     name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
-    one = spec.gives == "maps" and choice.aggregate != "rollout"
+    by_rows = isinstance(recording, RowRecording) or choice.aggregate != "rollout"
+    one = spec.gives == "maps" and by_rows
     targets = list(choice.word_tokens) if one else None
     maps = measure(name, recording, site=choice.site, targets=targets, **given)
     assert not isinstance(maps, list)
     return maps
+
+
+def _rolled_rows(
+    name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
+) -> MixingMaps | None:
+    """The target's rows of joined layers, if they are asked for and there are no maps to join."""
+    rows = isinstance(recording, RowRecording) and spec.gives == "maps"
+    if not rows or choice.aggregate != "rollout" or spec.facts.reaches_input:
+        return None
+    return roll_out_targets(name, recording, targets=list(choice.word_tokens), **given)
 
 
 def _require_time(
@@ -308,10 +323,19 @@ def _require_time(
         )
 
 
-def _add(rows: _Rows, name: str, spec: Spec, choice: _Choice, maps: MixingMaps) -> None:
+def _add(
+    rows: _Rows,
+    name: str,
+    spec: Spec,
+    choice: _Choice,
+    maps: MixingMaps,
+    rolled: MixingMaps | None,
+) -> None:
     """The target's row: one number for each source, adding up to one in absolute value."""
     aggregate, joined = choice.aggregate, maps
-    if choice.words and aggregate == "rollout" and spec.gives == "maps":
+    if rolled is not None:
+        joined, aggregate = rolled, "last"
+    elif choice.words and aggregate == "rollout" and spec.gives == "maps":
         if not maps.facts.reaches_input:
             # layers are joined token by token, then merged into words
             joined, aggregate = rolled_out_absolute(maps), "last"
