@@ -215,6 +215,25 @@ class Scores:
             rows_whole=torch.cat(whole) if whole else None,
         )
 
+    @classmethod
+    def of_outputs(cls, outputs: Sequence[Scores]) -> Scores:
+        """The scores of several explained outputs of one text, as rows below each other."""
+        import torch
+
+        first = outputs[0]
+        scales = [part.scale for part in outputs if part.scale is not None]
+        return replace(
+            first,
+            values=torch.cat([part.values for part in outputs], -2),
+            extras={
+                name: torch.stack([part.extras[name] for part in outputs], 2)
+                for name in first.extras
+            },
+            extra_dims={name: ("target", *first.extra_dims[name]) for name in first.extras},
+            target_labels=[label for part in outputs for label in part.target_labels or ()],
+            scale=torch.cat(scales, -1) if scales else None,
+        )
+
     def known_facts(self, usual: Facts) -> Facts:
         """What is true of these scores, `usual` being what is true of the measure's."""
         facts = usual if self.facts is None else self.facts

@@ -187,20 +187,36 @@ def _from_maps(
     if recording.in_full is None:
         raise RowsUnavailable(reason)
     _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
-    spec, said, options = spec_of(name), recording.produced, dict(options)
-    if spec.explains_output and said is not None and request.targets is not None:
-        if len(request.targets[0]) == 1:
-            options.setdefault("position", [place for (place,) in request.targets])
-            words = [row.ids[place] for row, (place,) in zip(said, request.targets, strict=True)]
-            options.setdefault("word", words)
-        elif spec.gives != "maps":
-            raise InvalidInput(
-                f"{name} explains one output of the model: name one of the"
-                f" {len(request.targets[0])} targets by targets="
-            )
-        request = request if spec.gives == "maps" else replace(request, targets=None)
+    spec = spec_of(name)
     whole = replace(recording.in_full(spec), rows_refused=reason)
-    return _measured_whole(name, whole, request, options, precision)
+    if not spec.explains_output or recording.produced is None or request.targets is None:
+        return _measured_whole(name, whole, request, options, precision)
+    said, places = recording.produced, list(zip(*request.targets, strict=True))
+    words = [
+        {
+            "position": list(at),
+            "word": [row.ids[p] for row, p in zip(said, at, strict=True)],
+            **options,
+        }
+        for at in places
+    ]
+    if spec.gives == "maps":
+        only = words[0] if len(words) == 1 else options
+        return _measured_whole(name, whole, request, only, precision)
+    if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
+        raise InvalidInput(
+            f"{name} explains one output of the model: name one of the {len(words)} targets by"
+            " targets="
+        )
+    outputs = [
+        _measured_whole(name, whole, replace(request, targets=None), own, precision)
+        for own in words
+    ]
+    if len(outputs) == 1:
+        return outputs[0]
+    scores = Scores.of_outputs([output.scores for output in outputs])
+    options = {key: [value for own in words for value in own[key]] for key in ("position", "word")}
+    return replace(outputs[0], scores=scores, options={**words[0], **options})
 
 
 def _measured_whole(

@@ -192,8 +192,27 @@ def test_what_explains_an_output_explains_the_token_that_was_produced() -> None:
     rows = bundled().generate(PROMPT, answer=" are on the table")
     made = one(mixlens.measure("gradient_norm", rows, targets=["table"]))
     assert made.tokens == ("table at 10",)
+    every = one(mixlens.measure("gradient_norm", rows))
+    assert len(every.tokens) == 4
+    assert every.tokens[-1] == "table at 10"
+    np.testing.assert_allclose(every.scores[:, -1], made.scores[:, 0], rtol=1e-6)
+    for number, name in enumerate(("Ġare", "Ġon", "Ġthe")):
+        alone = one(mixlens.measure("gradient_norm", rows, targets=[name]))
+        np.testing.assert_allclose(every.scores[:, number], alone.scores[:, 0], rtol=1e-6)
     with pytest.raises(InvalidInput, match="name one of the 4 targets"):
-        mixlens.measure("gradient_norm", rows)
+        mixlens.measure("gradient_norm", rows, word="table")
+
+
+def test_extras_of_several_words_are_theirs() -> None:
+    rows = bundled().generate(PROMPT, answer=" are on")
+    every = one(mixlens.measure("logit_update", rows))
+    for number, name in enumerate(("Ġare", "Ġon")):
+        alone = one(mixlens.measure("logit_update", rows, targets=[name]))
+        np.testing.assert_allclose(
+            every.measured["unattributed"].values[:, number],
+            alone.measured["unattributed"].values,
+            rtol=1e-6,
+        )
 
 
 def test_several_measures_share_one_pass() -> None:
