@@ -142,6 +142,11 @@ def test_demo_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     assert "the model fills in: " in result.stdout
     assert "Rank of the cue in 2 sentences" in result.stdout
+    arrives = {
+        line.split()[0]: line.strip() for line in result.stdout.splitlines() if " in " in line
+    }
+    assert arrives["determiner_adjective_noun"].endswith("in 2, 4")
+    assert arrives["subject_verb_attractor"].endswith("in no layer")
 
 
 def test_version_and_help_need_no_torch() -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from mixlens.cli.compare import show
 from mixlens.cli.loading import lens_from
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mixlens.lens import Lens
 
 # Text, the word that the masked one must agree with, the right word, the wrong one. The first is
 # shown in full.
@@ -17,6 +24,7 @@ SENTENCES = (
     ("The boy behind the trees [MASK] seen the bird.", "boy", "has", "have"),
     ("The songs about the girl [MASK] very old.", "songs", "are", "is"),
 )
+EVERY = 4  # one of so many bundled sentences is looked at layer by layer
 
 
 def demo() -> None:
@@ -68,9 +76,49 @@ def demo() -> None:
         f" {chance:.1f}):"
     )
     console.print(table)
+    _show_layers(lens, console)
     console.print(
         "\nTry your own: mixlens compare 'TEXT with a [MASK]' --model NAME, or mixlens map TEXT"
         " --measure value_zeroing --target '[MASK]'",
         markup=False,
         style="dim",
+    )
+
+
+def _show_layers(lens: Lens, console: Console) -> None:
+    """When the number arrives: the cue's share of what the masked word takes in, layer by layer."""
+    import numpy as np
+    from rich.table import Table
+
+    from mixlens import corpus
+    from mixlens.evaluations import cases, cue_alignment
+
+    groups: dict[str, list[Any]] = {}
+    for example in corpus.bundled().examples[::EVERY]:
+        groups.setdefault(example.group or "", []).append(example)
+    numbers = map(str, range(lens.model.config.num_hidden_layers))
+    table = Table(
+        "layer", *numbers, "chance", "arrives", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for group, examples in groups.items():
+        held = list(cases(lens, examples))
+        chance = float(np.mean([1 / (len(case.row) - 1) for case in held]))
+        layers = cue_alignment.evaluate(held, "value_zeroing").details["layers"]
+        arrives = [str(n) for n, share in enumerate(layers) if share > 2 * chance]
+        table.add_row(
+            group,
+            *(f"[green]{x:.2f}[/]" if x > 2 * chance else f"{x:.2f}" for x in layers),
+            f"{chance:.2f}",
+            f"in {', '.join(arrives) or 'no layer'}",
+        )
+    console.print(
+        "\nThe mean over layers hides when the number arrives. The cue's share of what [MASK] takes"
+        " in, by value_zeroing, layer by layer, in sentences of five kinds:",
+        markup=False,
+    )
+    console.print(table)
+    console.print(
+        "Where no layer takes it from the cue itself, as in the sentences above, it comes through"
+        " other words: a measure that follows one output through the whole model can see that.",
+        markup=False,
     )
