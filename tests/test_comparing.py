@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.comparing import compare
 from mixlens.comparison import Comparison
 from mixlens.timing import estimated_seconds, first_tokens
@@ -216,3 +216,13 @@ def test_a_named_target_is_compared_by_rows_from_one_pass() -> None:
         np.testing.assert_allclose(made.by_layer[name], expected.by_layer[name], atol=2e-6)
     with pytest.raises(InvalidInput, match="there are 6 layers"):
         lens.compare(text, -1, only=only, aggregate=6)
+
+
+def test_a_reason_does_not_repeat_the_name_of_its_measure() -> None:
+    """It is shown next to the name; raised alone, the error begins with it."""
+    lens = Lens.bundled()
+    asked = ["alti_logit", "attention"]
+    compared = lens.compare("The dogs [MASK].", only=asked)
+    assert compared.left_out["alti_logit"].startswith("layer 0 of encoder: a norm")
+    with pytest.raises(UnsupportedModel, match="^alti_logit, layer 0 of encoder: a norm"):
+        lens.measure("alti_logit", "The dogs [MASK].")

@@ -20,7 +20,7 @@ from mixlens.aggregation.target_row import (
 )
 from mixlens.comparison import Comparison
 from mixlens.contracts import AttentionKind, Spec
-from mixlens.errors import InvalidInput, MixlensError
+from mixlens.errors import InvalidInput, MixlensError, without_subject
 from mixlens.explained import explained
 from mixlens.measures import list_measures
 from mixlens.measuring import measure, measure_together
@@ -251,7 +251,7 @@ def _rows_of(
             rolled = _rolled_rows(name, spec, choice, given, recording)
             _add(rows, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
-            rows.left_out[name] = str(error)
+            rows.left_out[name] = without_subject(name, str(error))
     if not rows.scores:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
         raise InvalidInput(f"no measure applies: {reasons}")

@@ -360,3 +360,10 @@ def _positions(recording: Recording, site: str, layers: Sequence[int] | None) ->
             stack = recording.structure.stack_of(site).name
             raise InvalidInput(f"layers {list(layers)}: {stack} has {known}")
     return tuple(layer % count if layer < 0 else numbers.index(layer) for layer in layers)
+
+
+def is_released(variant: str) -> bool:
+    """Is a measure to do as the authors' released code does, not as their paper says?"""
+    if variant not in ("paper", "released"):
+        raise InvalidInput(f"variant={variant!r}: choose paper or released")
+    return variant == "released"

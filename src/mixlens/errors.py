@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class MixlensError(Exception):
     """Base of every error that mixlens raises on purpose."""
@@ -69,3 +71,8 @@ def about(subject: str, error: MixlensError) -> MixlensError:
     """The same error, with what it is about in front."""
     error.args = (f"{subject}: {error}",)
     return error
+
+
+def without_subject(name: str, message: str) -> str:
+    """A message without the name that it begins with, to be shown next to that name."""
+    return re.sub(rf"^{re.escape(name)}[,:]? ", "", message)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, without_subject
 from mixlens.explained import no_logits
 from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
@@ -160,7 +160,8 @@ class Lens:
         refusals = {}
         for name, spec in list_measures().items():
             reasons = [refusal(name, recording.structure, site) for site in recording.sites]
-            refusals[name] = None if None in reasons else reasons[0]
+            reason = None if None in reasons else reasons[0]
+            refusals[name] = None if reason is None else without_subject(name, reason)
             if spec.explains_output and refusals[name] is None:
                 refusals[name] = no_logits(recording.output)
         with turn(self.model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,7 +17,7 @@ from tests import reference
 @pytest.mark.parametrize("anchors", ANCHORS)
 def test_anchors_are_those_of_inseq(anchors: str, neighbours: int) -> None:
     numbers = reference.arrays("inseq/numbers.npz")
-    model = reference.pretrained("chefer2021/bert", "BertForSequenceClassification")
+    model: Any = reference.pretrained("chefer2021/bert", "BertForSequenceClassification")
     vectors = model.get_input_embeddings().weight.detach()
     words = torch.from_numpy(numbers["ids"][0])
     made = anchor_words(words, 0, vectors, steps=10, anchors=anchors, neighbours=neighbours)

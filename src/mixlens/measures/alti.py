@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
-from mixlens.errors import InvalidInput
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
@@ -68,14 +67,13 @@ _RELEASED_SHIFT = 1e-6
 
 
 def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
-    if variant not in ("paper", "released"):
-        raise InvalidInput(f"alti has no variant {variant!r}; choose paper or released")
+    released = is_released(variant)
     rows = range(recording.rows(request.site))
     lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
     layers, shares = [], []
     for _, site in request.sites(recording):
         near, share = contributions(
-            site, request, recording.memory_budget, lengths, released=variant == "released"
+            site, request, recording.memory_budget, lengths, released=released
         )
         layers.append(near)
         shares.append(share)

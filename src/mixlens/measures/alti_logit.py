@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
 from mixlens.measures.alti import contributions
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
-from mixlens.measures.logit_update import VARIANTS, with_initial
+from mixlens.measures.logit_update import with_initial
 
 if TYPE_CHECKING:
     from mixlens.explained import Explained
@@ -77,8 +76,7 @@ def scores(
     """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
     paper or released.
     """
-    if variant not in VARIANTS:
-        raise InvalidInput(f"alti_logit has no variant {variant!r}; choose paper or released")
+    released = is_released(variant)
     parts = LogitParts.of("alti_logit", recording, request, output)
     lengths = recording.lengths[recording.structure.stacks[0].name]
     every = replace(request, targets=None)
@@ -88,7 +86,7 @@ def scores(
         site = parts.layers[index].site(request.kind)
         if rows:
             shares, _ = contributions(
-                site, every, recording.memory_budget, lengths, released=variant == "released"
+                site, every, recording.memory_budget, lengths, released=released
             )
             carried = torch.stack(list(rows.values()), 1) @ shares
             rows = dict(zip(rows, carried.unbind(1), strict=True))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
 from mixlens.measures.feed_forward_scopes import no_feed_forward
@@ -92,9 +92,7 @@ def chosen_rules(bias: str, variant: str, feed_forward: bool) -> PartRules:
     """The options as rules, if there are such."""
     if bias not in BIASES:
         raise InvalidInput(f"bias={bias!r}: choose one of {', '.join(BIASES)}")
-    if variant not in ("paper", "released"):
-        raise InvalidInput(f"variant={variant!r}: choose paper or released")
-    return PartRules(bias, variant == "released", feed_forward)
+    return PartRules(bias, is_released(variant), feed_forward)
 
 
 def _text_norms(

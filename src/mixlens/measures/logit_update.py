@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ SPEC = Spec(
     rounding=3e-5,
     half_precision=None,
 )
-VARIANTS = ("paper", "released")
 
 
 def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
@@ -65,8 +63,7 @@ def scores(
     """`initial`: the embedding's own part is added to the explained token, in layer 0; `variant`:
     paper or released, which are the same here.
     """
-    if variant not in VARIANTS:
-        raise InvalidInput(f"logit_update has no variant {variant!r}; choose paper or released")
+    is_released(variant)  # for its check alone
     parts = LogitParts.of("logit_update", recording, request, output)
     rows, rest = [], []
     for index in request.layers:

@@ -24,8 +24,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import Request
-from mixlens.errors import InvalidInput
+from mixlens.contracts import Request, is_released
 from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain
 from mixlens.kernels.head_gains import head_gains
@@ -51,9 +50,7 @@ class RouteRules:
     @classmethod
     def of(cls, value_bias: bool, variant: str) -> RouteRules:
         """From the options of a measure."""
-        if variant not in ("paper", "released"):
-            raise InvalidInput(f"flow_routes has no variant {variant!r}; choose paper or released")
-        return cls(value_bias, variant == "released")
+        return cls(value_bias, is_released(variant))
 
     @property
     def shift(self) -> float:
