@@ -224,5 +224,5 @@ def test_a_reason_does_not_repeat_the_name_of_its_measure() -> None:
     asked = ["alti_logit", "attention"]
     compared = lens.compare("The dogs [MASK].", only=asked)
     assert compared.left_out["alti_logit"].startswith("layer 0 of encoder: a norm")
-    with pytest.raises(UnsupportedModel, match="^alti_logit, layer 0 of encoder: a norm"):
+    with pytest.raises(UnsupportedModel, match=r"^alti_logit, layer 0 of encoder: a norm"):
         lens.measure("alti_logit", "The dogs [MASK].")
