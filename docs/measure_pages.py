@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from mixlens import Lens, MixingMaps, UnsupportedModel, list_measures
-from mixlens.contracts import Spec
+from mixlens.contracts import Facts, Spec
 from mixlens.measures import MEASURES
 from mixlens.render.canvas import save_figure
 
@@ -31,8 +31,7 @@ STAGES = (
     "norm",
     "feed-forward",
     "last norm",
-    "layers below",
-    "layers above",
+    "other layers",
     "output",
 )
 
@@ -102,25 +101,23 @@ def strip(stages: set[str]) -> str:
 
 def facts(spec: Spec) -> str:
     """The table of what others need to know."""
-    known = spec.facts
-    rows = {
-        "use it": spec.use_when,
-        "costs": spec.cost,
-        "attention": " and ".join(spec.sites) + (", per head too" if spec.per_head else ""),
-        "scores": ", ".join(
-            [
-                "signed" if known.signed else "never negative",
-                f"rows {'sum' if known.rows_sum_to_one else 'need not sum'} to one",
-                f"the residual stream is {'' if known.residual_included else 'not '}in them",
-            ]
-        ),
-        "a few targets of a long text": "without maps" if spec.row_by_row else "from maps",
-        "blind spots": f"it {spec.blind_spots}" if spec.blind_spots else "",
-        "options": ", ".join(f"`{option.name}={option.default!r}`" for option in spec.options),
-        "cite": spec.citation,
-    }
+    rows = {"use it": spec.use_when, "costs": spec.cost}
+    if spec.gives == "maps":
+        rows["attention"] = " and ".join(spec.sites) + (", per head too" if spec.per_head else "")
+        rows["scores"] = "; ".join(score_facts(spec.facts))
+        rows["a few targets of a long text"] = "without maps" if spec.row_by_row else "from maps"
+    rows["blind spots"] = spec.blind_spots
+    rows["options"] = ", ".join(f"`{option.name}={option.default!r}`" for option in spec.options)
+    rows["cite"] = spec.citation
     lines = [f"| {name} | {said.replace('|', '∣')} |" for name, said in rows.items() if said]
     return "\n".join(["| | |", "|---|---|", *lines])
+
+
+def score_facts(known: Facts) -> Iterator[str]:
+    """What is true of the scores, in words."""
+    yield "may be negative" if known.signed else "never negative"
+    yield f"rows {'sum' if known.rows_sum_to_one else 'need not sum'} to one"
+    yield f"the residual stream is {'' if known.residual_included else 'not '}in them"
 
 
 def docstring(name: str) -> str:
@@ -134,7 +131,7 @@ def docstring(name: str) -> str:
 def caption(name: str) -> str:
     """What the picture shows."""
     if list_measures()[name].explains_output:
-        return "Why the bundled model says *are* and not *is*."
+        return "Why the bundled model says “are” and not “is”."
     return "What is inside the masked word in each layer of the bundled model."
 
 
