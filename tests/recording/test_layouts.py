@@ -99,6 +99,8 @@ def test_images_that_are_packed_into_one_row_do_not_see_each_other() -> None:
         ("Sam3TrackerModel", (2, 256)),
         ("Qwen2_5_VLModel", (1, 2)),
         ("LukeModel", (2, 10)),
+        ("FSMTModel", (2, 7)),
+        ("MLCDVisionModel", (2, 226)),
     ],
 )
 def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> None:
@@ -115,9 +117,28 @@ def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> Non
         native.output_without(model, given, channels, place, module, layer.width)
         for place in (None, 1)
     )
-    whole, edited = (output.reshape(-1, *layer.input.shape[1:])[0] for output in without)
+    whole, edited = (native.first_tokens(output, *layer.input.shape[1:]) for output in without)
     expected = native.cosine_distance(edited, whole)[: len(first)]
     torch.testing.assert_close(torch.tensor(first[:, 1]).double(), expected, rtol=2e-3, atol=1e-7)
+
+
+def test_as_many_rows_as_tokens_are_not_confused() -> None:
+    """Both axes of a part that has the tokens first are the same then."""
+    model, given, _ = recorded("FSMTModel")
+    ids = (name for name in given if name.endswith(("ids", "mask")))
+    many = {name: given[name][:1].repeat(7, 1) for name in ids}
+    for name in ("input_ids", "decoder_input_ids"):
+        many[name][:, 1:-1] = torch.randint(3, 40, many[name][:, 1:-1].shape)
+    several, one = (
+        mixlens.Lens(model).measure("value_zeroing", inputs)
+        for inputs in (many, {name: value[2:3] for name, value in many.items()})
+    )
+    assert many["input_ids"].shape == (7, 7)
+    assert isinstance(several, list)
+    alone = one[0] if isinstance(one, list) else one
+    torch.testing.assert_close(
+        torch.tensor(several[2].scores), torch.tensor(alone.scores), rtol=1e-3, atol=1e-6
+    )
 
 
 def test_entities_are_behind_the_words() -> None:
@@ -142,7 +163,7 @@ def test_a_stage_that_ends_by_pooling_is_not_a_layer_but_the_blocks_inside_are()
     [
         ("HieraModel", r"pieces of the sequence \(weights \(2, 1, 4, 64, 64\)"),
         ("LongT5EncoderModel", "pieces of the sequence"),
-        ("XLNetModel", "tokens before the rows"),
+        ("XLNetModel", "or that is a bare parameter"),
     ],
 )
 def test_a_refusal_names_what_the_layer_does(name: str, reason: str) -> None:

@@ -187,9 +187,13 @@ def _states(output: Any, tokens: int) -> Tensor:
 
 
 def first_tokens(states: Tensor, tokens: int, channels: int) -> Tensor:
-    """[token, channel] of the first row, of states that may have their channels in front."""
+    """[token, channel] of the first row, of states that may have their channels or tokens in
+    front.
+    """
     if states.dim() == 4 and states.shape[-1] != channels:
         states = states.movedim(1, -1)
+    if states.dim() == 3 and states.shape[0] == tokens != states.shape[1]:
+        states = states.transpose(0, 1)
     return states.reshape(-1, tokens, channels)[0]
 
 

@@ -7,7 +7,8 @@ capture, native_attention       overhearing attention: the only files that touch
 softmax_trace, torch_attention  attention that does not pass its interface
 listener                        who hears it
 calls                           the layers of a pass, what they are called with and return
-layouts, packed_attention       layers whose states are not rows of tokens, seen as if they were
+layouts, packed_attention, turned_parts
+                                layers whose states are not rows of tokens, seen as if they were
 probe, hearing, passes          a short probe, and the passes in which a model shows its layers
 model_discovery, model_structure
                                 the stacks and sites of a model

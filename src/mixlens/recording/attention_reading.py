@@ -34,6 +34,14 @@ class ObservedSum:
     position: int = 0
 
 
+class TurnedProjection(UnsupportedModel):
+    """The module that takes A V takes the tokens before the rows."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"`{path}` takes the tokens before the rows")
+        self.path = path
+
+
 def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
     """The affine module that takes A V, and whether it takes it gated."""
     core = evidence.trace.cores[index]
@@ -69,15 +77,12 @@ def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
         )
     for event in evidence.trace.events:
         if event.inputs and _is_turned(evidence, event.inputs[0], product.flatten(2)):
-            raise UnsupportedModel(
-                f"layer `{evidence.path}`: its output projection `{event.path}` takes the tokens"
-                " before the rows. Only projections with rows first are read."
-            )
+            raise TurnedProjection(event.path)
     raise UnsupportedModel(
         f"layer `{evidence.path}`: no linear module takes the product of attention weights and"
-        " values, as it is or times a gate (a norm or another mixing step is between them and the"
-        " output projection), so the output cannot be split by source token. Nothing is reported"
-        " rather than a wrong number."
+        " values, as it is or times a gate (a norm or another step is between them and the output"
+        " projection, or that is a bare parameter), so the output cannot be split by source token."
+        " Nothing is reported rather than a wrong number."
     )
 
 

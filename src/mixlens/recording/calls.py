@@ -194,13 +194,17 @@ def layer_calls(
         nonlocal busy
         if busy:
             return
-        call = open_calls.pop()
+        call, seen = open_calls.pop(), seen_by.pop()
         call.output = output
         layout = arranged.get(call.path)
         if layout is not None:
-            call.output = layout.left(output, len(call.hidden_in))
+            batch, tokens = call.hidden_in.shape[:2]
+            call.output = layout.left(output, batch)
             layout.attention(call)
-        seen = seen_by.pop()
+            seen = {
+                witness: layout.inside(tensor, witness.path, batch, tokens)
+                for witness, tensor in seen.items()
+            }
         if on_layer is not None:
             busy = True
             on_layer(call, seen)

@@ -87,6 +87,7 @@ def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:
     """[batch * n, d] as [batch, n, d]: some layers flatten their rows for the feed-forward part."""
     if (
         tensor.shape != hidden.shape
+        and tensor.shape[:2] != hidden.shape[1::-1]  # tokens before rows: that is another order
         and tensor.numel() == hidden.numel()
         and tensor.shape[-1] == hidden.shape[-1]
     ):

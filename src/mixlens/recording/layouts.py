@@ -21,6 +21,7 @@ from torch import Size, Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, with_hidden_argument
 from mixlens.recording.listener import current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
+from mixlens.recording.turned_parts import turned, turned_parts
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -57,6 +58,16 @@ class Layout:
         """Puts the pieces of attention in a finished call together, if it ran in pieces."""
         if self.packed:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
+
+    def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
+        """A tensor of a part of the layer, with rows first."""
+        return tensor
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int
+    ) -> contextlib.AbstractContextManager[None]:
+        """What has to be open while the layer runs on rows of tokens."""
+        return _in_pieces(batch, tokens) if self.packed else contextlib.nullcontext()
 
 
 @dataclass(frozen=True)
@@ -95,8 +106,31 @@ class TwoStreams(Layout):
         return torch.cat(output[:2], 1)
 
 
+@dataclass(frozen=True)
+class TokensFirst(Layout):
+    """[tokens, batch, channel] in some parts of the layer, or in all of them."""
+
+    paths: frozenset[str] | None = None
+
+    def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
+        """Turned, if that part is."""
+        is_turned = self.paths is None or path in self.paths
+        return turned(tensor, tokens, batch) if is_turned else tensor  # type: ignore[no-any-return]
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int
+    ) -> contextlib.AbstractContextManager[None]:
+        """Its parts are turned."""
+        return turned_parts(layer, batch, tokens, self.paths)
+
+
 def _same(states: Tensor, _: Any) -> Tensor:
     return states
+
+
+def turned_part(path: str) -> TokensFirst:
+    """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
+    return TokensFirst(_same, _same, paths=frozenset({path}))
 
 
 _GRID = Layout(
@@ -122,6 +156,12 @@ _PACKED = Layout(
 )
 
 
+_TOKENS_FIRST = TokensFirst(
+    lambda states, batch: states.transpose(0, 1),
+    lambda rows, shape: rows.transpose(0, 1),
+)
+
+
 def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> list[Any]:
     """Forms that the hidden states of a layer may have, from calls with so many rows; None is
     [batch, tokens, d_model].
@@ -133,22 +173,23 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
         return [None] if joined is None else [None, joined]
     if len(shape) == 4 and in_step:
         return [_GRID, _CHANNELS_FIRST, _SERIES]
+    if len(shape) == 3 and _is_second(shape, other, rows):
+        return [_TOKENS_FIRST]
     tokens, others = shape[:-1].numel(), other[:-1].numel()
     doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []
+
+
+def _is_second(shape: Size, other: Size, rows: tuple[int, int]) -> bool:
+    """Does the second axis grow with the rows?"""
+    return shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
 
 
 def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> str:
     """Why hidden states are in none of the forms."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
     seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
-    second = len(shape) > 2 and shape[1] != other[1] and shape[1] * rows[1] == other[1] * rows[0]
-    if second and len(shape) == 3:
-        return (
-            f"hidden states have the tokens before the rows ({seen}), as every tensor inside of the"
-            " layer. Only layers with rows first are read."
-        )
-    if second:
+    if len(shape) == 4 and _is_second(call.hidden_in.shape, resized.hidden_in.shape, rows):
         return f"it hands on several streams ({seen}), and a map of tokens shows one"
     return (
         f"hidden states are in no form that is known ({seen}): rows of tokens, grids of patches,"
@@ -158,6 +199,10 @@ def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> s
 
 class ArrangedLayer(nn.Module):
     """A layer that takes and returns [batch, tokens, d_model]."""
+
+    layer: nn.Module
+    layout: Layout
+    shape: Any
 
     def __init__(self, layer: nn.Module, layout: Layout, shape: Any) -> None:
         super().__init__()
@@ -172,17 +217,17 @@ class ArrangedLayer(nn.Module):
         """What the layer returns, in rows of tokens."""
         hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
         args, kwargs = layout.entering(args, kwargs, self.shape)
-        with _in_pieces(hidden) if layout.packed else contextlib.nullcontext():
+        with layout.running(layer, *hidden.shape[:2]):
             output = layer(*args, **kwargs)
         rows: Tensor = layout.left(output, len(hidden))
         return rows
 
 
 @contextlib.contextmanager
-def _in_pieces(hidden: Tensor) -> Iterator[None]:
+def _in_pieces(batch: int, tokens: int) -> Iterator[None]:
     outer = current_listener()
     if outer is None:
         yield
         return
-    with listening(PackedAttention(outer, *hidden.shape[:2])):
+    with listening(PackedAttention(outer, batch, tokens)):
         yield

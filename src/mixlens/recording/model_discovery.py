@@ -15,12 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.attention_reading import TurnedProjection
 from mixlens.recording.batch_axes import batch_axes
 from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
-from mixlens.recording.layouts import Layout, possible_layouts, why_unknown
+from mixlens.recording.layouts import Layout, possible_layouts, turned_part, why_unknown
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
@@ -183,6 +184,8 @@ def _layer_structure(
         try:
             structure = _in_rows(call, resized, backend, layout)
             return replace(structure, number=number)
+        except TurnedProjection as error:
+            layouts.append(turned_part(error.path))
         except Exception as error:
             if is_out_of_memory(error):
                 raise

@@ -66,6 +66,9 @@ def head_output_gradients(
         given = torch.zeros_like(zero) if gradient is None else gradient
         if given.numel() != shape[0] * shape[1] * shape[2] * shape[3]:
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
+        layout = layer.structure.layout
+        if layout is not None:
+            given = layout.inside(given, structure.output_projection, *shape[:2])
         by_layer.append(given.reshape(shape).to(layer.input.dtype))
     return by_layer
 
