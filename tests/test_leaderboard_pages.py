@@ -1,0 +1,91 @@
+"""The leaderboard says what its rows say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from docs import leaderboard_pages
+from docs.leaderboard_pages import ROOT, pages, rows
+from docs.leaderboard_statements import (
+    STATEMENTS,
+    answers,
+    order_of,
+    ranks,
+    separate_pairs,
+    statements,
+)
+from mixlens.errors import InvalidInput
+from mixlens.evaluations import names as evaluation_names
+from mixlens.measures import names as measure_names
+
+
+def row(scores: dict[str, tuple[float, float]], direction: str = "higher") -> dict[str, Any]:
+    """A row of one evaluation, from values and half widths."""
+    cells = {
+        measure: {"value": value, "low": value - half, "high": value + half}
+        for measure, (value, half) in scores.items()
+    }
+    return {"evaluations": {"cue_alignment": {"direction": direction, "measures": cells}}}
+
+
+def test_pages_are_current() -> None:
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python -m docs.leaderboard_pages"
+    assert {path.stem for path in ROOT.glob("*.md")} == {path.stem for path in pages()}
+
+
+def test_rows_and_statements_are_about_what_there_is() -> None:
+    assert len(rows()) >= 8
+    for kept in rows().values():
+        for name, column in kept["evaluations"].items():
+            assert name in evaluation_names()
+            assert set(column["measures"]) <= set(measure_names())
+    for statement in STATEMENTS:
+        assert {statement.better, statement.worse} <= set(measure_names())
+        assert statement.evaluation in evaluation_names()
+
+
+def test_an_order_needs_intervals_that_do_not_overlap() -> None:
+    scores = {"alti": (0.5, 0.1), "attention": (0.2, 0.1), "random": (0.35, 0.1)}
+    (column,) = row(scores)["evaluations"].values()
+    assert order_of(column, "alti", "attention") == 1
+    assert order_of(column, "attention", "alti") == -1
+    assert order_of(column, "alti", "random") == 0
+    assert order_of(column, "alti", "globenc") is None
+    assert order_of({**column, "direction": "lower"}, "alti", "attention") == -1
+    assert ranks(column) == {"alti": 1, "attention": 2}
+    assert ranks({**column, "direction": "lower"}) == {"alti": 2, "attention": 1}
+    assert separate_pairs(row(scores)) == pytest.approx(1 / 3)
+
+
+def test_a_verdict_is_over_all_rows() -> None:
+    good = row({"alti": (0.5, 0.1), "value_zeroing": (0.2, 0.1), "random": (0.1, 0.05)})
+    bad = row({"alti": (0.2, 0.1), "value_zeroing": (0.5, 0.1), "random": (0.1, 0.02)})
+    statement = "| `alti` is better than `value_zeroing` by `cue_alignment` (our own question) |"
+    for held, verdict in (
+        ({"a": good}, "holds everywhere"),
+        ({"a": good, "b": bad}, "depends on the model"),
+        ({"b": bad}, "fails everywhere"),
+    ):
+        (line,) = [x for x in statements(held).splitlines() if x.startswith(statement)]
+        assert line.endswith(f"{verdict} |")
+    assert "`alti` (1.5; 0 of 2)" in answers({"a": good, "b": bad})
+
+
+def test_a_row_of_somebody_else_gets_its_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = json.loads((ROOT / "rows" / "masked-blimp.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(leaderboard_pages, "ROOT", tmp_path / "board")
+    (tmp_path / "theirs.json").write_text(json.dumps(kept | {"model": "bert-of-mine"}))
+    assert leaderboard_pages.taken(tmp_path) == 1
+    written = {path.name: text for path, text in leaderboard_pages.pages().items()}
+    assert "bert-of-mine" in written["index.md"]
+    assert "mixlens benchmark --model bert-of-mine" in written["theirs.md"]
+    (tmp_path / "broken.json").write_text("{}")
+    with pytest.raises(InvalidInput, match=r"broken\.json"):
+        leaderboard_pages.taken(tmp_path)
