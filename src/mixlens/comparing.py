@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from mixlens.rolling import roll_out_targets
 from mixlens.row import position_of
 from mixlens.suggestions import no_such
 from mixlens.timing import SHORTEST, Budget, estimated_seconds
-from mixlens.tokens import TokenRow
+from mixlens.tokens import TokenRow, listed
 from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
@@ -79,11 +80,20 @@ def default_target(recording: Recording, site: str | None) -> int:
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
     """Can these measures be compared for a target without forming maps?"""
-    specs, names = list_measures(), [only] if isinstance(only, str) else only or []
+    specs, names = list_measures(), _names(only) or []
     known = all(name in specs and specs[name].row_by_row for name in names)
     # Layers of scores with both signs are joined by their sizes, which needs maps.
     signed = known and any(specs[name].facts.signed for name in names)
     return bool(names) and known and not (signed and aggregate == "rollout")
+
+
+def _names(only: Sequence[str] | str | None) -> list[str] | None:
+    """The measures that were named; None if none were, which means all."""
+    names = listed(only, "measures")
+    for name in names or ():
+        if not isinstance(name, str):
+            raise InvalidInput(no_such("measure", name, list_measures()))
+    return names
 
 
 def compare(
@@ -113,6 +123,9 @@ def compare(
     `cue` is a source whose rank is of interest. With a `budget`, measures that would take longer
     are left out.
     """
+    for name, given in (("explain", explain), ("options", options)):
+        if not isinstance(given, (Mapping, NoneType)):
+            raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
     choice = _choice(recording, target, site, aggregate, words)
     specs = _chosen_specs(only, options)
     own = recording.structure.site(site).kind == AttentionKind.SELF
@@ -152,7 +165,7 @@ def _choice(
 ) -> _Choice:
     if recording.batch != 1:
         raise InvalidInput("compare one text at a time")
-    if isinstance(aggregate, str) and aggregate not in AGGREGATES:
+    if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
         raise InvalidInput(
             f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
         )
@@ -182,15 +195,15 @@ def _chosen_specs(
     only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
 ) -> dict[str, Spec]:
     specs = list_measures()
-    names = [only] if isinstance(only, str) else list(specs) if only is None else list(only)
+    names = _names(only) or list(specs)
     for name in (*names, *(options or {})):
         if name not in specs:
             raise InvalidInput(no_such("measure", name, specs))
-    for name in options or {}:
+    for name, given in (options or {}).items():
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"options[{name!r}] is a dict, not {type(given).__name__}")
         if name not in names:
             raise InvalidInput(f"options were given for {name}, which is not compared")
-    if not names:
-        raise InvalidInput("an empty list of measures asks for nothing: leave it out to have all")
     return {name: specs[name] for name in names}
 
 

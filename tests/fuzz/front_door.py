@@ -141,6 +141,11 @@ def options(measure: Any, choices: dict[str, Any], own: dict[str, Any]) -> None:
         },
     ),
 )
+@example(TEXT, {"only": True})
+@example(TEXT, {"only": [["attention"]]})
+@example(TEXT, {"only": ["attention"], "explain": [1]})
+@example(TEXT, {"only": ["attention"], "options": {"attention": 1}})
+@example(TEXT, {"only": ["attention"], "aggregate": None})
 def comparisons(text: str, chosen: dict[str, Any]) -> None:
     """Anything that `compare` may be asked."""
     with only_ours():

@@ -19,10 +19,11 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def searching(target: Any, examples: int) -> Target:
+def searching(target: Any, examples: int, *, derandomize: bool = False) -> Target:
     """The target with so many cases, and with nothing that would stop it early."""
     wanted: Target = settings(
         max_examples=examples,
+        derandomize=derandomize,  # the same cases in every run
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
