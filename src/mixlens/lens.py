@@ -62,6 +62,8 @@ class Lens:
         memory_budget: int | None = None,
     ) -> None:
         tokenizer = getattr(processor, "tokenizer", None) if tokenizer is None else tokenizer
+        self.model: nn.Module
+        self.tokenizer: Any
         self.model, self.tokenizer = unwrapped(model, tokenizer)
         self.processor = processor
         self.memory_budget = memory_budget

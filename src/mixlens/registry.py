@@ -34,7 +34,9 @@ class Registry(Generic[Entry]):
     def __init__(
         self, kind: str, package: str, *, order: Callable[[str], Any] = lambda name: name
     ) -> None:
-        self.kind, self.package, self._order = kind, package, order
+        self.kind = kind
+        self.package = package
+        self._order = order
         self._files: tuple[str, ...] | None = None
         self._plug_ins: dict[str, EntryPoint] | None = None
         self._registered: dict[str, Entry] = {}

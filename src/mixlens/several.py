@@ -47,7 +47,8 @@ class MeasuredTexts(list["MixingMaps"]):
         errors: Sequence[tuple[str, str]] = (),
     ) -> None:
         super().__init__(maps)
-        self.names, self.errors = tuple(names), tuple(errors)
+        self.names: tuple[str, ...] = tuple(names)
+        self.errors: tuple[tuple[str, str], ...] = tuple(errors)
 
 
 def measure_given(

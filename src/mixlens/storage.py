@@ -73,6 +73,8 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         }
         targets, sources = _token_row(about["targets"]), _token_row(about["sources"])
         layers, positions = tuple(about["layers"]), tuple(about["target_positions"])
+        if not all(0 <= place < len(targets) for place in positions):
+            raise ValueError("target_positions are outside the targets")
         facts = Facts(**_facts(about))
         return make(
             scores=arrays["scores"],
@@ -150,6 +152,9 @@ def _token_row(saved: Mapping[str, Any]) -> TokenRow:
         None if saved["offsets"] is None else tuple((int(a), int(b)) for a, b in saved["offsets"])
     )
     special = None if saved["special"] is None else tuple(bool(mark) for mark in saved["special"])
+    for each in (offsets, special):
+        if each is not None and len(each) != len(saved["labels"]):
+            raise ValueError("there is not one of each for every label")
     # None of these is in files of version 0.1.
     named, shown = saved.get("segments"), saved.get("picture")
     segments = (

@@ -86,7 +86,7 @@ def _with_atheris(name: str, seconds: float) -> int:
     target: Any = searching(TARGETS[name], 1)
     limit = [f"-max_total_time={max(1, int(seconds))}", "-rss_limit_mb=8192", "-timeout=60"]
     with tempfile.TemporaryDirectory() as place:
-        kept = [f"-artifact_prefix={place}/", "-print_final_stats=1", "-verbosity=0"]
+        kept = [f"-artifact_prefix={place}/", "-print_final_stats=1", "-len_control=0"]
         atheris.Setup([name, *limit, *kept], target.hypothesis.fuzz_one_input)
         atheris.Fuzz()
     return 0

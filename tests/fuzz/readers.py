@@ -92,6 +92,7 @@ def results(content: bytes) -> None:
 @example([([1, 0, 0], None)])
 @example([([1, 1], [])])
 @example([([3], [99, 1, 2, 3, 4])])
+@example([([3, 0], 99)])
 @example([([5], None)])
 @example([([7], None)])
 def descriptions(changes: list[tuple[list[int], Any]]) -> None:

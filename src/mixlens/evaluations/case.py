@@ -44,9 +44,14 @@ class Case:
         *,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.lens, self.example = lens, example
+        self.lens = lens
+        self.example = example
         quick = {name: dict(spec.quick) for name, spec in list_measures().items() if spec.quick}
-        self.options = {**quick, **_erasure(lens), **(options or {})}  # by measure
+        self.options: dict[str, Mapping[str, Any]] = {  # by measure
+            **quick,
+            **_erasure(lens),
+            **(options or {}),
+        }
         self._maps: dict[tuple[str, str], MixingMaps] = {}
         self._others: dict[Lens, Case] = {}
 

@@ -11,7 +11,11 @@ from mixlens.render.charts import inline_svg
 from mixlens.render.document import document, table
 from mixlens.viewer.page import script_source
 
-VERDICTS = {True: "holds", False: "does not hold", None: "cannot be decided"}
+VERDICTS: dict[bool | None, str] = {
+    True: "holds",
+    False: "does not hold",
+    None: "cannot be decided",
+}
 
 
 def html_page(

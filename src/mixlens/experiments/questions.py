@@ -35,8 +35,10 @@ class Asker:
         measure_options: Mapping[str, Mapping[str, Any]],
         memory: Memory,
     ) -> None:
-        self.lens, self.questions = lens, dict(questions)
-        self.measure_options, self.memory = measure_options, memory
+        self.lens = lens
+        self.questions: dict[str, Question] = dict(questions)
+        self.measure_options = measure_options
+        self.memory = memory
 
     def __call__(self, example: Example) -> dict[str, Any]:
         """All questions about one text."""

@@ -40,13 +40,11 @@ class Training:
         task: Objective,
         settings: Settings,
     ) -> None:
-        self.model, self.items, self.held_out, self.task, self.settings = (
-            model,
-            items,
-            held_out,
-            task,
-            settings,
-        )
+        self.model = model
+        self.items = items
+        self.held_out = held_out
+        self.task = task
+        self.settings = settings
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] | None = None
         self.optimizer = _optimizer(model, settings)

@@ -27,10 +27,12 @@ class Evidence:
     """The run of one layer, with comparisons at the precision of its numbers."""
 
     def __init__(self, path: str, trace: LayerTrace) -> None:
-        self.path, self.trace = path, trace
-        self.hidden, self.output = trace.hidden, trace.output
-        self.d_model = int(self.hidden.shape[-1])
-        self.tolerance = 1e-9 if self.hidden.dtype == torch.float64 else 2e-5
+        self.path = path
+        self.trace = trace
+        self.hidden: Tensor = trace.hidden
+        self.output: Tensor = trace.output
+        self.d_model: int = int(self.hidden.shape[-1])
+        self.tolerance: float = 1e-9 if self.hidden.dtype == torch.float64 else 2e-5
         self._norms: dict[int, LinearisedNorm | None] = {}
 
     def after(self, end: int) -> Iterator[tuple[Tensor, Event | None, int]]:

@@ -47,7 +47,10 @@ class Layer:
         whole: Callable[[], Layer] | None = None,
     ) -> None:
         """`whole` is given if `call` holds a few targets only: the same layer on a short input."""
-        self.model, self.backend, self.stack, self.index = model, backend, stack, index
+        self.model = model
+        self.backend = backend
+        self.stack = stack
+        self.index = index
         self._whole = whole
         self._call, self._internals, self._wide_modules = call, internals, wide_modules
         self._sites: tuple[Site, ...] | None = None

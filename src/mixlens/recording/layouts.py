@@ -207,7 +207,8 @@ class ArrangedLayer(nn.Module):
     def __init__(self, layer: nn.Module, layout: Layout, shape: Any) -> None:
         super().__init__()
         self._modules, self._parameters = layer._modules, layer._parameters
-        self._buffers, self.training = layer._buffers, layer.training
+        self._buffers = layer._buffers
+        self.training = layer.training
         # not as a part: its parts have the paths that they have in the layer
         vars(self).update(layer=layer, layout=layout, shape=shape)
         if hasattr(layer, "config"):

@@ -21,7 +21,9 @@ class PackedAttention(Listener):
 
     def __init__(self, outer: Listener, rows: int, tokens: int) -> None:
         super().__init__()
-        self.outer, self.rows, self.tokens = outer, rows, tokens
+        self.outer = outer
+        self.rows = rows
+        self.tokens = tokens
         self._calls: list[AttentionCall] = []
         self._start = 0
 

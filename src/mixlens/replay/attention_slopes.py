@@ -37,8 +37,10 @@ class AttentionSlopes:
 
     def __init__(self, step: LayerFunction, site: Site) -> None:
         path = site.structure.input_norm
-        self.norm = None if path is None else _norm(step.module.get_submodule(path), step.point)
-        self.point = step.point
+        self.norm: LinearisedNorm | None = (
+            None if path is None else _norm(step.module.get_submodule(path), step.point)
+        )
+        self.point: Tensor = step.point
         stream = step.point if self.norm is None else self.norm(step.point)
         generator = torch.Generator().manual_seed(3)
         noise = torch.randn(stream.shape, generator=generator, dtype=torch.float64).to(stream)
@@ -73,10 +75,10 @@ class AttentionSlopes:
         scores = dq @ key.mT + query @ dk.mT
         expected = weights * (scores - (weights * scores).sum(-1, keepdim=True))
         scale = (dw * expected).sum() / expected.square().sum().clamp_min(1e-30)
-        self.keys, self.queries = (key * scale).mT.contiguous(), query * scale
-        self.mixed = (
-            (weights @ self.values).transpose(0, 1).contiguous()
-        )  # z: [target, head, d_head]
+        self.keys = (key * scale).mT.contiguous()
+        self.queries = query * scale
+        # z: [target, head, d_head]
+        self.mixed = (weights @ self.values).transpose(0, 1).contiguous()
         self.output = site.output_weight.flatten(0, 1)
 
     def __call__(

@@ -25,6 +25,7 @@ from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.kernels.written import Vectors
 from mixlens.recording.norms import LinearisedNorm, norm_of
+from mixlens.recording.structure import FeedForwardStructure, SiteStructure
 from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Sources
@@ -69,11 +70,15 @@ class ByChanges:
         folded: bool,
     ) -> None:
         """`places`: where the targets are in the site's tensors; None: they are all there is."""
-        self.tail, self.mlp, self.distance, self.folded = tail, mlp, distance, folded
+        self.tail = tail
+        self.mlp = mlp
+        self.distance = distance
+        self.folded = folded
         site = tail.site
         feed_forward = tail.layer.structure.feed_forward
         assert feed_forward is not None
-        self.feed_forward, self.structure = feed_forward, site.structure
+        self.feed_forward: FeedForwardStructure = feed_forward
+        self.structure: SiteStructure = site.structure
         self.output_norm: LinearisedNorm | None = None
         if feed_forward.output_norm is not None:
             norm = tail.layer.submodule(feed_forward.output_norm)
@@ -82,7 +87,7 @@ class ByChanges:
             linear = mlp.norm.linear(self._output_weight)
             self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
             self.constants = [mlp.norm.shift @ matrix + bias for matrix, bias in mlp.first]
-        self.constant = self._unedited(places)
+        self.constant: _Constant = self._unedited(places)
 
     @functools.cached_property
     def _output_weight(self) -> Float[Tensor, "head d_head d_model"]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from mixlens.kernels.chunks import product_bytes
 from mixlens.kernels.distances import Rows
 from mixlens.recording.site import Site
+from mixlens.recording.structure import FeedForwardStructure
 from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Sources
@@ -37,7 +38,10 @@ class ByProducts:
         site, norm = tail.site, mlp.norm
         structure, feed_forward = site.structure, tail.layer.structure.feed_forward
         assert feed_forward is not None
-        self.tail, self.mlp, self.feed_forward, self.folded = tail, mlp, feed_forward, folded
+        self.tail = tail
+        self.mlp = mlp
+        self.feed_forward: FeedForwardStructure = feed_forward
+        self.folded = folded
         texts = torch.arange(len(positions), device=positions.device)[:, None]
         self.sums = structure.total(
             site.residual[texts, positions], site.projected[texts, positions]
@@ -45,7 +49,7 @@ class ByProducts:
         self.output_weight = structure.scaled(site.output_weight)
         self._kept: list[Tensor] = []
         self._kept_for: tuple[int, int, int] | None = None
-        self.needs_normed = structure.output_norm is not None or not folded
+        self.needs_normed: bool = structure.output_norm is not None or not folded
         self.normed, inverse = mlp.normed(self.sums, needed=self.needs_normed)
         if folded:
             linear = norm.linear(self.output_weight)

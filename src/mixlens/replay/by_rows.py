@@ -31,7 +31,8 @@ class ByRows:
         weights: Float[Tensor, "batch head target source"],
         positions: Int[Tensor, "batch target"],
     ) -> None:
-        self.tail, self.positions = tail, positions
+        self.tail = tail
+        self.positions = positions
         site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
         self.cast: Callable[[Tensor], Tensor] = (
             wide if site.structure.branch_norm or is_massive(site) else lambda tensor: tensor
@@ -92,8 +93,10 @@ class BySequences:
             )
         site = tail.site
         every = torch.arange(site.weights.shape[2], device=positions.device)
-        self.every = ByRows(tail, site.weights, every.expand(len(positions), -1))
-        self.tail, self.positions, self.mixes = tail, positions, tail.mixes()
+        self.every: ByRows = ByRows(tail, site.weights, every.expand(len(positions), -1))
+        self.tail = tail
+        self.positions = positions
+        self.mixes = tail.mixes()
 
     def __call__(self, sources: Sources, /) -> Rows:
         """The rows of every linked pair."""

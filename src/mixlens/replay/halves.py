@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import first_tensor, hooks_removed
+from mixlens.recording.layer import Layer
+from mixlens.recording.site import Site
 from mixlens.replay.intervention import LayerFunction
-from mixlens.replay.shortcuts import answered_run
+from mixlens.replay.shortcuts import Shortcut, answered_run
 from mixlens.replay.tail import Tail
 
 
@@ -50,10 +52,11 @@ class AfterAttention:
     """
 
     def __init__(self, step: LayerFunction) -> None:
-        self.step, self.layer = step, step.layer
+        self.step = step
+        self.layer: Layer = step.layer
         tail = Tail(step.layer, step.layer.structure.sites[-1].kind)
-        self.sites = tail.sites
-        self.shortcuts = tail.shortcuts if tail.mode == "shortcut" else ()
+        self.sites: list[Site] = tail.sites
+        self.shortcuts: tuple[Shortcut, ...] = tail.shortcuts if tail.mode == "shortcut" else ()
 
     def __call__(self, hidden: Tensor, *outputs: Tensor) -> Tensor:
         """The layer's output, from rows of its input and what each site's projection returned."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from mixlens.recording.differences import difference
 from mixlens.recording.events import float_tensors
 from mixlens.recording.layer import Layer
 from mixlens.recording.memory import is_out_of_memory
+from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
@@ -47,7 +48,8 @@ class LayerFunction:
     """
 
     def __init__(self, layer: Layer, row: int, *, of_states: bool = False) -> None:
-        self.layer, self.row = layer, row
+        self.layer = layer
+        self.row = row
         self.module = layer.module
         self.point: Float[Tensor, "target d_model"] = layer.input[row]
         self.states: Float[Tensor, "source d_states"] | None = None
@@ -89,9 +91,10 @@ class ModelFrom:
     """
 
     def __init__(self, recording: Recording, site: str | None = None) -> None:
-        self.recording, self.site = recording, site
-        self.stack = recording.structure.stack_of(site)
-        self.layers = recording.stack_layers[self.stack.name]
+        self.recording = recording
+        self.site = site
+        self.stack: StackStructure = recording.structure.stack_of(site)
+        self.layers: Sequence[Layer] = recording.stack_layers[self.stack.name]
 
     def hidden(self, layer: int) -> Float[Tensor, "batch target d_model"]:
         """What the layer was given, in the model's own precision."""

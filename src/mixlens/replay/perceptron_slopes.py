@@ -33,7 +33,8 @@ class PerceptronSlopes:
     ) -> None:
         structure, feed_forward = layer.structure.sites[0], layer.structure.feed_forward
         assert feed_forward is not None
-        self.mlp, self.after_block = mlp, structure.output_norm is not None
+        self.mlp = mlp
+        self.after_block: bool = structure.output_norm is not None
         self.feed_forward = feed_forward
 
         def norm(path: str | None) -> LinearisedNorm | None:
@@ -44,7 +45,8 @@ class PerceptronSlopes:
                 raise ValueError(f"`{path}` is not a norm")
             return form
 
-        self.after, self.output_norm = norm(mlp.after), norm(feed_forward.output_norm)
+        self.after: LinearisedNorm | None = norm(mlp.after)
+        self.output_norm: LinearisedNorm | None = norm(feed_forward.output_norm)
         self.sums = structure.total(stream, projected)  # u
         normed = mlp.norm(self.sums)
         products = [normed @ matrix + bias for matrix, bias in mlp.first]

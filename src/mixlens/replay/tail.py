@@ -49,13 +49,14 @@ class Tail:
     """
 
     def __init__(self, layer: Layer, kind: AttentionKind, *, rows: int = 4096) -> None:
-        self.layer, self.kind = layer, kind
+        self.layer = layer
+        self.kind = kind
         self.rows = rows  # the most that go through the layer at once
         self.sites: list[Site] = layer.sites()
-        self.position = layer.position(kind)
-        self.site = layer.site(kind)
+        self.position: int = layer.position(kind)
+        self.site: Site = layer.site(kind)
         self.shortcuts: tuple[Shortcut, ...] = ()
-        self.mode = self._chosen_mode()
+        self.mode: str = self._chosen_mode()
 
     @property
     def module(self) -> nn.Module:

@@ -74,7 +74,8 @@ class Sums:
 
     def __init__(self, steps: int, tokens: tuple[int, int], seeds: Seeds, *, along: str) -> None:
         self.targets, self.sources = tokens
-        self.seeds, self.along = seeds, along
+        self.seeds = seeds
+        self.along = along
         other = self.targets if along == "source" else self.sources
         self.total = torch.zeros(
             steps, seeds.tokens, other, dtype=torch.float64, device=seeds.like.device

@@ -30,7 +30,7 @@ from mixlens.recording.differences import difference
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.site import Site
-from mixlens.recording.structure import Witness
+from mixlens.recording.structure import FeedForwardStructure, Witness
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.value_map import value_map
 
@@ -67,14 +67,16 @@ class VectorLayer:
     def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: PartRules) -> None:
         feed_forward = layer.structure.feed_forward
         assert feed_forward is not None  # `refusal` was asked before
-        self.rules, self.site, self.feed_forward = rules, site, feed_forward
+        self.rules = rules
+        self.site = site
+        self.feed_forward: FeedForwardStructure = feed_forward
         self.stream = layer.input[text, :length]
         self.weights = site.weights[text, :, :length, :length]
         self.matrices, self.biases = value_map(layer, site)
         self.block = site.block_output[text, :length]
         self.projected = site.projected[text, :length]
-        self.input_norm = _norm(layer, site.structure.input_norm)
-        self.output_norm = site.output_norm
+        self.input_norm: LinearisedNorm | None = _norm(layer, site.structure.input_norm)
+        self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
         mlp = perceptron(layer)
         if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
@@ -84,7 +86,7 @@ class VectorLayer:
                 " others is not defined; use alti or value_zeroing instead"
             )
         self.mlp: Perceptron = mlp
-        self.last_norm = _norm(layer, feed_forward.output_norm)
+        self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:
             seen = layer.seen(Witness(feed_forward.output_norm, "in"))

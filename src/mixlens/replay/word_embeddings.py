@@ -24,7 +24,8 @@ class ModelFromWords:
     """The whole model as a function of word vectors; the first layer's input stands for them."""
 
     def __init__(self, recording: Recording, site: str) -> None:
-        self.recording, self.site = recording, site
+        self.recording = recording
+        self.site = site
         self.name, self.ids = token_input(recording, site)
         self.embedding = self._embedding()
 

@@ -97,7 +97,9 @@ class BatchSums:
 
     def __init__(self, mixtures: Mixtures, tags: Classes | None) -> None:
         self.mixtures = mixtures
-        self.classes = {"kinds": mixtures.kinds} | ({} if tags is None else {"tags": tags})
+        self.classes: dict[str, Classes] = {"kinds": mixtures.kinds} | (
+            {} if tags is None else {"tags": tags}
+        )
         if mixtures.same_tokens:
             self._gaps = mixtures.distances.clamp(max=DISTANCES - 1).flatten()
             self._pairs = self._gaps.bincount(mixtures.real.flatten(), minlength=DISTANCES)
@@ -144,11 +146,11 @@ class MeasureAggregate:
     """Sums over the texts of one measure; each has a first axis of groups: layers, or heads."""
 
     def __init__(self, groups: Sequence[Sequence[int | None]]) -> None:
-        self.groups = [tuple(group) for group in groups]
+        self.groups: list[tuple[int | None, ...]] = [tuple(group) for group in groups]
         count = len(self.groups)
         self.rows = 0
         self.sums = {key: np.zeros((count, *shape), np.int64) for key, shape in SUMS.items()}
-        self.classes = {name: ClassMap(count) for name in PARTITIONS}
+        self.classes: dict[str, ClassMap] = {name: ClassMap(count) for name in PARTITIONS}
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
     def add(self, batch: BatchSums, names: Sequence[str]) -> None:

@@ -35,8 +35,8 @@ class RunResults:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require_parquet()
-        self.folder = Path(folder)
-        self.files = sorted((self.folder / DATA).glob("part-*.parquet"))
+        self.folder: Path = Path(folder)
+        self.files: list[Path] = sorted((self.folder / DATA).glob("part-*.parquet"))
         if not self.files:
             raise InvalidInput(f"{self.folder} holds no results of `mixlens run`")
 

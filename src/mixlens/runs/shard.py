@@ -46,7 +46,8 @@ class ShardWorker:
     """A model that measures shards; two threads may call it at a time."""
 
     def __init__(self, lens: Lens, job: Job) -> None:
-        self.lens, self.job = lens, job
+        self.lens = lens
+        self.job = job
         self.device = threading.Lock()
 
     def __call__(self, shard: Shard) -> Report:
@@ -131,7 +132,7 @@ class MeasuredShard:
         self.chunks: list[store.Chunk] = []
         self.failed: dict[int, str] = {}
         self.about: dict[str, Any] = {}
-        self.aggregates = Aggregates()
+        self.aggregates: Aggregates = Aggregates()
         self.halved: list[int] = []  # sizes of batches that did not fit
 
 

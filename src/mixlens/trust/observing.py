@@ -25,7 +25,8 @@ class Observer:
     """A model that does pieces of work."""
 
     def __init__(self, lens: Lens, plan: Plan) -> None:
-        self.lens, self.plan = lens, plan
+        self.lens = lens
+        self.plan = plan
         self._cases: dict[str, list[Any]] = {}
 
     def __call__(self, task: Task) -> dict[str, Any]:

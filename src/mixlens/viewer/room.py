@@ -31,10 +31,10 @@ class Room:
             if per_head is not None:
                 heads += packing.written_size(per_head.scores.shape)
                 head_weights += _rows_and_columns(per_head.scores)
-        self.megabytes = room // 1_000_000
-        self.rollouts = layers + heads + rollouts <= room
-        self.heads = layers + heads <= room
-        self.whole = layers <= room
+        self.megabytes: int = room // 1_000_000
+        self.rollouts: bool = layers + heads + rollouts <= room
+        self.heads: bool = layers + heads <= room
+        self.whole: bool = layers <= room
         self._each = packing.MOST_BYTES / max(weights, 1)
         left = room - min(layers, packing.MOST_BYTES)
         self._each_of_heads = left / max(head_weights, 1) if room > packing.ALL_BYTES else 0

@@ -40,7 +40,9 @@ class Guard:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], limits: Limits) -> None:
-        self.app, self.hosts, self.limits = app, frozenset(hosts), limits
+        self.app = app
+        self.hosts: frozenset[str] = frozenset(hosts)
+        self.limits = limits
         self._asked: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: tokens, time
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

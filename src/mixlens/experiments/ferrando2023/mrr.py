@@ -27,7 +27,7 @@ BLIMP = (
     "npi_present_1",
 )
 IOI = ("ioi_dataset",)
-DATA = {"BLiMP": BLIMP, "IOI": IOI}
+DATA: dict[str, tuple[str, ...]] = {"BLiMP": BLIMP, "IOI": IOI}
 METHODS: dict[str, dict[str, Any]] = {
     "gradient_norm": {"of": "logit", "reduction": "l1"},
     "gradient_x_input": {"of": "logit"},
