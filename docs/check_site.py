@@ -48,7 +48,7 @@ def problems(site: Path, chromium: str) -> list[str]:
         for path in paths:
             page.goto(home + path)
             if path.startswith("notebooks/") and not views(page):
-                wrong.append(f"{path} has no view that answers")
+                wrong.append(f"{path} shows no view")
         browser.close()
     own = (home, "data:", "blob:", "about:")
     return wrong + [f"asked for {url}" for url in asked if not url.startswith(own)]
@@ -64,7 +64,6 @@ def views(page: Any) -> int:
 
 
 if __name__ == "__main__":
-    found = shutil.which("chromium")
-    if found is None:
-        sys.exit("NOT CHECKED: there is no Chromium here; `make browser` installs it")
-    sys.exit("\n".join(problems(Path(sys.argv[1]), found)) or None)
+    if chromium := shutil.which("chromium"):
+        sys.exit("\n".join(problems(Path(sys.argv[1]), chromium)) or None)
+    print("NOT CHECKED: there is no Chromium here; `make browser` installs it")

@@ -47,8 +47,10 @@ def on_files(files: Any, config: Any) -> Any:
     """Adds a picture for every measure."""
     from mkdocs.structure.files import File  # of the extra `docs`, which the tests do without
 
-    for name, picture in pictures():
-        files.append(File.generated(config, f"{FOLDER}/{name}.svg", content=picture))
+    masked, causal = Lens.bundled(), Lens.bundled("causal")
+    for name in list_measures():
+        drawn = picture(name, masked, causal)
+        files.append(File.generated(config, f"{FOLDER}/{name}.svg", content=drawn))
     return files
 
 
@@ -75,8 +77,8 @@ def with_facts(markdown: str, name: str) -> str:
     line = re.search(r"^\*\*Sees\*\* (.+)$", markdown, flags=re.M)
     if line is None:
         raise ValueError(f"docs/{FOLDER}/{name}.md has no line **Sees**")
-    picture = f"![{name} on the bundled model]({name}.svg)"
-    top = f"{strip(seen(line[1]))}\n\n{picture}\n\n*{caption(name)}*"
+    drawn = f"![{name} on the bundled model]({name}.svg)"
+    top = f"{strip(seen(line[1]))}\n\n{drawn}\n\n*{caption(name)}*"
     end = f"## In short\n\n{facts(list_measures()[name])}\n\n## From the code\n\n{docstring(name)}"
     return f"{markdown.replace(line[0], top)}\n\n{end}\n"
 
@@ -135,18 +137,17 @@ def caption(name: str) -> str:
     return "What is inside the masked word in each layer of the bundled model."
 
 
-def pictures() -> Iterator[tuple[str, bytes]]:
-    """Each measure on the masked model or, if that is refused, on the causal one."""
-    masked, causal = Lens.bundled(), Lens.bundled("causal")
-    for name, spec in list_measures().items():
-        try:
-            maps = measured(masked, name, spec, TEXT, "")
-        except UnsupportedModel:
-            maps = measured(causal, name, spec, BEGINNING, " ")
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "picture.svg"
-            save_figure(maps.plot("target" if len(maps.layers) > 1 else "text"), path)
-            yield name, path.read_bytes()
+def picture(name: str, masked: Lens, causal: Lens) -> bytes:
+    """A measure on the masked model or, if that is refused, on the causal one."""
+    spec = list_measures()[name]
+    try:
+        maps = measured(masked, name, spec, TEXT, "")
+    except UnsupportedModel:
+        maps = measured(causal, name, spec, BEGINNING, " ")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "picture.svg"
+        save_figure(maps.plot("target" if len(maps.layers) > 1 else "text"), path)
+        return path.read_bytes()
 
 
 def measured(lens: Lens, name: str, spec: Spec, text: str, gap: str) -> MixingMaps:

