@@ -15,7 +15,7 @@ from mixlens.cli.loading import (
     RemoteCodeOption,
     lens_from,
 )
-from mixlens.cli.map_measuring import Wanted, measure_arguments, measure_by, measure_wanted
+from mixlens.cli.map_measuring import MapChoice, measure_arguments, measure_by, measure_wanted
 from mixlens.cli.map_printing import show_maps
 from mixlens.cli.options import described, measure_options, number_or_name
 from mixlens.cli.output import check_writable, print_json
@@ -120,7 +120,7 @@ def map_command(
 ) -> None:
     """Show how much of each source token is in each target token, by one measure."""
     own_options = measure_options(measure, option or [])
-    wanted = Wanted(
+    wanted = MapChoice(
         measure=measure,
         spec=described(measure),
         target=None if target is None else number_or_name(target),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class MapChoice:
     """What of a measure is shown, as the options say."""
 
     measure: str
@@ -67,7 +67,7 @@ class Wanted:
 
 
 def measure_arguments(
-    wanted: Wanted, own_options: Mapping[str, Any], lens: Lens, prompt: Prompting
+    wanted: MapChoice, own_options: Mapping[str, Any], lens: Lens, prompt: Prompting
 ) -> dict[str, Any]:
     """What the measure is called with: its own options, and what is wanted of it."""
     options = dict(own_options)
@@ -84,7 +84,7 @@ def measure_arguments(
 
 
 def measure_wanted(
-    wanted: Wanted, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
+    wanted: MapChoice, options: Mapping[str, Any], measured: TakeMeasure, *, by_rows: bool
 ) -> MixingMaps:
     """The maps, rolled out if that is wanted: `by_rows` without forming maps of all targets."""
     rolls_rows = wanted.rollout and wanted.head is None and by_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
@@ -58,36 +59,12 @@ def rebuilt_site(
     else:
         gate = None if gate is None else gate.to(stream)
         projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
-
-    def norm(path: str) -> LinearisedNorm:
-        form = norm_of(module.get_submodule(path), stream)
-        if form is None:
-            raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
-        return form
-
+    norm = functools.partial(_norm, module, stream, where)
     residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
     branch = tuple(norm(path) for path in structure.branch)
     output_norm = None if structure.output_norm is None else norm(structure.output_norm)
     block = Block.of(structure, residual, projected, branch, output_norm)
-    bar = rounding(stream, attention.output.dtype)
-
-    def failure(part: str, error: float) -> UnsupportedModel:
-        return (RowsUnavailable if rows else UnsupportedModel)(
-            f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
-            f" (relative; {bar:.0e} would be rounding). No numbers are given for this model; please"
-            " report its architecture."
-        )
-
-    if internals.doubts is not None:
-        waiting["block output"] = _blocks(block, structure, layer, internals)
-        for part, (made, expected, *summands) in waiting.items():
-            failed = functools.partial(failure, part)
-            internals.doubts.rows_agree(made, expected, bar, failed, summands)
-    else:
-        errors["block output"] = _block_error(block, structure, layer, internals)
-    for part, error in errors.items():
-        if not error <= bar:
-            raise failure(part, error)
+    errors |= _checked(block, structure, layer, internals, where, errors, waiting)
     return Site(
         structure=structure,
         weights=weights,
@@ -104,6 +81,50 @@ def rebuilt_site(
         block=block,
         errors=errors,
     )
+
+
+def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> LinearisedNorm:
+    form = norm_of(module.get_submodule(path), stream)
+    if form is None:
+        raise UnsupportedModel(f"{where}: `{path}` is no longer a norm or a scale")
+    return form
+
+
+def _checked(
+    block: Block,
+    structure: SiteStructure,
+    layer: LayerStructure,
+    internals: Internals,
+    where: str,
+    errors: Mapping[str, float],
+    waiting: Mapping[str, tuple[Tensor, ...]],
+) -> dict[str, float]:
+    """The error of the block's output, if it is known now. Raises if it, or one of `errors`, is
+    more than rounding; what is `waiting` is compared at the end of the pass.
+    """
+    dtype = internals.attention.output.dtype
+    bar = rounding(block.total, dtype)
+    rows = internals.attention.product is not None
+
+    def failure(part: str, error: float) -> UnsupportedModel:
+        return (RowsUnavailable if rows else UnsupportedModel)(
+            f"{where}, {structure.kind}-attention: the rebuilt {part} is off by {error:.1e}"
+            f" (relative; {bar:.0e} would be rounding). No numbers are given for this model; please"
+            " report its architecture."
+        )
+
+    own: dict[str, float] = {}
+    if internals.doubts is not None:
+        blocks = {"block output": _blocks(block, structure, layer, internals)}
+        for part, (made, expected, *summands) in (*waiting.items(), *blocks.items()):
+            failed = functools.partial(failure, part)
+            internals.doubts.rows_agree(made, expected, bar, failed, summands)
+    else:
+        own["block output"] = _block_error(block, structure, layer, internals)
+    for part, error in (*errors.items(), *own.items()):
+        if not error <= bar:
+            raise failure(part, error)
+    return own
 
 
 def _projected_rows(

@@ -167,6 +167,67 @@ def require_finite(order: Order, number: int, call: LayerCall) -> None:
         )
 
 
+class _Kept:
+    """What a recording keeps of each layer as it goes by, up to its memory budget."""
+
+    def __init__(self, order: Order, memory_budget: int) -> None:
+        self.internals: list[list[Internals] | None] = []
+        self.sources: dict[tuple[str, AttentionKind], int] = {}
+        self._order, self._left = order, memory_budget
+
+    def take(self, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+        """Checks the next call against the probe, and keeps its internals if they fit."""
+        position = len(self.internals)
+        require_as_probed(self._order, position, call)
+        require_finite(self._order, position, call)
+        stack, index = self._order[position]
+        expected = stack.layers[index].sites
+        if len(expected) != len(call.attention):
+            raise StructureDiffers(
+                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
+                f" {len(expected)} times on the probe"
+            )
+        parts = Internals.of_layer(call.attention, seen, call.hidden_out)
+        for part, site in zip(parts, expected, strict=True):
+            _, _, targets, count = part.attention.weights.shape
+            for kind in site.kinds:
+                columns = range(count)[site.columns(kind, targets, count)]
+                self.sources.setdefault((stack.name, kind), len(columns))
+        size = sum(part.nbytes for part in parts)
+        fits = size <= self._left
+        self._left -= size if fits else 0
+        self.internals.append(parts if fits else None)
+        call.attention = []
+        call.output = call.hidden_out
+
+
+def _stack_layers(
+    model: nn.Module,
+    structure: ModelStructure,
+    calls: Sequence[LayerCall],
+    internals: Sequence[list[Internals] | None],
+) -> dict[str, list[Layer]]:
+    """The layers of each stack, in the order of their calls."""
+    wide_modules, layers = WideModules(), dict[str, list[Layer]]()
+    for (stack, index), call, parts in zip(structure.calls, calls, internals, strict=True):
+        layer = Layer(
+            model=model,
+            backend=structure.backend,
+            stack=stack,
+            index=index,
+            call=call,
+            internals=parts,
+            wide_modules=wide_modules,
+        )
+        layers.setdefault(stack.name, []).append(layer)
+        if layer.native_input.shape[:2] != layers[stack.name][0].native_input.shape[:2]:
+            raise StructureDiffers(
+                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
+                " the same number of them on the probe"
+            )
+    return layers
+
+
 def recorded(
     model: nn.Module,
     structure: ModelStructure,
@@ -181,74 +242,27 @@ def recorded(
     layer.
     """
     order = structure.calls
-    kept = 0
-    position = 0
-    internals: list[list[Internals] | None] = []
-    sources: dict[tuple[str, AttentionKind], int] = {}
     watched: dict[str, set[Witness]] = {}
     for stack, index in order:  # a module may run several times, with cross-attention or without
         layer_structure = stack.layers[index]
         watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
 
-    def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
-        nonlocal kept, position
-        require_as_probed(order, position, call)
-        require_finite(order, position, call)
-        expected = order[position][0].layers[order[position][1]].sites
-        if len(expected) != len(call.attention):
-            raise StructureDiffers(
-                f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
-                f" {len(expected)} times on the probe"
-            )
-        position += 1
-        parts = Internals.of_layer(call.attention, seen, call.hidden_out)
-        for part, site in zip(parts, expected, strict=True):
-            _, _, targets, count = part.attention.weights.shape
-            for kind in site.kinds:
-                columns = range(count)[site.columns(kind, targets, count)]
-                sources.setdefault((order[position - 1][0].name, kind), len(columns))
-        size = sum(part.nbytes for part in parts)
-        keep = kept + size <= memory_budget
-        kept += size if keep else 0
-        internals.append(parts if keep else None)
-        call.attention = []
-        call.output = call.hidden_out
-
-    calls: list[LayerCall]
-
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
         return [watch(module, witness, into) for witness in watched[path]]
 
+    kept = _Kept(order, memory_budget)
     with torch.no_grad(), restored(model):
         calls, said = layer_calls(
             model,
             inputs,
             set(watched),
             structure.backend,
-            on_layer=on_layer,
+            on_layer=kept.take,
             watch=watches,
             stop_after=None if output else len(order),
             layouts=structure.layouts,
         )
     require_all_called(order, calls)
-    wide_modules, stack_layers = WideModules(), dict[str, list[Layer]]()
-    for (stack, index), call, parts in zip(order, calls, internals, strict=True):
-        layer = Layer(
-            model=model,
-            backend=structure.backend,
-            stack=stack,
-            index=index,
-            call=call,
-            internals=parts,
-            wide_modules=wide_modules,
-        )
-        stack_layers.setdefault(stack.name, []).append(layer)
-        first = stack_layers[stack.name][0]
-        if layer.native_input.shape[:2] != first.native_input.shape[:2]:
-            raise StructureDiffers(
-                f"layer `{call.path}` has other rows or tokens than the first of {stack.name}, and"
-                " the same number of them on the probe"
-            )
     return Recording(
         model=model,
         structure=structure,
@@ -257,6 +271,6 @@ def recorded(
         lengths=lengths,
         tokens=tokens,
         memory_budget=memory_budget,
-        stack_layers=stack_layers,
-        source_counts=sources,
+        stack_layers=_stack_layers(model, structure, calls, kept.internals),
+        source_counts=kept.sources,
     )

@@ -13,6 +13,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.recording.calls import LayerCall
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.layer import Layer
+from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.passes import layer_error, native_calls
 from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
@@ -101,42 +102,68 @@ def report(
     `UnsupportedModel` on a mismatch.
     """
     model, structure = recording.model, recording.structure
-    stacks = []
-    for stack in structure.stacks:
-        errors = []
-        layers = recording.stack_layers[stack.name]
-        for layer in layers:
-            rebuilt = [error for site in layer.sites() for error in site.errors.values()]
-            again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
-            length = recording.lengths[stack.name][0]
-            expected = layer.output[0, :length]
-            rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
-            if not rerun <= layer.rounding:
-                raise UnsupportedModel(
-                    f"layer {layer.index} of {stack.name} (`{layer.structure.path}`): running it"
-                    f" again gives a different output (off by {rerun:.1e}, relative), so it keeps"
-                    " state or draws at random. It cannot be measured."
-                )
-            errors.append(max(*rebuilt, rerun))
-        first = stack.layers[0].sites[0]
-        stacks.append(
-            StackReport(
-                stack.name,
-                stack.path,
-                len(stack.layers),
-                first.heads,
-                first.kv_heads,
-                first.d_head,
-                int(layers[0].input.shape[-1]),
-                first.causal and first.kind is AttentionKind.SELF,
-                stack.has_cross,
-                tuple(layer.style for layer in stack.layers),
-                tuple(errors),
-            )
+    stacks = tuple(_stack_report(recording, stack) for stack in structure.stacks)
+    error, tolerance = _native_difference(recording)
+    parameter = next(model.parameters())
+    return Report(
+        model=type(model).__name__,
+        dtype=str(parameter.dtype).removeprefix("torch."),
+        device=str(entry_device(model)),
+        attention_implementation=str(getattr(model.config, "_attn_implementation", None)),
+        backend=structure.backend,
+        tokens=int(max(max(lengths) for lengths in recording.lengths.values())),
+        stacks=stacks,
+        native_error=error,
+        tolerance=tolerance,
+        sites=recording.sites,
+        measures=dict(refusals),
+        left_out=grouped(structure.left_out),
+        slow_paths=grouped(slow_paths),
+    )
+
+
+def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
+    """Rebuilds every layer of a stack and runs it again."""
+    layers, first = recording.stack_layers[stack.name], stack.layers[0].sites[0]
+    length = recording.lengths[stack.name][0]
+    return StackReport(
+        stack.name,
+        stack.path,
+        len(stack.layers),
+        first.heads,
+        first.kv_heads,
+        first.d_head,
+        int(layers[0].input.shape[-1]),
+        first.causal and first.kind is AttentionKind.SELF,
+        stack.has_cross,
+        tuple(layer.style for layer in stack.layers),
+        tuple(_layer_error(layer, length) for layer in layers),
+    )
+
+
+def _layer_error(layer: Layer, length: int) -> float:
+    """The largest relative error of a layer's rebuilt parts and of its unedited re-run."""
+    rebuilt = [error for site in layer.sites() for error in site.errors.values()]
+    again = layer.rerun(0, copies=1, kind=layer.structure.sites[0].kind)[0]
+    expected = layer.output[0, :length]
+    rerun = difference(again[:length], expected, dtype=layer.native_input.dtype)
+    if not rerun <= layer.rounding:
+        raise UnsupportedModel(
+            f"layer {layer.index} of {layer.stack.name} (`{layer.structure.path}`): running it"
+            f" again gives a different output (off by {rerun:.1e}, relative), so it keeps"
+            " state or draws at random. It cannot be measured."
         )
+    return max(*rebuilt, rerun)
+
+
+def _native_difference(recording: Recording) -> tuple[float, float]:
+    """The largest difference of any layer's output from the native model's, and what rounding
+    explains.
+    """
+    structure = recording.structure
     with torch.no_grad():
         native = native_calls(
-            model,
+            recording.model,
             recording.inputs,
             {layer.path for stack in structure.stacks for layer in stack.layers},
             structure.layouts,
@@ -151,19 +178,4 @@ def report(
         raise UnsupportedModel(
             f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"
         )
-    parameter = next(model.parameters())
-    return Report(
-        model=type(model).__name__,
-        dtype=str(parameter.dtype).removeprefix("torch."),
-        device=str(entry_device(model)),
-        attention_implementation=str(getattr(model.config, "_attn_implementation", None)),
-        backend=structure.backend,
-        tokens=int(max(max(lengths) for lengths in recording.lengths.values())),
-        stacks=tuple(stacks),
-        native_error=error,
-        tolerance=tolerance,
-        sites=recording.sites,
-        measures=dict(refusals),
-        left_out=grouped(structure.left_out),
-        slow_paths=grouped(slow_paths),
-    )
+    return error, tolerance
