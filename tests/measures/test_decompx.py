@@ -11,6 +11,7 @@ import transformers as hf
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.contracts import AttentionKind
+from mixlens.evaluations.compiled_cases import compiled_cases
 from mixlens.kernels.shares import share
 from mixlens.measures import decompx_logit
 from mixlens.recording.recording import Recording
@@ -217,3 +218,18 @@ def test_one_backward_pass_gives_what_the_tables_give(
                 patch.setattr(decompx_logit, "LINEAR", ())
                 expected = models.scores("decompx_logit", recording, **chosen)
             torch.testing.assert_close(made.values, expected.values, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("bias", ["absdot", "equal"])
+def test_a_feed_forward_part_without_a_norm(bias: str) -> None:
+    """Compiled programs have none that does anything: the stream is read as it is. Most channels
+    of their values are zero on any one text, and must not be taken for each other.
+    """
+    for case in compiled_cases():
+        if case.program != "relay3" or case.number > 3:
+            continue
+        made = models.scores("decompx_logit", case.recording, bias=bias, **case.options)
+        logit = case.recording.output.logits[0, case.target, case.options["word"]]
+        torch.testing.assert_close(made.values.sum(), logit, atol=1e-9, rtol=0)
+        first = int(made.values[0, 0, 0].abs().argmax())
+        assert {first} == case.sources["carried"], case.name

@@ -105,7 +105,7 @@ def _layer_norms(
     last_norm: bool,
     limit: int,
 ) -> Float[Tensor, "batch target source"]:
-    mlp, feed_forward = perceptron(layer), layer.structure.feed_forward
+    mlp, feed_forward = perceptron(layer, normed=False), layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` was asked before
     if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
         raise UnsupportedModel(

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
-from mixlens.recording.calls import LayerCall
+from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.events import Run, observed_run
@@ -277,13 +277,21 @@ class Layer:
             grad=grad,
         )
 
-    def observed(self, row: int = 0) -> Run:
-        """One run on a row of the batch, every submodule written down."""
+    def observed(
+        self, row: int = 0, hidden: Float[Tensor, "1 target d_model"] | None = None
+    ) -> Run:
+        """One run on a row of the batch, or on other hidden states in its place, every submodule
+        written down.
+        """
         self._require_whole()
         args, kwargs = self.arguments(row)
+        if hidden is None:
+            hidden = self.input[row : row + 1]
+        else:
+            args, kwargs = with_hidden_argument(args, kwargs, hidden)
         return observed_run(
             self.module,
-            self.input[row : row + 1],
+            hidden,
             lambda on_call: self.run(args, kwargs, on_call=on_call),
         )
 

@@ -2,8 +2,8 @@
 checked by numbers.
 
 feed_forward(z) = act(z W_1 + b_1) W_2 + b_2, or (act(z W_g + b_g) * (z W_u + b_u)) W_2 + b_2, for
-the output z of a norm. Mixtures of experts, convolutions and anything else that does not fit are
-not found.
+the output z of a norm, or for the stream itself. Mixtures of experts, convolutions and anything
+else that does not fit are not found.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class _Paths:
-    norm: str
+    norm: str | None  # None: the stream is read as it is
     first: tuple[str, ...]  # one, or the gate and what it multiplies
     second: str
     activation: str
@@ -45,7 +45,6 @@ class _Paths:
 class Perceptron:
     """The matrices of one layer."""
 
-    norm_path: str
     norm: LinearisedNorm  # whose output z is
     first: tuple[tuple[Float[Tensor, "d_model d_ff"], Float[Tensor, " d_ff"]], ...]
     second: tuple[Float[Tensor, "d_ff d_model"], Float[Tensor, " d_model"]]
@@ -81,28 +80,32 @@ class Perceptron:
         return made if len(products) == 1 else made.mul_(products[1])
 
 
-def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | None:
+def perceptron(
+    layer: Layer, dtype: torch.dtype | None = None, *, normed: bool = True
+) -> Perceptron | None:
     """The feed-forward part of a layer, or None if it has no such form.
 
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
+    `normed=False`: it may also read the stream without a norm, as compiled programs do.
     """
     paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
-    if paths is None:
+    if paths is None or (normed and paths.norm is None):
         return None
     wide = layer.input
     like = layer.native_input if dtype == layer.native_input.dtype else wide
     like = like if dtype is None else like.to(dtype)
-    norm = norm_of(layer.submodule(paths.norm), wide)
+    norm = _identity(wide) if paths.norm is None else norm_of(layer.submodule(paths.norm), wide)
     products = [layer.submodule(path) for path in (*paths.first, paths.second)]
     first = [affine_map(product, int(like.shape[-1]), like) for product in products[:-1]]
-    if norm is None or not norm.scaled or any(part is None for part in first):
+    if norm is None or any(part is None for part in first):
+        return None
+    if paths.norm is not None and not norm.scaled:
         return None
     firsts = tuple(part for part in first if part is not None)
     second = affine_map(products[-1], int(firsts[0][0].shape[1]), like)
     if second is None:
         return None
     return Perceptron(
-        norm_path=paths.norm,
         norm=norm,
         first=firsts,
         second=second,
@@ -110,6 +113,11 @@ def perceptron(layer: Layer, dtype: torch.dtype | None = None) -> Perceptron | N
         after=paths.after,
         biased=any(map(may_add_bias, products)),
     )
+
+
+def _identity(like: Tensor) -> LinearisedNorm:
+    gain = torch.ones_like(like[0, 0])
+    return LinearisedNorm(gain, torch.zeros_like(gain), centred=False, scaled=False, shifted=False)
 
 
 _known: Remembered[_Paths | None] = Remembered()
@@ -137,6 +145,8 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
     ):
         return None
     norm_path = site.output_norm or structure.input_norm
+    if norm_path == structure.output:  # one neuron alone may pass for a scale of each channel
+        norm_path = None
     events = {
         event.path: _ModuleCall(
             event.path, event.module, event.inputs[0].flatten(0, -2), event.output.flatten(0, -2)
@@ -145,9 +155,13 @@ def _discovered_paths(layer: Layer) -> _Paths | None:
         if event.output is not None and event.output.dim() > 1
         if event.inputs and event.inputs[0].dim() > 1
     }
-    if norm_path is None or norm_path not in events or structure.output not in events:
+    if structure.output not in events or (norm_path is not None and norm_path not in events):
         return None
-    z, added = events[norm_path].output, events[structure.output]
+    added = events[structure.output]
+    if norm_path is None:
+        z = layer.sites()[-1].block_output[0]
+    else:
+        z = events[norm_path].output
     affine = [
         event
         for event in events.values()

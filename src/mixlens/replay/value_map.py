@@ -63,10 +63,15 @@ def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
 
 
 def _discovered_columns(layer: Layer, site: Site) -> _Columns:
-    """The affine module that made the values, in a run in float32 or better: whatever the model's
-    dtype, columns differ by more than rounding.
+    """The affine module that makes the values, in a run in float32 or better on noise: columns that
+    are alike there are alike, which a text may make them by chance.
     """
-    run, heads = layer.whole.observed(), site.structure.heads
+    whole, heads = layer.whole, site.structure.heads
+    drawn = torch.randn(
+        whole.input[:1].shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
+    noise = drawn.to(whole.input) * whole.input.std()
+    run = whole.observed(hidden=noise if layer.structure.layout is None else None)
     values = run.cores[layer.position(site.structure.kind)].call.values[0]
     values = values.repeat_interleave(heads // len(values), 0)
     columns = values.transpose(0, 1).flatten(1)  # [token, head * d_head]

@@ -78,7 +78,7 @@ class VectorLayer:
         self.input_norm: LinearisedNorm | None = _norm(layer, site.structure.input_norm)
         self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
-        mlp = perceptron(layer)
+        mlp = perceptron(layer, normed=False)
         if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
             raise UnsupportedModel(
                 f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
