@@ -22,6 +22,7 @@ from mixlens.recording.recording import Recording
 from mixlens.registry import Registry
 from mixlens.testing import MODELS, check_measure
 from mixlens.trust.plan import make_plan
+from tests import test_docs
 
 SPEC = Spec(
     summary="attention to a power",
@@ -44,10 +45,44 @@ def toy() -> Iterator[str]:
     MEASURES.unregister("toy")
 
 
-def test_a_registered_measure_is_seen_everywhere(toy: str) -> None:
-    assert list_measures()[toy].options[0].name == "power"
+FILE = """
+import torch
+from mixlens.contracts import AttentionKind, Facts, Scores, Spec
+
+SPEC = Spec(
+    summary="attention to a power",
+    citation="nobody 2020",
+    use_when="never",
+    cost="1 forward pass",
+    facts=Facts(),
+    sites=(AttentionKind.SELF,),
+)
+
+
+def scores(recording, request, *, power: int = 1, exactly=True):
+    parts = [site.weights.mean(1) ** power for _, site in request.sites(recording)]
+    return Scores(torch.stack([request.take(part, 1) for part in parts]))
+"""
+
+
+@pytest.fixture
+def toy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A file among those of the package, and nothing else. Its annotations are not strings."""
+    (tmp_path / "toy_file.py").write_text(FILE)
+    monkeypatch.setattr(mixlens.measures, "__path__", [*mixlens.measures.__path__, str(tmp_path)])
+    monkeypatch.setattr("mixlens.measures.MEASURES", Registry("measure", "mixlens.measures"))
+    yield "toy_file"
+    sys.modules.pop("mixlens.measures.toy_file", None)
+
+
+@pytest.mark.parametrize("how", ["toy", "toy_file"])
+def test_a_measure_is_seen_everywhere(how: str, request: pytest.FixtureRequest) -> None:
+    """Registered, or found as a file: there is no second list."""
+    toy: str = request.getfixturevalue(how)
+    kinds = {option.name: option.kind for option in list_measures()[toy].options}
+    assert kinds == {"power": "int"} | ({"exactly": "bool"} if how == "toy_file" else {})
     lens = Lens.bundled()
-    assert lens.measure(toy, "The dogs bark.", power=2).provenance["options"] == {"power": 2}
+    assert lens.measure(toy, "The dogs bark.", power=2).provenance["options"]["power"] == 2
     assert lens.verify("The dogs bark.").measures[toy] is None
     assert toy in lens.compare("The dogs bark.", only=[toy, "attention"]).scores
     assert toy in make_plan("agreement", evaluations=["cue_alignment"]).measures
@@ -55,7 +90,12 @@ def test_a_registered_measure_is_seen_everywhere(toy: str) -> None:
     run = CliRunner().invoke
     assert toy in json.loads(run(app, ["measures", "--json"]).stdout)
     shown = run(app, ["map", "The dogs bark.", "--measure", toy, "-o", "power=3", "--json"])
-    assert json.loads(shown.stdout)["provenance"]["options"] == {"power": 3}
+    assert json.loads(shown.stdout)["provenance"]["options"]["power"] == 3
+
+
+def test_a_file_without_documentation_is_noticed(toy_file: str) -> None:
+    with pytest.raises(AssertionError, match=f"there is no docs/measures/{toy_file}.md"):
+        test_docs.test_every_measure_has_a_page_that_is_true(toy_file)
 
 
 def test_names_of_ours_are_not_taken(toy: str) -> None:

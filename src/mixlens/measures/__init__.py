@@ -140,10 +140,20 @@ def _options(measure: Measure) -> tuple[Option, ...]:
 @functools.lru_cache(maxsize=256)  # asked for every layer that is measured by itself
 def _own_options(function: Callable[..., Any]) -> tuple[Option, ...]:
     return tuple(
-        Option(p.name, p.default, str(p.annotation))
+        Option(p.name, p.default, _kind(p))
         for p in inspect.signature(function).parameters.values()
         if p.kind is inspect.Parameter.KEYWORD_ONLY
     )
+
+
+def _kind(parameter: inspect.Parameter) -> str:
+    """The annotation as it is written; without one, what the default is."""
+    said = parameter.annotation
+    if isinstance(said, str):
+        return said
+    if said is parameter.empty:
+        return type(parameter.default).__name__
+    return inspect.formatannotation(said)
 
 
 def refusal(name: str, structure: ModelStructure, site: str | None = None) -> str | None:
