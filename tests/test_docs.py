@@ -240,6 +240,8 @@ def test_every_measure_has_a_page_that_is_true(name: str) -> None:
     path = MEASURES / f"{name}.md"
     assert path.exists(), f"there is no {path.relative_to(ROOT)}"
     page, spec = path.read_text(), mixlens.list_measures()[name]
+    choice = (ROOT / "docs" / "choose.md").read_text()
+    assert f"`{name}`" in choice, f"docs/choose.md does not say what {name} costs"
     assert "## In short" in with_facts(page, name)  # it says in known words what it sees
     for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
         assert part in page, f"the page on {name} lacks {part}"
