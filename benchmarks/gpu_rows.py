@@ -101,6 +101,13 @@ class Bench:
         seconds = once(lambda: kept.append(run()))
         return seconds, torch.cuda.max_memory_allocated() if self.device != "cpu" else 0, kept[0]
 
+    def kernels(self, run: Callable[[], Any]) -> float:
+        """Seconds that the device computes in one call: what Python adds is left out."""
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiled:
+            run()
+            torch.cuda.synchronize()
+        return sum(event.self_device_time_total for event in profiled.key_averages()) / 1e6
+
     def profile(self, name: str, run: Callable[[], Any]) -> None:
         if not self.profiled:
             return

@@ -62,6 +62,10 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
         above = _above(bench, base, run)
         why = f"call {seconds}, forward pass {plain}, {above:.2f} GiB above it"
         bench.add(Figure(f"{label}: forward passes", seconds.best / plain.best, bar), why)
+        if bench.device != "cpu" and tokens <= 2048:
+            floor = bench.kernels(run) / plain.best
+            why = "what the device computes: the rest of a short call is Python"
+            bench.add(Figure(f"{label}: kernels alone, forward passes", floor), why)
         bench.add(Figure(f"{label}: memory above a forward pass", above, 2.0, unit=" GiB"))
 
 

@@ -131,7 +131,8 @@ def _described(measure: Measure) -> Spec:
 
 
 def _options(measure: Measure) -> tuple[Option, ...]:
-    own, spec = _own_options(measure.scores), measure.SPEC
+    function: Callable[..., Any] = measure.scores
+    own, spec = _own_options(function), measure.SPEC
     if not spec.explains_output:
         return own
     return (*OUTPUT_OPTIONS, Option("of", spec.explains_by_default, "str"), *own)

@@ -7,6 +7,9 @@ import os
 import torch
 
 
+_KINDS = ("reserved", "allocated")
+
+
 def free_memory(device: torch.device) -> int:
     """Bytes that can still be allocated."""
     if device.type == "cuda":
@@ -20,8 +23,9 @@ def free_memory(device: torch.device) -> int:
 def available_memory(device: torch.device) -> int:
     """Bytes that a plan may count on: what is free, and what would be freed for it."""
     if device.type == "cuda":
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free_memory(device) + cached
+        known = torch.cuda.memory_stats(device)  # empty before anything is allocated
+        reserved, used = (known.get(f"{kind}_bytes.all.current", 0) for kind in _KINDS)
+        return free_memory(device) + int(reserved - used)
     try:
         with open("/proc/meminfo") as file:
             known = dict(line.split(":", 1) for line in file)
