@@ -6,7 +6,6 @@ import os
 
 import torch
 
-
 _KINDS = ("reserved", "allocated")
 
 
