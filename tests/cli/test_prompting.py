@@ -67,6 +67,22 @@ def test_shown_tables(prompt_file: str) -> None:
     assert "sentence 5" in ran.out
 
 
+def test_a_page_groups_by_the_segments_that_were_asked_for(
+    prompt_file: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    given = ("--prompt-file", prompt_file, "--answer", " are on", "--measure", "attention")
+    for options, name in (((), "story"), (("--segments", "sentences"), "sentence 2")):
+        ran = run("map", *given, *options, "--with", "alti", "--html", str(page))
+        assert ran.status == 0, ran.err
+        written = page.read_text().partition('id="payload">')[2].partition("</script>")[0]
+        shown = json.loads(written)
+        assert len(shown["maps"]) == 2
+        for measure in shown["maps"]:
+            segments = shown["texts"][measure["sources"]]["segments"]
+            assert name in [part[2] for part in segments if len(part) == 3]
+
+
 def test_rollout_of_one_target_and_of_generated_words() -> None:
     text = "The keys to the cabinet are on the table."
     model = ("-m", "src/mixlens/bundled/causal", "--measure", "alti", "--rollout", "--json")

@@ -157,8 +157,9 @@ def map_command(
         _print_links(maps)
         return
     if html is not None:
-        others_maps = [measured(name, {"site": wanted.site}) for name in others or []]
-        maps.to_html(html, *others_maps, target=wanted.row_of(maps))
+        next_to = [measured(name, {"site": wanted.site}) for name in others or []]
+        marked = [prompt.marked(each) for each in (maps, *next_to)]
+        marked[0].to_html(html, *marked[1:], target=wanted.row_of(maps))
         typer.echo(f"page: {html}", err=True)
     row = maps if "targets" in options else wanted.at_target(maps)
     shown = wanted.grouped(row, prompt)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json
-from mixlens.segments import KINDS, Spans, read_marks
+from mixlens.segments import KINDS, By, Spans, divided, read_marks
 from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
@@ -77,11 +77,23 @@ class Prompting:
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
         """Sources summed by segment, with the first token or without, as it was asked for."""
-        own = self.segments in (None, "own")
         if self.segments is None and not self.marks:
             return maps if self.sink else maps.without_sink()
-        by = (self.marks or None) if own else self.segments
-        return maps.segments(by, sink=self.sink)
+        return maps.segments(self._by, sink=self.sink)
+
+    def marked(self, maps: MixingMaps) -> MixingMaps:
+        """Tokens as they are, with the segments by which a page groups them."""
+        maps = maps if self.sink else maps.without_sink()
+        if self.segments is None and not self.marks:
+            return maps
+        row = replace(maps.source_row, segments=divided(maps.source_row, self._by))
+        same = maps.target_row == maps.source_row
+        return replace(maps, source_row=row, target_row=row if same else maps.target_row)
+
+    @property
+    def _by(self) -> By:
+        own = self.segments in (None, "own")
+        return (self.marks or None) if own else self.segments
 
 
 def read_prompting(
