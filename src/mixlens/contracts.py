@@ -154,11 +154,15 @@ class Measure(Protocol):
         """How it is computed."""
 
 
-def by_layer(parts: Sequence[Tensor]) -> Tensor:
-    """The scores of layers along a first axis; those of a single one are not copied."""
+def by_layer(parts: Sequence[Tensor], *, copied: bool = False) -> Tensor:
+    """The scores of layers along a first axis, wherever each layer is. Those of a single one are
+    copied only if they are not the measure's own.
+    """
     import torch  # not above: listing the measures needs no torch
 
-    return parts[0][None] if len(parts) == 1 else torch.stack(list(parts))
+    if len(parts) == 1 and not copied:
+        return parts[0][None]
+    return torch.stack([part.to(parts[0].device) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ class Scores:
             values=self.values.to(device),
             extras={name: tensor.to(device) for name, tensor in self.extras.items()},
             scale=None if self.scale is None else self.scale.to(device),
+            rows_whole=None if self.rows_whole is None else self.rows_whole.to(device),
         )
 
     @classmethod
@@ -203,6 +208,8 @@ class Scores:
         first = layers[0]
         if len(layers) == 1:
             return first
+        device = first.values.device  # layers may be on several
+        layers = [part if part.values.device == device else part.to(device) for part in layers]
         scales = [part.scale for part in layers if part.scale is not None]
         whole = [part.rows_whole.flatten() for part in layers if part.rows_whole is not None]
         return replace(
@@ -338,7 +345,7 @@ class Request:
         import torch
 
         if self.alone_at is not None:
-            return self.alone_at
+            return self.alone_at.to(device)
         if self.targets is None:
             return torch.arange(count, device=device).expand(batch, count)
         return torch.tensor(self.targets, device=device)

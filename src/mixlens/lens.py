@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput, without_subject
 from mixlens.explained import no_logits
 from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recorder import default_input, generate, record
+from mixlens.recorder import default_input, generate, record, rows_refused
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
 from mixlens.recording.turns import turn
@@ -156,9 +156,8 @@ class Lens:
         """
         from mixlens.measures import list_measures, refusal
 
-        recording = self.record(
-            default_input(self.model, self.tokenizer) if given is None else given
-        )
+        given = default_input(self.model, self.tokenizer) if given is None else given
+        recording = self.record(given)
         refusals = {}
         for name, spec in list_measures().items():
             reasons = [refusal(name, recording.structure, site) for site in recording.sites]
@@ -167,7 +166,8 @@ class Lens:
             if spec.explains_output and refusals[name] is None:
                 refusals[name] = no_logits(recording.output)
         with turn(self.model):
-            return report(recording, refusals, slow_paths(recording))
+            from_maps = {site: rows_refused(self, given, site) for site in recording.sites}
+            return report(recording, refusals, slow_paths(recording), from_maps)
 
     # ------------------------------------------------------------------------------------- measures
 

@@ -20,6 +20,7 @@ from mixlens.errors import (
 from mixlens.estimating import Estimate, Shape, in_words, require_room
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
+from mixlens.measuring import measure
 from mixlens.parts import parts_of
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
@@ -36,7 +37,7 @@ from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
-from mixlens.recording.rows import row_recording
+from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
 from mixlens.row import EachText, positions_by_text
@@ -144,6 +145,21 @@ def generate(
     elif structure.stack_of(site) is not stack:
         raise InvalidInput(f"what is generated are tokens of {stack.name}, not of the site {site}")
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
+
+
+def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
+    """Why a named target of a site is taken from maps, or None if it is measured by itself: found
+    out by measuring the last one.
+    """
+    try:
+        recording = record(lens, given, targets=[-1], site=site, memory_budget=None)
+        if not isinstance(recording, RowRecording):
+            return recording.rows_refused
+        recording.in_full = None
+        measure("attention", recording)
+    except MixlensError as error:
+        return str(error)
+    return None
 
 
 def _recorded_targets(

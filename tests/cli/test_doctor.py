@@ -27,6 +27,7 @@ def test_report_of_every_family(name: str, tmp_path: Path) -> None:
     assert (first["layers"], first["heads"], first["styles"][0]) == (LAYERS, HEADS, ZOO[name].style)
     assert report["native_error"] < 1e-5
     assert all(error < 1e-5 for stack in report["stacks"] for error in stack["errors"])
+    assert set(report["from_maps"]) == set(report["sites"])
     two_sided = ZOO[name].kind in ("translation", "whisper", "captions")
     assert report["sites"] == (["encoder", "decoder", "cross"] if two_sided else report["sites"])
 

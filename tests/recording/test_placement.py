@@ -51,6 +51,25 @@ def test_weights_that_accelerate_brings_when_they_are_needed(
     assert Lens(model).verify({"input_ids": torch.arange(3, 9)[None]}).device == "cpu"
 
 
+def test_a_device_map_with_layers_in_two_places(tmp_path: Path) -> None:
+    """As `from_pretrained(device_map=...)` spreads a model: each layer where the map says."""
+    expected = scores(built("llama", head=True))
+    model = built("llama", head=True)
+    places = {"model.embed_tokens": "cpu", "model.rotary_emb": "cpu", "model.norm": "cpu"}
+    places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "lm_head": "cpu"}
+    known = {f"model.layers.{i}" for i in range(len(model.model.layers))}
+    places |= dict.fromkeys(known - set(places), "cpu")
+    spread = accelerate.dispatch_model(
+        model, places, main_device="cpu", offload_dir=tmp_path, force_hooks=True
+    )
+    away = [parameter.is_meta for parameter in spread.parameters()]
+    assert any(away)
+    assert not all(away)
+    measured = scores(spread)
+    for name, values in expected.items():
+        np.testing.assert_allclose(measured[name], values, atol=1e-6, err_msg=name)
+
+
 def quanto(model: nn.Module) -> None:
     library = pytest.importorskip("optimum.quanto")
     library.quantize(model, weights=library.qint8)

@@ -144,6 +144,12 @@ def _show(report: Report) -> None:
         console.print(f"left out     {where}: {reason}", markup=False)
     if report.left_out:
         console.print(_COVERAGE, style="dim")
+    by_rows = [site for site, reason in report.from_maps.items() if reason is None]
+    if by_rows:
+        console.print(f"by rows      named targets of {', '.join(by_rows)}: no map is formed")
+    for site, reason in report.from_maps.items():
+        if reason is not None:
+            console.print(f"from maps    named targets of {site}: {reason}", markup=False)
     for where, reason in report.slow_paths.items():
         console.print(f"slower       {where}: {reason}", markup=False)
     what = "the parts of what is measured" if report.left_out else "the parts"

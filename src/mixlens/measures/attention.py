@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -48,7 +48,9 @@ def scores(recording: Recording, request: Request) -> Scores:
         whole.append(rows_are_whole(recording, request, site.weights))
         weights = request.take(site.weights, 2)
         layers.append(weights if request.per_head else weights.mean(1))
-    return Scores(torch.stack(layers), rows_whole=torch.stack(whole))
+    return Scores(
+        by_layer(layers, copied=request.per_head), rows_whole=by_layer(whole, copied=True)
+    )
 
 
 def rows_are_whole(recording: Recording, request: Request, weights: Tensor) -> Bool[Tensor, ""]:

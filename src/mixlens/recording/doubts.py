@@ -70,7 +70,8 @@ class Doubts:
         compared, self._compared = self._compared, []
         if not compared:
             return
-        errors = torch.stack([error for _, error in compared]).tolist()
+        device = compared[0][1].device  # layers may be on several
+        errors = torch.stack([error.to(device) for _, error in compared]).tolist()
         for error, (doubt, _) in zip(errors, compared, strict=True):
             if not error <= doubt.bar:
                 raise doubt.failure(error)

@@ -27,21 +27,31 @@ class Wanted:
 
     def __init__(self, targets: Int[Tensor, "batch target"]) -> None:
         self.targets = targets
-        self._only = targets[0] if len(targets) == 1 else None
+        self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
+
+    def on(self, device: torch.device) -> Int[Tensor, "batch target"] | Int[Tensor, " target"]:
+        """Their positions next to a tensor: layers may be on several devices. Those of a single
+        text are one axis.
+        """
+        if device not in self._places:
+            here = self.targets.to(device)
+            self._places[device] = here[0] if len(here) == 1 else here
+        return self._places[device]
 
     def of(self, tensor: Tensor, dim: int) -> Tensor:
         """The wanted targets of a tensor [batch or 1, ...] along one axis."""
         dim = dim % tensor.dim()
         if tensor.shape[dim] == 1:  # the same for every target
             return tensor
-        if self._only is not None:
-            return tensor.index_select(dim, self._only)
-        batch, count = self.targets.shape
+        places = self.on(tensor.device)
+        if places.dim() == 1:
+            return tensor.index_select(dim, places)
+        batch, count = places.shape
         tensor = tensor.expand(batch, *tensor.shape[1:])
         shape, sizes = [1] * tensor.dim(), list(tensor.shape)
         shape[0], shape[dim], sizes[dim] = batch, count, count
-        return tensor.gather(dim, self.targets.reshape(shape).expand(sizes))
+        return tensor.gather(dim, places.reshape(shape).expand(sizes))
 
     def of_stream(self, tensor: Tensor) -> Tensor:
         """The same of hidden states: a layer is mostly given what the last one returned."""
@@ -162,7 +172,7 @@ def _hidden(
     mask: Any, wanted: Wanted, like: Tensor, sources: int, causal: bool, window: int | None
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
-    targets = wanted.targets
+    targets = wanted.targets.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):

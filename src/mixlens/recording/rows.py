@@ -87,7 +87,8 @@ class RowRecording(Recording):
 
     def real_pairs(self, site: str | None, places: Tensor, sources: int) -> Tensor:
         """The same for every layer of a pass."""
-        if self._real is None or self._real.shape[2] != sources:
+        known = self._real
+        if known is None or known.shape[2] != sources or known.device != places.device:
             self._real = super().real_pairs(site, places, sources)
         return self._real
 

@@ -64,6 +64,8 @@ class Report:
     measures: Mapping[str, str | None]  # name -> None if it applies, else why it does not
     left_out: Mapping[str, str]  # layers that are not measured, by the path of their list -> why
     slow_paths: Mapping[str, str]  # layers that are run again in a slower way -> how and why
+    # Why named targets of a site are taken from maps; None: they are measured by themselves.
+    from_maps: Mapping[str, str | None]
 
     def __repr__(self) -> str:
         stacks = ", ".join(f"{stack.name} of {stack.layers} layers" for stack in self.stacks)
@@ -96,7 +98,10 @@ def _native_error(layer: Layer, theirs: LayerCall, recording: Recording) -> floa
 
 
 def report(
-    recording: Recording, refusals: Mapping[str, str | None], slow_paths: Mapping[str, str]
+    recording: Recording,
+    refusals: Mapping[str, str | None],
+    slow_paths: Mapping[str, str],
+    from_maps: Mapping[str, str | None],
 ) -> Report:
     """Rebuilds every layer of a recording and compares with the native model; raises
     `UnsupportedModel` on a mismatch.
@@ -119,6 +124,7 @@ def report(
         measures=dict(refusals),
         left_out=grouped(structure.left_out),
         slow_paths=grouped(slow_paths),
+        from_maps=dict(from_maps),
     )
 
 
