@@ -1,0 +1,69 @@
+"""torch's OutOfMemoryError becomes ours, on a real GPU: `PYTHONPATH=src python
+benchmarks/out_of_memory.py`, half a minute.
+
+torch is allowed a small part of the device, which still looks empty: so nothing is refused
+beforehand, and memory runs out while the model runs or while a measure does. Exit status 1 if
+something else than `mixlens.OutOfMemory` comes out, or if the same text does not work afterwards.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+if __package__ in (None, ""):  # run as a file
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+
+import mixlens
+from benchmarks import models
+
+GIB = 2**30
+
+
+def allowed(size: float) -> None:
+    """Lets torch have so many bytes more than it holds now."""
+    torch.cuda.empty_cache()
+    whole = torch.cuda.mem_get_info()[1]
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_allocated() + size) / whole)
+
+
+def is_ours(name: str, run: Callable[[], Any]) -> bool:
+    try:
+        run()
+    except mixlens.OutOfMemory as error:
+        print(f"{name}: OutOfMemory: {error}", flush=True)
+        return isinstance(error.__cause__, torch.OutOfMemoryError)
+    except torch.OutOfMemoryError as error:
+        print(f"{name}: torch's own error: {str(error).splitlines()[0]}", flush=True)
+        return False
+    print(f"{name}: memory did not run out", flush=True)
+    return False
+
+
+def main() -> int:
+    if not torch.cuda.is_available():
+        print("there is no GPU")
+        return 2
+    model = models.llama(dtype=torch.bfloat16, device="cuda", num_hidden_layers=4)
+    model.set_attn_implementation("sdpa")
+    lens = mixlens.Lens(model, memory_budget=GIB)
+    inputs = models.tokens(model, 4096)
+    lens.measure("attention", models.tokens(model, 32))  # discovery
+    allowed(GIB)
+    kept = lens.record(models.tokens(model, 1024))
+    passed = [is_ours("while the model runs", lambda: lens.measure("attention", inputs))]
+    allowed(GIB / 16)
+    passed.append(is_ours("while a measure runs", lambda: mixlens.measure("alti", kept)))
+    passed.append(is_ours("by rows", lambda: lens.measure("value_zeroing", inputs, targets=[-1])))
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    lens.measure("value_zeroing", inputs, targets=[-1])
+    print("passed" if all(passed) else "FAILED", passed)
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
