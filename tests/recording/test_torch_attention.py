@@ -59,7 +59,9 @@ def test_weights_and_value_zeroing_are_those_of_torch(
             and kwargs["v_proj_weight"] is wavlm.encoder.layers[1].attention.v_proj.weight
         ):
             kwargs["static_v"] = edited[0].flatten(0, 1)
-        output, weights = original(*args, **kwargs, average_attn_weights=False)
+        kwargs["average_attn_weights"] = False
+        output, weights = original(*args, **kwargs)
+        assert weights is not None
         seen.append(weights)
         return output, weights.mean(1)
 

@@ -98,7 +98,7 @@ class TwoStreams(Layout):
 
     def entering(self, args: tuple[Any, ...], kwargs: dict[str, Any], shape: Any) -> _Arguments:
         """Each stream in its place."""
-        first, second = args[0].split(shape, 1)
+        first, second = torch.split(args[0], shape, 1)
         return (first, *args[1 : self.second], second, *args[self.second + 1 :]), kwargs
 
     def left(self, output: Any, batch: int) -> Tensor:

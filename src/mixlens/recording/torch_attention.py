@@ -33,7 +33,10 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
         return functional.multi_head_attention_forward(*args, **kwargs)
     query, key, value = (tensor.transpose(0, 1) for tensor in _projected(given))
     heads = given["num_heads"]
-    query, key, value = (t.unflatten(-1, (heads, -1)).transpose(1, 2) for t in (query, key, value))
+    query, key, value = (
+        tensor.reshape(*tensor.shape[:2], heads, -1).transpose(1, 2)
+        for tensor in (query, key, value)
+    )
     value = listener.values(value)
     scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + _mask(given, query, key)
     weights = torch.softmax(scores, -1)
