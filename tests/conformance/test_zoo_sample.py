@@ -11,13 +11,16 @@ from tests.zoo.checks import Examination, examined
 from tests.zoo.models import entries
 
 SAMPLE = {
-    "Ernie4_5_VLMoeModel": "an image next to a text, experts for each",
+    "Ernie4_5_VLMoeModel": "packed images next to a text, experts for each",
+    "FSMTModel": "the tokens before the rows",
     "Lfm2MoeModel": "a hybrid with convolutions and experts",
     "LlavaNextVideoForConditionalGeneration": "one tower that sees images and frames in turn",
+    "LukeModel": "words and entities, two streams",
     "M2M100Model": "an encoder and a decoder of texts",
     "MptForCausalLM": "a bias that grows with distance",
     "MT5EncoderModel": "a learnt bias by distance",
     "MuseGlimmerAssistantModel": "a decoder that reads itself and others in one call",
+    "PatchTSTModel": "a row for each variable of a series",
     "PhiModel": "a parallel feed-forward part",
     "SwitchTransformersModel": "experts with a capacity, and a router that casts itself",
     "TimesFm2_5ModelForPrediction": "patches of a time series",
