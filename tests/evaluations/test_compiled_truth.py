@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -58,10 +59,16 @@ def test_the_truth_is_true_of_the_models(program: str) -> None:
 
 
 @each
-def test_the_models_verify(program: str) -> None:
-    case = FIRST[program]
-    report = Lens(case.recording.model).verify(case.recording.inputs)
-    assert report.native_error <= report.tolerance
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_models_verify(program: str, dtype: torch.dtype) -> None:
+    recording = FIRST[program].recording
+    ids = recording.inputs["input_ids"]
+    every = torch.arange(ids.shape[1])[None] % recording.model.config.vocab_size
+    for given in (ids[:1], every):
+        model = copy.deepcopy(recording.model).to(dtype)  # nothing is remembered of a copy
+        report = Lens(model).verify({"input_ids": given})
+        assert report.native_error <= report.tolerance
+        assert not report.left_out
 
 
 def test_what_the_target_reads_is_found_and_a_bystander_is_not() -> None:

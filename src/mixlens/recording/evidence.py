@@ -59,11 +59,12 @@ class Evidence:
         """Is the total the sum of the parts, number by number?
 
         One large channel of one token must not hide the others. A sum rounds in proportion to its
-        summands.
+        summands, and a norm before it by one digit of its row's largest number.
         """
         summands = torch.stack([part.abs() for part in parts]).sum(0)
         error = (torch.stack(parts).sum(0) - total).abs()
-        slack = 1e-3 * row_sizes(total)[:, None]
+        digit = torch.finfo(self.hidden.dtype).eps / self.tolerance
+        slack = max(1e-3, digit) * row_sizes(total)[:, None]
         return bool((error <= self.tolerance * (summands + slack)).all())
 
     def fitted(self, total: Tensor, parts: list[Tensor]) -> list[float] | None:
