@@ -15,7 +15,7 @@ A list gives each text of a batch its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
 from mixlens.loading import require_head
+from mixlens.recording.padding import row_lengths
+from mixlens.recording.probe import is_plain_text
 from mixlens.replay.intervention import token_input
 from mixlens.tokens import resolved
 from mixlens.vocabulary import (
@@ -38,6 +40,7 @@ from mixlens.vocabulary import (
 )
 
 if TYPE_CHECKING:
+    from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
 
 Named = str | int | list[str | int] | None
@@ -81,6 +84,33 @@ class Explained:
         if self.positions is None or "logits_to_keep" not in known:
             return {}
         return {"logits_to_keep": torch.unique(self.positions)}
+
+
+def read_at(
+    model: nn.Module,
+    structure: ModelStructure,
+    inputs: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Int[Tensor, " position"] | None:
+    """Before a recording, the positions whose logits these options ask for, if the model is a
+    causal one of plain text that can leave out the others. None: all of them.
+    """
+    known = inspect.signature(model.forward).parameters
+    if "logits_to_keep" not in known or options.get("of") in ("embedding", "similarity"):
+        return None
+    stack = structure.calls[-1][0]
+    causal = stack.layers[0].sites[0].causal
+    if not (is_plain_text(inputs) and len(structure.stacks) == 1 and causal):
+        return None
+    ids: Tensor = inputs["input_ids"]
+    lengths = row_lengths(inputs) or [int(ids.shape[1])] * len(ids)
+    position = options.get("position")
+    try:
+        given = _per_row(-1 if position is None else position, len(lengths))
+        places = [resolved([int(p)], n)[0] for p, n in zip(given, lengths, strict=True)]
+    except (InvalidInput, IndexError, TypeError, ValueError):  # said when the output is resolved
+        return None
+    return torch.tensor(sorted(set(places)), device=ids.device)
 
 
 def no_logits(output: Any) -> str | None:
@@ -167,8 +197,7 @@ def _of_token(
     of: str,
 ) -> Explained:
     places = _positions(recording, logits, position)
-    rows = torch.arange(recording.batch, device=logits.device)
-    at_place = logits[rows, places]
+    at_place = recording.token_logits(logits, places)
     tagged = predicts_classes(recording, logits)
     if label is not None and not tagged:
         raise InvalidInput(
@@ -202,7 +231,7 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     stack = recording.structure.calls[-1][0]
     lengths = recording.lengths[stack.name]
     shift = int(logits.shape[1]) - recording.stack_layers[stack.name][0].width
-    if shift:
+    if shift and recording.logits_at is None:
         raise InvalidInput(
             f"the logits have {int(logits.shape[1])} positions, the last layer has"
             f" {int(logits.shape[1]) - shift} tokens"

@@ -18,6 +18,7 @@ from mixlens.errors import (
     UnsupportedModel,
 )
 from mixlens.estimating import Estimate, Shape, in_words, require_room
+from mixlens.explained import read_at
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
 from mixlens.measuring import measure
@@ -74,9 +75,11 @@ def record(
     site: str | None,
     memory_budget: int | None,
     specs: Sequence[Spec] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> Recording:
     """`Lens.record`; with `specs`, what these measures need: without an output the model is left
-    after its last layer, without attention nothing is taken apart.
+    after its last layer, without attention nothing is taken apart. With the `options` of a measure
+    that explains an output, logits are computed at the explained tokens alone if the model can.
     """
     model = lens.model
     _require_eval(model)
@@ -92,7 +95,7 @@ def record(
                 named = targets if isinstance(targets, EachText) else listed(targets, "targets")
                 recording = _recorded_targets(lens, ready, site, named or [], budget)
             else:
-                recording = _recorded_as_probed(lens, ready, budget, specs)
+                recording = _recorded_as_probed(lens, ready, budget, specs, options)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
@@ -199,21 +202,30 @@ def _recorded_targets(
 
 
 def _recorded_as_probed(
-    lens: Lens, ready: Prepared, budget: int, specs: Sequence[Spec]
+    lens: Lens,
+    ready: Prepared,
+    budget: int,
+    specs: Sequence[Spec],
+    options: Mapping[str, Any] | None,
 ) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
     structure = model_structure(lens.model, ready.tensors)
     try:
-        return _recorded(lens, structure, ready, budget, specs)
+        return _recorded(lens, structure, ready, budget, specs, options)
     except StructureDiffers:
         if structure.whole or not may_be_whole(ready.tensors):
             raise
     structure = model_structure(lens.model, ready.tensors, whole=True)
-    return _recorded(lens, structure, ready, budget, specs)
+    return _recorded(lens, structure, ready, budget, specs, options)
 
 
 def _recorded(
-    lens: Lens, structure: ModelStructure, ready: Prepared, budget: int, specs: Sequence[Spec]
+    lens: Lens,
+    structure: ModelStructure,
+    ready: Prepared,
+    budget: int,
+    specs: Sequence[Spec],
+    options: Mapping[str, Any] | None,
 ) -> Recording:
     model, tensors = lens.model, ready.tensors
     reads = {spec.reads for spec in specs}
@@ -226,6 +238,7 @@ def _recorded(
             tokens={},
             memory_budget=budget,
             output=not specs or any(spec.explains_output for spec in specs),
+            logits_at=None if options is None else read_at(model, structure, tensors, options),
         )
     else:
         recording = recorded_output(

@@ -12,10 +12,11 @@ import torch
 import transformers as hf
 from torch import Tensor
 
+import mixlens
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.recording.recording import Recording
 from tests import reference
-from tests.measures import models, oracles
+from tests.measures import models, oracles, test_gradients
 
 MEASURES = ("alti_logit", "logit_update")
 
@@ -207,3 +208,26 @@ def test_refusals() -> None:
             models.scores(measure, causal, word=7, of="probability")
         with pytest.raises(InvalidInput, match="paper or released"):
             models.scores(measure, causal, word=7, variant="theirs")
+
+
+@pytest.mark.parametrize("measure", ["alti_logit", "logit_update", "decompx_logit"])
+def test_logits_are_computed_where_they_are_read(measure: str) -> None:
+    """`lens.measure` leaves out the logits of all other tokens: the scores are the same."""
+    model = test_gradients.build("causal")
+    lens, given = Lens(model), models.padded_inputs("causal", [5, 8])
+    widths: list[int] = []
+    seen = model.lm_head.register_forward_hook(lambda _m, _i, made: widths.append(made.shape[1]))
+    asked: list[tuple[dict[str, Any], int]] = [
+        ({"word": 7}, 2),
+        ({"position": [2, -3]}, 2),
+        ({"position": 1, "word": 7, "foil": 9}, 1),
+    ]
+    for options, read in asked:
+        whole = mixlens.measure(measure, lens.record(given), **options)
+        widths.clear()
+        alone = lens.measure(measure, given, **options)
+        assert widths[0] == read
+        for one, other in zip(whole, alone, strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-12)
+            assert one.tokens == other.tokens
+    seen.remove()

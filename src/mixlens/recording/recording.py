@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
@@ -61,6 +61,7 @@ class Recording:
     target_stack: str | None = None
     produced: Sequence[Produced] | None = None  # of a continued prompt, for each row of the batch
     rows_refused: str | None = None  # why its targets could not be taken apart by themselves
+    logits_at: Int[Tensor, " position"] | None = None  # in order, if not all positions have logits
 
     def __repr__(self) -> str:
         sizes = [
@@ -74,6 +75,15 @@ class Recording:
     def batch(self) -> int:
         """How many texts were recorded."""
         return batch_size(self.inputs)
+
+    def token_logits(
+        self, logits: Float[Tensor, "batch position word"], places: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch word"]:
+        """The logits at one token of each text."""
+        rows = torch.arange(len(logits), device=logits.device)
+        if self.logits_at is None:
+            return logits[rows, places]
+        return logits[rows, torch.searchsorted(self.logits_at, places)]
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -237,9 +247,10 @@ def recorded(
     tokens: Mapping[str, Sequence[TokenRow]],
     memory_budget: int,
     output: bool = True,
+    logits_at: Int[Tensor, " position"] | None = None,
 ) -> Recording:
     """Runs the model once and keeps what the measures need; without `output` up to its last
-    layer.
+    layer, with `logits_at` with logits at these positions alone.
     """
     order = structure.calls
     watched: dict[str, set[Witness]] = {}
@@ -254,7 +265,7 @@ def recorded(
     with torch.no_grad(), restored(model):
         calls, said = layer_calls(
             model,
-            inputs,
+            inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},
             set(watched),
             structure.backend,
             on_layer=kept.take,
@@ -273,4 +284,5 @@ def recorded(
         memory_budget=memory_budget,
         stack_layers=_stack_layers(model, structure, calls, kept.internals),
         source_counts=kept.sources,
+        logits_at=logits_at,
     )

@@ -47,7 +47,8 @@ def head_output_gradients(
     rows = torch.arange(recording.batch, device=layers[0].input.device)
     with torch.enable_grad(), hooks_removed(handles):
         handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
-        explained = output(model_output(recording, rows, {}), rows).sum()
+        narrow = output.only_what_is_read(recording.model)
+        explained = output(model_output(recording, rows, narrow), rows).sum()
     calls = {module: iter(zeros) for module, zeros in added.items()}
     if any(len(added[module]) != modules.count(module) for module in set(modules)):
         raise UnsupportedModel(

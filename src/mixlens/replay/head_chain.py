@@ -72,8 +72,7 @@ def head_chain(
     else:
         places = tuple(0 if chain.place == _FIRST else length - 1 for length in lengths)
     head = Head(tuple(_steps(recording.model, chain.links, last)), places)
-    rows = torch.arange(recording.batch, device=logits.device)
-    ends = logits if positions is None else logits[rows, positions]
+    ends = logits if positions is None else recording.token_logits(logits, positions)
     for text, place in enumerate(places):
         made = head.logits(last[text, place])
         bar = rounding(logits)
