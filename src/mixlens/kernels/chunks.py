@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 LARGEST = 256 * 2**20  # bytes; more does not make a product on a CPU faster
 _SMALLEST = 2**20
-HALF_CACHED = 4 * 2**20  # on a CPU, blocks that share the cache with what is made of them
-_CACHED = 2 * HALF_CACHED  # a CPU passes over a block in its last cache several times faster
+CACHED = 4 * 2**20  # on a CPU, blocks that share the cache with what is made of them
 _CACHED_ROWS = 32 * 2**20  # rows that stay in the cache from one step to the next: a quarter faster
 _DEVICE = 4 * 2**30  # on a GPU few large products: each piece waits for the last
 
@@ -24,7 +24,7 @@ def block_bytes(budget: int) -> int:
 
 def cached_bytes(budget: int, device: torch.device) -> int:
     """The same for blocks that are passed over several times, element by element."""
-    return min(block_bytes(budget), _CACHED) if device.type == "cpu" else block_bytes(budget)
+    return min(block_bytes(budget), CACHED) if device.type == "cpu" else block_bytes(budget)
 
 
 def product_bytes(device: torch.device) -> int:
@@ -56,6 +56,17 @@ def slices(count: int, bytes_each: int, limit: int) -> Iterator[slice]:
     step = max(1, limit // max(1, bytes_each))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
+
+
+def sources_first(
+    weights: Float[Tensor, "batch head target source"],
+) -> Float[Tensor, "batch source target head"]:
+    """The same numbers, ready to be copied in that order.
+
+    Whole rows move first. What is left is to turn one matrix, in half the time of three axes at
+    once.
+    """
+    return weights.transpose(1, 2).contiguous().permute(0, 3, 1, 2)
 
 
 def chunked(tensor: Tensor, size: int) -> Iterator[Tensor]:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.kernels import fused_gains
-from mixlens.kernels.chunks import slices
+from mixlens.kernels.chunks import slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
 
 # a block has at least this many, if it can: products of a few sources with many targets take
@@ -62,8 +62,7 @@ def _fill_gains(
     batch, heads, targets, sources = parts.weights.shape
     width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
     formed = parts.vectors.of().transpose(1, 2).contiguous()
-    by_source = parts.weights.permute(0, 3, 2, 1) * parts.scale[:, None, :, None]
-    by_source = by_source.contiguous()  # else a product is made matrix by matrix
+    by_source = sources_first(parts.weights * parts.scale[:, None, :, None]).contiguous()
     row_bytes = batch * width * y.element_size()
     space = y.new_empty(
         min(max(limit, row_bytes), row_bytes * targets * sources) // y.element_size()

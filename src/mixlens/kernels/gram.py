@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.chunks import HALF_CACHED, LARGEST, slices, wide
+from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first, wide
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
 
@@ -53,7 +53,7 @@ def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> 
     """Of many targets, a few texts at a time."""
     batch, heads, targets, sources = weights.shape
     on_cpu = weights.device.type == "cpu"
-    limit = min(limit, HALF_CACHED) if on_cpu else limit
+    limit = min(limit, CACHED) if on_cpu else limit
     dtype = weights.dtype if vectors.half and not on_cpu else wide(weights[..., :0]).dtype
     source_bytes = dtype.itemsize * heads * max(3 * targets, vectors.width + heads)
     norms = (weights.new_zeros if causal else weights.new_empty)(batch, targets, sources)
@@ -84,7 +84,7 @@ def _fill_norms(
     source = vectors.source(LARGEST)
     for part in parts:
         count, rows = part.stop - part.start, slice(part.start if causal else 0, targets)
-        seen = weights[:, :, rows, part].permute(0, 3, 2, 1)
+        seen = sources_first(weights[:, :, rows, part])
         at_source = source(part).transpose(1, 2)
         if not same:
             at_source = room_for_vectors[:, :count].copy_(at_source)
