@@ -47,6 +47,30 @@ def test_a_run_its_status_and_its_log(tmp_path: Path) -> None:
     assert "now also alti" in refused.err
 
 
+def test_half_precision_is_near_single_and_part_of_the_settings(tmp_path: Path) -> None:
+    corpus = str(write_corpus(tmp_path / "corpus.txt", 6))
+    scores = {}
+    for dtype in ("float32", "float16"):
+        out = str(tmp_path / dtype)
+        measures = ("--measure", "attention", "--measure", "value_zeroing", "--keep", "scores")
+        ran = run("run", corpus, *measures, "--out", out, "--dtype", dtype)
+        assert ran.status == 0, ran.err
+        results = mixlens.load(out)
+        assert results.maps("1", "attention").provenance["dtype"] == dtype
+        scores[dtype] = [
+            results.maps(name, measure).scores
+            for name in results.ids
+            for measure in results.measures
+        ]
+    assert len(scores["float16"]) == 12
+    for half, single in zip(scores["float16"], scores["float32"], strict=True):
+        assert half.dtype == np.float32
+        assert 0 < np.abs(half - single).max() < 2e-2 * np.abs(single).max()
+    refused = run("run", corpus, *measures, "--out", str(tmp_path / "float16"))
+    assert refused.status == 1
+    assert "float16" in refused.err
+
+
 def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
     corpus, out = write_corpus(tmp_path / "corpus.txt", 400), tmp_path / "out"
     command = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,20 +36,22 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn("{task.fields[left]}"),
         TimeRemainingColumn(),
     )
     counts = {"done": 0, "total": 0}
     console = Console(stderr=True)
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task, start = bar.add_task(label, total=None, rate=""), time.monotonic()
+        task = bar.add_task(label, total=None, rate="", left="")
 
         def update(done: int, total: int, before: int) -> None:
             if counts["total"] == 0 and before:
                 bar.console.print(f"resuming after {before} of {total}", style="dim")
             counts.update(done=done, total=total)
-            rate = (done - before) / max(time.monotonic() - start, 1e-9)
-            bar.update(task, completed=done, total=total, rate=f"{rate:.3g} a second")
+            bar.update(task, completed=done, total=total)
+            speed = bar.tasks[0].speed  # of the last half minute: loading does not count
+            if speed is not None:
+                bar.update(task, rate=f"{speed:.3g} a second", left="left")
 
         try:
             yield update

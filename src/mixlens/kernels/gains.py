@@ -109,7 +109,8 @@ def _finished(
     gains: Float[Tensor, "batch target source"],
 ) -> Float[Tensor, "batch target source"]:
     """Zeros where there is no weight, and the diagonal with the residual in it."""
-    gains = gains * (parts.weights != 0).any(1)
+    if shift != 0.0:  # without it |y| - |0 - y| is zero to the last bit
+        gains = gains * (parts.weights != 0).any(1)
     if not parts.own_is_source:
         return gains
     return parts.with_diagonal(gains, manhattan_gain(parts.diagonal, y, shift))
