@@ -18,7 +18,7 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ BARS = {"attention": 1.25, "attention_norm": 1.6, "alti": 2.5, "value_zeroing": 
 TARGETS = {"value_zeroing": "last"}
 FORWARD = "forward passes"
 WORDS = 30_522  # of BERT's vocabulary: a head is part of the shape
-SHARDS = {"cpu": 1, "cuda": 6}
+SHARDS = {"cpu": 1, "cuda": 4}
 WRITES = importlib.util.find_spec("pyarrow") is not None
 
 
@@ -55,7 +55,9 @@ class Unwritten(ShardWorker):
         return {}
 
 
-def seconds(runs: dict[str, Callable[[], Any]], device: str, repeats: int = 3) -> dict[str, float]:
+def seconds(
+    runs: Mapping[str, Callable[[], Any]], device: str, repeats: int = 3
+) -> dict[str, float]:
     """The best of a few runs after one to warm up: of the processor, or of the clock on a GPU.
 
     They take turns, so that a busy machine disturbs all of them alike.
@@ -116,48 +118,43 @@ def measured(lens: Lens, job: Job, shards: Sequence[Shard], device: str) -> None
         pass
 
 
-def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[str, Any]]:
+def compare(
+    name: str, lens: Lens, texts: list[str], device: str, turns: int
+) -> Iterator[dict[str, Any]]:
     """Every measure on one model and one kind of text."""
     counts = token_counts(lens.tokenizer, texts)
     tokens, rows = sum(counts), -(-len(texts) // SHARDS[device])
     parts = [texts[i : i + rows] for i in range(0, len(texts), rows)]
     each = tokens / len(texts)
-    few = texts[: 40 if each < 50 else 8]
-    compared = []
+    few = texts[: 40 if each < 50 and device == "cpu" else 8]
+    print(f"{name}, {len(texts)} texts of {each:.0f} tokens", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "corpus.txt")
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         shards = cut_into_shards(str(path), rows)
         Path(folder, "data").mkdir()
-        runs: dict[str, Callable[[], Any]] = {FORWARD: partial(forward_passes, lens, parts)}
-        for measure in BARS:
-            job = Job(
-                corpus=str(path),
-                out=folder,
-                measures=(measure,),
-                targets=TARGETS.get(measure, "all"),
-            )
-            runs[measure] = partial(measured, lens, job, shards, device)
-        took = seconds(runs, device)
-        plain = took[FORWARD]
-        rate = f"{tokens / plain:,.0f} tokens/s forward"
-        print(f"{name}, {len(texts)} texts of {each:.0f} tokens: {rate}")
-        alone = {measure: partial(one_by_one, lens, measure, few) for measure in BARS}
-        single = seconds(alone, device, 1)
         for measure, bar in BARS.items():
-            targets, spent = TARGETS.get(measure, "all"), took[measure]
+            targets = TARGETS.get(measure, "all")
+            job = Job(corpus=str(path), out=folder, measures=(measure,), targets=targets)
+            runs = {
+                FORWARD: partial(forward_passes, lens, parts),
+                measure: partial(measured, lens, job, shards, device),
+            }
+            took = seconds(runs, device, turns)
+            spent = took[measure]
+            alone = seconds({measure: partial(one_by_one, lens, measure, few)}, device, 1)
             result: dict[str, Any] = {
                 "model": name,
                 "device": device,
                 "tokens_each": round(each),
                 "measure": measure,
                 "targets": targets,
-                "multiple": spent / plain,
+                "multiple": spent / took[FORWARD],
                 "bar": bar,
                 "tokens_per_second": tokens / spent,
-                "gain": single[measure] / len(few) / (spent / len(texts)),
+                "forward_tokens_per_second": tokens / took[FORWARD],
+                "gain": alone[measure] / len(few) / (spent / len(texts)),
             }
-            compared.append(result)
             verdict = "ok" if result["multiple"] <= bar else "ABOVE"
             print(
                 f"  {measure:15} {targets:5} {result['multiple']:5.2f} x forward (bar {bar:.2f})"
@@ -165,7 +162,7 @@ def compare(name: str, lens: Lens, texts: list[str], device: str) -> list[dict[s
                 f" {result['gain']:6.1f} x single calls",
                 flush=True,
             )
-    return compared
+            yield result
 
 
 def one_by_one(lens: Lens, measure: str, texts: list[str]) -> None:
@@ -238,10 +235,11 @@ def _duration(spent: float) -> str:
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--device", default="cpu", choices=tuple(SHARDS))
-    options.add_argument("--texts", type=int, help="sentences; paragraphs are an eighth of them")
+    options.add_argument("--texts", type=int, help="sentences; there are fewer paragraphs")
     options.add_argument(
         "--out", type=Path, help="where the results go, by default benchmarks/results"
     )
+    options.add_argument("--turns", type=int, default=3, help="of which the best counts")
     options.add_argument("--scaling", choices=("ray", "local"))
     options.add_argument("--table", action="store_true")
     given = options.parse_args()
@@ -256,16 +254,17 @@ def main() -> None:
     torch.set_num_threads(1)
     if not WRITES:
         print("pyarrow is not installed: Parquet files are not written, all else is counted")
-    count = given.texts or (128 if given.device == "cpu" else 12_288)
+    count = given.texts or (128 if given.device == "cpu" else 2048)
     path = given.out or RESULTS / f"corpus_{given.device}.json"
     results: list[dict[str, Any]] = []
     for name, lens in lenses(given.device).items():
         kinds = [sentences(2 * count if name == "bundled" else count)]
         if given.device != "cpu" or name == "bundled":
-            kinds.append(paragraphs(count // 8))
+            kinds.append(paragraphs(count // (8 if given.device == "cpu" else 16)))
         for texts in kinds:
-            results += compare(name, lens, texts, given.device)
-            path.write_text(json.dumps(results, indent=1) + "\n")
+            for result in compare(name, lens, texts, given.device, given.turns):
+                results.append(result)
+                path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"written to {path}")
 
 

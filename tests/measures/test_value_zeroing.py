@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
 from mixlens.contracts import AttentionKind
+from mixlens.measures import value_zeroing
 from mixlens.replay.by_products import ByProducts
 from mixlens.replay.by_rows import ByRows, BySequences
 from mixlens.replay.tail import Tail
@@ -293,6 +295,20 @@ def test_small_chunks_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch) 
     torch.testing.assert_close(
         models.scores("value_zeroing", recorded, per_head=True).values, whole, atol=1e-12, rtol=0
     )
+
+
+@pytest.mark.parametrize("pairs", [1, 20, 10**6])
+def test_rows_of_texts_together_are_those_of_each_alone(
+    pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lens = Lens.bundled(dtype=torch.float64)
+    texts = ["The old dog.", "Nobody has seen the keys to the old cabinet.", "The dog saw a bird."]
+    alone = [lens.measure("value_zeroing", text, targets=[-2, 1]).scores for text in texts]
+    monkeypatch.setattr(value_zeroing, "rows_at_once", lambda *_: pairs)
+    together = lens.measure("value_zeroing", texts, targets=[-2, 1])
+    for own, expected in zip(together, alone, strict=True):
+        assert own.provenance["recorded"] == "rows"
+        np.testing.assert_allclose(own.scores, expected, rtol=1e-9, atol=1e-15)
 
 
 def test_mixtures_of_experts_and_attention_inside_the_residual_module() -> None:

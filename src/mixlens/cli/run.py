@@ -71,7 +71,9 @@ _OwnOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="An option of a measure: measure.name=value."),
 ]
-_ShardRowsOption = Annotated[int, typer.Option(help="Rows of a shard.", min=1)]
+_ShardRowsOption = Annotated[
+    int | None, typer.Option(help="Rows of a shard. Default: 512, on a GPU 2048.", min=1)
+]
 _ShardsOption = Annotated[str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")]
 _MemoryOption = Annotated[
     float | None,
@@ -108,7 +110,7 @@ def run_command(
     tags_column: _TagsColumnOption = None,
     by_head: _ByHeadOption = False,
     option: _OwnOption = None,
-    shard_rows: _ShardRowsOption = 512,
+    shard_rows: _ShardRowsOption = None,
     shards: _ShardsOption = None,
     memory: _MemoryOption = None,
     batch_size: _BatchSizeOption = None,
@@ -123,7 +125,7 @@ def run_command(
     """Measure every text of a corpus: streamed in, written shard by shard, resumable."""
     from mixlens.corpus.rows import Columns
     from mixlens.runs.corpus_run import read_status, run_corpus
-    from mixlens.runs.job import Job, ModelSource
+    from mixlens.runs.job import SHARD_ROWS, SHARD_ROWS_ELSEWHERE, Job, ModelSource
 
     if status is not None:
         _show(read_status(status), status, as_json)
@@ -149,7 +151,7 @@ def run_command(
         site=site,
         keep=keep,
         by_head=by_head,
-        shard_rows=shard_rows,
+        shard_rows=shard_rows or (SHARD_ROWS if device == "cpu" else SHARD_ROWS_ELSEWHERE),
         memory=None if memory is None else int(memory * 2**30),
         batch_size=batch_size,
     )

@@ -68,8 +68,7 @@ _RELEASED_SHIFT = 1e-6
 
 def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
     released = is_released(variant)
-    rows = range(recording.rows(request.site))
-    lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
+    lengths = recording.source_lengths(request.site)
     layers, shares = [], []
     for _, site in request.sites(recording):
         near, share = contributions(

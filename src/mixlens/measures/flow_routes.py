@@ -70,8 +70,7 @@ def scores(
 ) -> Scores:
     """`value_bias`: the bias of the values belongs to the sources; `variant`: paper or released."""
     rules = RouteRules.of(value_bias, variant)
-    rows = range(recording.rows(request.site))
-    lengths = [len(recording.source_tokens(request.site, row)) for row in rows]
+    lengths = recording.source_lengths(request.site)
     maps, of_heads, residuals, added, kept = [], [], [], [], []
     for layer, site in request.sites(recording):
         shares = attention_shares(layer, site, request, recording.memory_budget, lengths, rules)

@@ -134,7 +134,7 @@ def _layer_scores(
 def _last_sources(recording: Recording, request: Request, causal: bool) -> list[int]:
     """For each text how many sources any of its targets can see."""
     assert request.targets is not None
-    counts = [len(recording.source_tokens(request.site, row)) for row in range(recording.batch)]
+    counts = recording.source_lengths(request.site)
     if not causal:
         return counts
     return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]

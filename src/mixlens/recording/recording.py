@@ -121,13 +121,16 @@ class Recording:
             return TokenRow.numbered(int(mask[row].sum()))
         return TokenRow.numbered(sources)
 
+    def source_lengths(self, site: str | None) -> list[int]:
+        """How many sources each text has."""
+        return [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
+
     def real_pairs(
         self, site: str | None, places: Int[Tensor, "batch target"], sources: int
     ) -> Bool[Tensor, "batch target source"]:
         """Which targets (by their places) and sources are both real tokens, not padding."""
         own = torch.tensor(self.lengths[self.structure.stack_of(site).name], device=places.device)
-        others = [len(self.source_tokens(site, row)) for row in range(self.rows(site))]
-        ends = torch.tensor(others, device=places.device)[:, None]
+        ends = torch.tensor(self.source_lengths(site), device=places.device)[:, None]
         columns = torch.arange(sources, device=places.device) < ends
         return (places < own[:, None])[:, :, None] & columns[:, None, :]
 

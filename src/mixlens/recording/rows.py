@@ -94,10 +94,17 @@ class RowRecording(Recording):
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """Of the same stack, or of the only other one."""
+        return self._source_rows(site)[row]
+
+    def source_lengths(self, site: str | None) -> list[int]:
+        """How many sources each text has."""
+        return [len(row) for row in self._source_rows(site)]
+
+    def _source_rows(self, site: str | None) -> Sequence[TokenRow]:
         chosen = self.structure.site(site)
         own = chosen.kind is AttentionKind.SELF
         stack = next(s for s in self.structure.stacks if (s is chosen.stack) == own)
-        return self.tokens[stack.name][row]
+        return self.tokens[stack.name]
 
     def layers(self, site: str | None = None) -> Any:
         """The layers at hand, by their numbers."""

@@ -30,12 +30,19 @@ from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Sources
 
+Places = tuple[int | slice, slice]
+"""Which texts, and which of their targets."""
+
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
     """A product in the precision of the matrix, returned in that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
+
+
+def _rows(tensor: Float[Tensor, "batch target d"], at: Places) -> Float[Tensor, "row d"]:
+    return tensor[at].flatten(0, -2)
 
 
 @functools.lru_cache(maxsize=64)
@@ -138,33 +145,37 @@ class ByChanges:
         """The same for all pairs, linked or not."""
         return self._apart(self._moved(sources), (sources.text, sources.targets), sources)
 
-    def pairs(self, text: int, part: slice, head: int | None) -> Float[Tensor, "source target"]:
-        """The same for some sources of a text and all targets of a recording of rows, of one head
-        or of all.
+    def pairs(
+        self, texts: slice, part: slice, head: int | None
+    ) -> Float[Tensor, "text target source"]:
+        """The same for some sources of some texts and all targets of a recording of rows, of
+        one head or of all.
         """
         vectors, weights = self._vectors, self.tail.site.weights
         if head is not None:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
         if len(weights) > 1:
-            vectors = vectors.of_texts(slice(text, text + 1))
-            weights = weights[text : text + 1]
+            vectors, weights = vectors.of_texts(texts), weights[texts]
         written = (
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
             for target in range(weights.shape[2])
         )
-        sums = torch.split(self.constant.sums[text], 1)
-        moved = [(row - made[0])[:, None] for row, made in zip(sums, written, strict=True)]
-        return self._apart(
-            moved[0] if len(moved) == 1 else torch.cat(moved, 1), (text, slice(None))
-        )
+        sums = self.constant.sums[texts].unbind(1)
+        moved = [rows - made.transpose(0, 1) for rows, made in zip(sums, written, strict=True)]
+        by_target = moved[0] if len(moved) == 1 else torch.stack(moved, 2).flatten(1, 2)
+        apart = self._apart(by_target.contiguous(), (texts, slice(None)))
+        return apart.T.reshape(len(weights), len(moved), -1)
 
     def _apart(
         self,
         moved: Float[Tensor, "source target d_model"],
-        at: tuple[int, slice],
+        at: Places,
         sources: Sources | None = None,
     ) -> Float[Tensor, "source target"]:
-        """Of sums before the norm without what a source wrote; `sources` for a folded product."""
+        """Of sums before the norm without what a source wrote; `sources` for a folded product.
+
+        Targets of several texts are next to each other.
+        """
         normed, inverse = self._normed(moved)
         change = self._hidden_change(at, normed, inverse, sources)
         change = _times(change, self.mlp.second[0])
@@ -196,13 +207,13 @@ class ByChanges:
 
     def _hidden_change(
         self,
-        at: tuple[int, slice],
+        at: Places,
         normed: Tensor,
         inverse: Tensor | None,
         sources: Sources | None,
     ) -> Float[Tensor, "source target d_ff"]:
-        sums = [part[at] for part in self.constant.first]
-        base = self.constant.hidden[at]
+        sums = [_rows(part, at) for part in self.constant.first]
+        base = _rows(self.constant.hidden, at)
         if self.folded:
             assert sources is not None
             values = sources.values
@@ -213,7 +224,8 @@ class ByChanges:
             sign, scale = -1.0, inverse
         else:
             change = torch.empty_like(normed, dtype=self.mlp.first[0][0].dtype)
-            torch.sub(normed, self.constant.normed[at], out=change)  # rounded as it is written
+            before = _rows(self.constant.normed, at)
+            torch.sub(normed, before, out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
             sign, scale = 1.0, None
         if fused_zeroing.applies(products[0]):
@@ -237,16 +249,17 @@ class ByChanges:
         return self.mlp.hidden(entering).sub_(base)
 
     def _distances(
-        self, change: Tensor, stream: Tensor, at: tuple[int, slice]
+        self, change: Tensor, stream: Tensor, at: Places
     ) -> Float[Tensor, "source target"]:
-        constant, norm = self.constant, self.output_norm
+        branch, unedited = _rows(self.constant.branch, at), _rows(self.constant.outputs, at)
+        norm = self.output_norm
         if fused_zeroing.applies(stream):
             ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)
             return fused_zeroing.distances(
                 change,
                 stream,
-                constant.branch[at],
-                constant.outputs[at],
+                branch,
+                unedited,
                 distance=self.distance,
                 residual_scale=self.feed_forward.residual_scale,
                 branch_scale=self.feed_forward.scaled(ones),
@@ -256,10 +269,10 @@ class ByChanges:
                     gain=norm.gain, shift=norm.shift, epsilon=norm.epsilon, centred=norm.centred
                 ),
             )
-        outputs = self._finished(stream, constant.branch[at] + change)
+        outputs = self._finished(stream, branch + change)
         prepare = prepared_for(self.distance)
-        unedited = prepare(constant.outputs[at]).expand_as(outputs).flatten(0, 1)
-        return separation(self.distance, prepare(outputs.flatten(0, 1)), unedited).view(
+        before = prepare(unedited).expand_as(outputs).flatten(0, 1)
+        return separation(self.distance, prepare(outputs.flatten(0, 1)), before).view(
             outputs.shape[:2]
         )
 

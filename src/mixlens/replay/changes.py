@@ -94,24 +94,28 @@ def row_distances(
 ) -> Float[Tensor, "batch heads_or_one target source"]:
     """`changes` for all pairs of a few targets, up to the last source that any of them can see: no
     number is looked at on the way.
+
+    Short texts go together, `rows` pairs at once.
     """
     weights = changes.tail.site.weights
     batch, heads, count, sources = weights.shape
-    step = max(1, rows // count)
-    made = []
-    for text in range(batch):
-        parts = [slice(at, min(at + step, last[text])) for at in range(0, last[text], step)]
+    step, together = max(1, rows // count), max(1, rows // (count * max(last)))
+    by_texts = []
+    for first in range(0, batch, together):
+        texts = slice(first, first + together)
+        end, by_head = max(last[texts]), []
         for head in range(heads) if per_head else (None,):
             group = slice(None) if head is None else slice(head, head + 1)
-            spans = [
-                changes.pairs(text, part, head).T * weights[text, group, :, part].any(0)
-                for part in parts
-            ]
-            if last[text] < sources:
-                spans.append(weights.new_zeros(count, sources - last[text]))
-            made.append(spans[0] if len(spans) == 1 else torch.cat(spans, -1))
-    rows_of_all = made[0] if len(made) == 1 else torch.cat(made)
-    return rows_of_all.view(batch, -1, count, sources)
+            spans = []
+            for start in range(0, end, step):
+                part = slice(start, min(start + step, end))
+                linked = weights[texts, group, :, part].any(1)
+                spans.append(changes.pairs(texts, part, head) * linked)
+            if end < sources:
+                spans.append(weights.new_zeros(*spans[0].shape[:2], sources - end))
+            by_head.append(spans[0] if len(spans) == 1 else torch.cat(spans, -1))
+        by_texts.append(by_head[0][:, None] if len(by_head) == 1 else torch.stack(by_head, 1))
+    return by_texts[0] if len(by_texts) == 1 else torch.cat(by_texts)
 
 
 def block_distances(

@@ -15,6 +15,8 @@ from mixlens.runs.store import KEEP, SCHEMA_VERSION
 if TYPE_CHECKING:
     from mixlens.lens import Lens
 
+SHARD_ROWS = 512
+SHARD_ROWS_ELSEWHERE = 2048  # no batch is larger than its shard, and a GPU is slow on small ones
 TARGETS = ("all", "mask", "first", "last", "generated", "column")
 
 
@@ -63,7 +65,7 @@ class Job:
     site: str | None = None
     keep: str = "summary"
     by_head: bool = False  # aggregates for single heads too
-    shard_rows: int = 512
+    shard_rows: int = SHARD_ROWS
     memory: int | None = None  # bytes that a batch may hold, by estimate; see `batching`
     batch_size: int | None = None
 
