@@ -305,8 +305,8 @@ def test_rows_of_texts_together_are_those_of_each_alone(
     texts = ["The old dog.", "Nobody has seen the keys to the old cabinet.", "The dog saw a bird."]
     alone = [lens.measure("value_zeroing", text, targets=[-2, 1]).scores for text in texts]
     monkeypatch.setattr(value_zeroing, "rows_at_once", lambda *_: pairs)
-    together = lens.measure("value_zeroing", texts, targets=[-2, 1])
-    for own, expected in zip(together, alone, strict=True):
+    batch = lens.measure("value_zeroing", texts, targets=[-2, 1])
+    for own, expected in zip(batch, alone, strict=True):
         assert own.provenance["recorded"] == "rows"
         np.testing.assert_allclose(own.scores, expected, rtol=1e-9, atol=1e-15)
 

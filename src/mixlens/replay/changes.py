@@ -99,10 +99,10 @@ def row_distances(
     """
     weights = changes.tail.site.weights
     batch, heads, count, sources = weights.shape
-    step, together = max(1, rows // count), max(1, rows // (count * max(last)))
+    step, texts_at_once = max(1, rows // count), max(1, rows // (count * max(last)))
     by_texts = []
-    for first in range(0, batch, together):
-        texts = slice(first, first + together)
+    for first in range(0, batch, texts_at_once):
+        texts = slice(first, first + texts_at_once)
         end, by_head = max(last[texts]), []
         for head in range(heads) if per_head else (None,):
             group = slice(None) if head is None else slice(head, head + 1)
