@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mixlens.kernels import prefixes
 from mixlens.kernels.prefixes import ordered_directions, visible_projection
-from mixlens.kernels.projector import full_rows_of, projector, value_columns, with_ones
+from mixlens.kernels.projector import projector, value_columns, with_ones
 from mixlens.kernels.visibility import Visibility
 from tests.kernels.decompositions import LargestTensor
 
@@ -278,16 +278,3 @@ def test_no_projector_per_target_is_kept() -> None:
     assert (
         largest.numbers <= 2**20
     )  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128
-
-
-def test_what_is_known_of_a_projection_is_forgotten_when_its_numbers_change() -> None:
-    torch.manual_seed(0)
-    module = torch.nn.Linear(8, 16)
-
-    def known() -> list[bool]:
-        return full_rows_of(module, module.weight.detach().T.reshape(2, 4, 16)).tolist()
-
-    assert known() == [True, True]
-    with torch.no_grad():
-        module.weight[:, 0] = module.weight[:, 1]  # two rows of the first head's matrix are one
-    assert known() == [False, True]

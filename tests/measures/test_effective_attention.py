@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -197,3 +198,19 @@ def test_inside_a_window_each_target_has_the_sources_it_sees(window: int) -> Non
 def test_an_unknown_constraint_is_named() -> None:
     with pytest.raises(InvalidInput, match="cone"):
         models.scores("effective_attention", models.recording("bert", 3), constraint="cone")
+
+
+def test_what_is_known_of_a_projection_is_forgotten_when_its_numbers_change() -> None:
+    model = copy.deepcopy(models.build("bert"))
+    lens, given = Lens(model), models.inputs("bert", 14)
+
+    def ranks() -> Any:
+        maps: Any = lens.measure("effective_attention", given, per_head=True)
+        return (maps[0] if isinstance(maps, list) else maps).measured["rank"].values[0]
+
+    before = ranks()
+    with torch.no_grad():
+        weight = model.encoder.layer[0].attention.output.dense.weight
+        weight[:, 0] = weight[:, 1]  # two rows of the first head's matrix are one
+    after = ranks()
+    assert (before - after).tolist() == [1] + [0] * (len(before) - 1)

@@ -14,12 +14,11 @@ If targets see different sources (causal masks, windows), each has its own proje
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.kernels.chunks import wide
 
@@ -92,25 +91,6 @@ def full_rows(output_weight: Float[Tensor, "head d_head d_model"]) -> Bool[Tenso
     # A product in the weights' own precision shows conditions far from its rounding.
     well: Tensor = inverse_factor(wide(few @ few.mT), 1e-3).trusted & (size < 10 * least)
     return well
-
-
-_cache: weakref.WeakKeyDictionary[nn.Module, tuple[object, Tensor]] = weakref.WeakKeyDictionary()
-
-
-def full_rows_of(
-    module: nn.Module, output_weight: Float[Tensor, "head d_head d_model"]
-) -> Bool[Tensor, " head"]:
-    """`full_rows` of the matrix of a module, remembered until the module's numbers change: it does
-    not depend on the text.
-    """
-    state = (
-        output_weight.dtype,
-        *((id(p), p._version, p.data_ptr()) for p in (*module.parameters(), *module.buffers())),
-    )
-    remembered = _cache.get(module)
-    if remembered is None or remembered[0] != state:
-        remembered = _cache[module] = (state, full_rows(output_weight))
-    return remembered[1]
 
 
 def with_ones(

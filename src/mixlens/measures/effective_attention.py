@@ -18,6 +18,7 @@ non-negative weights with the same sum and the same output.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,10 +27,11 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
-from mixlens.kernels.projector import full_rows_of, projector, value_columns, with_ones
+from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
 from mixlens.measures.attention import rows_are_whole
+from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
     from mixlens.recording.structure import LayerStructure, SiteStructure
+
+_full_rows: Remembered[Tensor] = Remembered()  # of output projections: no text changes them
 
 SPEC = Spec(
     summary="the attention weights without the part that cannot reach the layer's output",
@@ -79,8 +83,9 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         visibility = visibility_of(recording, request, site)
         if constraint != "none":  # only then rows keep the sum that attention gave them
             whole.append(rows_are_whole(recording, request, site.weights))
-        full = full_rows_of(layer.submodule(site.structure.output_projection), site.output_weight)
-        columns = value_columns(site.values, site.output_weight, visibility.lengths, full)
+        projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
+        full = _full_rows.of(projection, matrix.dtype, partial(full_rows, matrix))
+        columns = value_columns(site.values, matrix, visibility.lengths, full)
         effective, rank = _effective(
             site, columns, request, visibility, constraint, block_bytes(recording.memory_budget)
         )
