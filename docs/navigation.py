@@ -1,6 +1,6 @@
 """Fills folders into the navigation: an entry `measures/*.md` of mkdocs.yml becomes the pages that
-are there, so that a new page needs no second entry. A notebook is listed by the page that is made
-of it.
+are there, so that a new page needs no second entry. The index of a folder is listed by itself, and
+a notebook by the page that is made of it.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def filled(nav: Any, docs: Path) -> Any:
 def _pages(entry: Any, docs: Path) -> list[Any]:
     if isinstance(entry, str) and "*" in entry:
         paths = (path.relative_to(docs).with_suffix(".md") for path in docs.glob(entry))
-        return sorted(path.as_posix() for path in paths)
+        return sorted(path.as_posix() for path in paths if path.stem != "index")
     return [filled(entry, docs)]
