@@ -120,3 +120,19 @@ def test_a_chord_without_length_is_the_derivative() -> None:
     expected = 1 - points.tanh() ** 2
     expected[2] = torch.tanh(points[2] + 1) - torch.tanh(points[2])
     torch.testing.assert_close(made, expected, atol=1e-12, rtol=0)
+
+
+def test_the_norm_in_front_of_the_feed_forward_part() -> None:
+    """AtbLn of pre-norm layers, the only scope that ends there; no other layer has it."""
+    numbers = reference.arrays("kobayashi2024/numbers.npz")
+    lens = Lens(reference.pretrained("kobayashi2024/gpt2", "GPT2Model"))
+    recording = lens.record({"input_ids": reference.tokens(numbers["input_ids"])})
+    made = models.scores("attention_norm_res_ln", recording, next_norm=True)
+    for bias in ("joint", "fixed"):  # the same: the activation comes later
+        np.testing.assert_allclose(made.values[:, 0], numbers[f"gpt2/{bias}/AtbLn"], atol=1e-12)
+    plain = models.scores("attention_norm_res_ln", recording)
+    np.testing.assert_allclose(plain.values[:, 0], numbers["gpt2/joint/Atb"], atol=1e-12)
+    assert (made.extras["mixing_ratio"] != plain.extras["mixing_ratio"]).all()
+    for name in ("bert", "gpt_neox"):
+        with pytest.raises(UnsupportedModel, match="no such scope"):
+            models.scores("attention_norm_res_ln", models.recording(name, 5), next_norm=True)

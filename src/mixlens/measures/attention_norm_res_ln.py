@@ -4,9 +4,11 @@
 Kobayashi et al. 2021, Incorporating Residual and Normalization Layers
 (https://aclanthology.org/2021.emnlp-main.373), eq. 9-10: the norm is linear once its sigma is taken
 from the true input; its shift belongs to no source. For pre-norm blocks, whose output has no norm,
-the scores are those of `attention_norm_res`. `mixing_ratio` is their ratio ||sum_{j != i} T_ij|| /
-(the same + ||T_ii||). Not defined for cross-attention, where the residual is not one of the
-sources.
+the scores are those of `attention_norm_res`. With `next_norm=True` they go on through the norm in
+front of the feed-forward part: the scope AtbLn of Kobayashi et al. 2024, Analyzing Feed-Forward
+Blocks in Transformers through the Lens of Attention Maps. `mixing_ratio` is the ratio of 2021,
+||sum_{j != i} T_ij|| / (the same + ||T_ii||). Not defined for cross-attention, where the residual
+is not one of the sources.
 """
 
 from __future__ import annotations
@@ -16,15 +18,20 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
+from mixlens.measures.feed_forward_scopes import behind_norm
+from mixlens.recording.norms import LinearisedNorm, norm_of
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+    from mixlens.recording.site import Site
 
 SPEC = Spec(
     summary=(
@@ -48,16 +55,34 @@ SPEC = Spec(
 )
 
 
-def scores(recording: Recording, request: Request) -> Scores:
+def scores(recording: Recording, request: Request, *, next_norm: bool = False) -> Scores:
+    """`next_norm`: of pre-norm layers, with the norm in front of the feed-forward part."""
     limit = block_bytes(recording.memory_budget)
     layers, ratios = [], []
-    for _, site in request.sites(recording):
+    for layer, site in request.sites(recording):
         parts = site.decomposition(request)
+        if next_norm:
+            parts = behind_norm(parts, _norm_in_front(layer, site))
         layers.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
     return Scores(
         by_layer(layers), {"mixing_ratio": by_layer(ratios)}, {"mixing_ratio": ("target",)}
     )
+
+
+def _norm_in_front(layer: Layer, site: Site) -> LinearisedNorm:
+    """Of the feed-forward part that reads the block's output."""
+    feed_forward, block = layer.structure.feed_forward, layer.structure.sites[-1]
+    path = None if feed_forward is None else feed_forward.input_norm
+    norm = None
+    if path is not None and site.output_norm is None and not block.parallel:
+        norm = norm_of(layer.module.get_submodule(path), site.block_output)
+    if norm is None or len(layer.structure.sites) > 1:
+        raise UnsupportedModel(
+            f"`{layer.structure.path}`: no norm of its own reads the output of the attention block"
+            f" ({layer.structure.style}), so there is no such scope: leave out next_norm"
+        )
+    return norm
 
 
 def mixing_ratio(parts: Decomposition) -> Float[Tensor, "batch target"]:

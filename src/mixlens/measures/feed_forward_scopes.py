@@ -26,7 +26,7 @@ from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
-from mixlens.recording.norms import norm_of
+from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.structure import Witness
 from mixlens.replay.perceptron import Perceptron, perceptron
 
@@ -136,26 +136,31 @@ def _first_product(
 ) -> tuple[Decomposition, Float[Tensor, "batch target d_ff"]]:
     """Each source's part of the pre-activation, and the slope that all of them share."""
     matrix, shift = mlp.first[0]
-    assert stream.constant is not None  # these parts are the block's own
-    entering, maps, scale = stream.total, [stream.vectors.matrix, stream.own], stream.scale
-    known = stream.total - stream.constant  # what the sources bring together
     if site.output_norm is None:  # the norm in front of the feed-forward part
-        inverse = mlp.norm.inverse_sigma(stream.total)
-        entering = mlp.norm.with_inverse(stream.total, inverse)
-        maps, known = [mlp.norm.linear(part) for part in maps], mlp.norm.linear(known)
-        maps[1], known, scale = (
-            maps[1] * inverse[..., None],
-            known * inverse[..., None],
-            scale * inverse,
-        )
-    total = entering @ matrix + shift
+        stream = behind_norm(stream, mlp.norm)
+    assert stream.constant is not None  # these parts are the block's own
+    known = stream.total - stream.constant  # what the sources bring together
+    total = stream.total @ matrix + shift
     start = torch.zeros_like(total) if bias == "joint" else total - known @ matrix
     first = replace(
         stream,
-        vectors=Vectors(stream.vectors.values, maps[0] @ matrix),
-        own=maps[1] @ matrix,
-        scale=scale,
+        vectors=Vectors(stream.vectors.values, stream.vectors.matrix @ matrix),
+        own=stream.own @ matrix,
         constant=None,
         total=total,
     )
     return first, chord(mlp.activation, start, total)
+
+
+def behind_norm(stream: Decomposition, norm: LinearisedNorm) -> Decomposition:
+    """The parts of the stream behind a norm that reads it, sigma held."""
+    assert stream.constant is not None
+    inverse = norm.inverse_sigma(stream.total)
+    return replace(
+        stream,
+        vectors=replace(stream.vectors, matrix=norm.linear(stream.vectors.matrix)),
+        own=norm.linear(stream.own) * inverse[..., None],
+        scale=stream.scale * inverse,
+        constant=norm.with_inverse(stream.constant, inverse),
+        total=norm.with_inverse(stream.total, inverse),
+    )
