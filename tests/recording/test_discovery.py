@@ -13,6 +13,7 @@ from torch import nn
 from mixlens.recording.calls import hidden_argument
 from mixlens.recording.model_discovery import model_structure
 from tests.measures import models
+from tests.zoo.models import entries
 
 
 def _built(name: str) -> Any:
@@ -51,3 +52,25 @@ def test_discovery_takes_at_most_nine_row_passes_of_the_probe_and_only_once(
     assert model_structure(model, given) is structure
     assert set(rows.values()) == {passes}
     assert torch.is_grad_enabled()
+
+
+def test_an_input_that_cannot_be_cut_is_run_four_times_and_two_rows_of_each_layer() -> None:
+    """Boxes next to the words of a page: once as it is, once twice in a batch, once natively."""
+    entry = next(entry for entry in entries() if entry.key == "LayoutLMModel")
+    model, given, rows = entry.build(), entry.given(), 0
+
+    def count(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal rows
+        rows += int(hidden_argument(args, kwargs).shape[0])
+
+    model.get_submodule("encoder.layer.1").register_forward_pre_hook(count, with_kwargs=True)
+    assert model_structure(model, given).whole
+    assert rows == 4 * len(given["input_ids"]) + 2
+
+
+def test_a_decoder_that_begins_with_zeros_is_read() -> None:
+    """Zeros plus something do not show what was added to what."""
+    entry = next(entry for entry in entries() if entry.key == "TableTransformerModel")
+    structure = model_structure(entry.build(), entry.given())
+    assert not structure.left_out
+    assert [layer.number for layer in structure.stacks[-1].layers] == [0, 1]
