@@ -8,7 +8,7 @@ in one go, before any score is handed out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,17 +19,15 @@ _HELD = 2**23  # numbers that may wait at once; more are compared earlier
 Failure = Callable[[float], Exception]
 
 
-@dataclass(frozen=True)
-class _Doubt:
+class _Doubt(NamedTuple):
     error: Callable[..., Tensor]  # of stacked tensors: one number for each entry
     tensors: tuple[Tensor, ...]
     bar: float
     failure: Failure
 
-    @property
     def alike(self) -> tuple[object, ...]:
         """Doubts that agree in this are settled in one go."""
-        kinds = ((tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors)
+        kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors]
         return (self.error, *kinds)
 
 
@@ -78,7 +76,7 @@ class Doubts:
 
     def _add(self, doubt: _Doubt) -> None:
         self._waiting.append(doubt)
-        self._held += sum(tensor.numel() for tensor in doubt.tensors)
+        self._held += len(doubt.tensors) * doubt.tensors[0].numel()  # mostly of one shape
         if self._held > _HELD:
             self._compare()
 
@@ -86,7 +84,7 @@ class Doubts:
         waiting, self._waiting, self._held = self._waiting, [], 0
         groups: dict[tuple[object, ...], list[_Doubt]] = {}
         for doubt in waiting:
-            groups.setdefault(doubt.alike, []).append(doubt)
+            groups.setdefault(doubt.alike(), []).append(doubt)
         errors: dict[int, Tensor] = {}
         for group in groups.values():
             columns = zip(*(doubt.tensors for doubt in group), strict=True)

@@ -137,6 +137,7 @@ class RowRecording(Recording):
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
     stack, wanted = recording.site.stack, Wanted(recording.places)
+    shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
     attention, wide_modules, count = RowAttention(wanted), WideModules(), 0
@@ -166,7 +167,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
         layer_structure = stack.layers[count]
         if layer_structure.path != call.path:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
-        if call.hidden_in.shape[:2] != (recording.batch, recording.width):
+        if call.hidden_in.shape[:2] != shape:
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         cut = cut_layer(recording, count, call, list(heard), seen, wanted, doubts, wide_modules)
         visitor(cut)
