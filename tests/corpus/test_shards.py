@@ -50,6 +50,41 @@ def test_every_row_once(tmp_path: Path, kind: str, size: int) -> None:
         assert [row.id for row in rows if isinstance(row, TextRow)][-1] == "4"
 
 
+CONLLU = """
+
+# sent_id = a
+1\tDo\tdo\tAUX\t_\t_\t0\t_\t_\tSpaceAfter=No
+2\tn't\tnot\tPART\t_\t_\t0\t_\t_\t_
+3\trun\trun\tVERB\t_\t_\t0\t_\t_\tSpaceAfter=No
+4\t!\t!\tPUNCT\t_\t_\t0\t_\t_\t_
+
+# text = Bad sentence
+1\tBad
+
+
+# text = He ran
+1\tHe\the\tPRON\t_\t_\t0\t_\t_\t_
+2\tran\trun\tVERB\t_\t_\t0\t_\t_\t_"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n\n"])
+def test_sentences_with_their_words_and_tags(tmp_path: Path, size: int, ending: str) -> None:
+    path = tmp_path / "corpus.conllu"
+    path.write_text(CONLLU + ending)
+    shards = cut_into_shards(str(path), size)
+    assert sum(shard.rows for shard in shards) == 3
+    first, bad, last = (row for shard in shards for row in rows_of(shard, Columns()))
+    assert isinstance(first, TextRow)
+    assert (first.line, first.text) == (3, "Don't run!")
+    assert first.words == ((0, 2), (2, 5), (6, 9), (9, 10))
+    assert first.tags == ("AUX", "PART", "VERB", "PUNCT")
+    assert isinstance(bad, BadRow)
+    assert (bad.line, bad.reason[:9]) == (9, "2 columns")
+    assert isinstance(last, TextRow)
+    assert (last.line, last.text, last.tags) == (13, "He ran", ("PRON", "VERB"))
+
+
 def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "corpus.csv"
     path.write_text('text,label\n"one\ntwo",a\nthree,b\n"four",c,d\n')

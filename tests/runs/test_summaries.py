@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mixlens import Lens
+from mixlens.corpus.rows import TextRow
 from mixlens.measuring import measure_batches
 from mixlens.runs.aggregates import UNIT, Aggregates, BatchSums
 from mixlens.runs.mixtures import Mixtures
@@ -40,10 +41,10 @@ def mixtures(texts: tuple[int, ...], measure: str = "alti", **chosen: Any) -> Mi
 def aggregate(texts: Sequence[int], **chosen: Any) -> Aggregates:
     """One batch; each text is named by its number."""
     batch = mixtures(tuple(texts), **chosen)
-    aggregates, sums = (
-        Aggregates(),
-        BatchSums(batch, tag_classes(batch, [TAGS[text] for text in texts])),
-    )
+    tagged = [
+        TextRow(line=text, id=str(text), text=TEXTS[text], tags=tuple(TAGS[text])) for text in texts
+    ]
+    aggregates, sums = Aggregates(), BatchSums(batch, tag_classes(batch, tagged))
     for shares in shares_of(batch):
         sums.add(shares, entropies_of(shares))
     aggregates.of("m", batch).add(sums, [f"text {text}" for text in texts])
@@ -176,3 +177,6 @@ def test_a_token_has_the_part_of_speech_of_its_word() -> None:
     assert (tags[0], tags[-1]) == ("special", "special")
     assert list(dict.fromkeys(tags[1:-1])) == ["ADJ", "NOUN", "VERB"]
     assert len(tags) == len(row.labels)
+    named = token_tags(row, ["ADJ", "PUNCT"], [(0, 12), (22, 23)])  # a corpus that names its words
+    assert (named[1], named[-2:]) == ("ADJ", ["PUNCT", "special"])
+    assert "none" in named

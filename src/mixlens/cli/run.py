@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _CorpusArgument = Annotated[
     str | None,
-    typer.Argument(help="A text, JSONL, CSV, TSV or Parquet file, a folder of them, hf:NAME."),
+    typer.Argument(help="A text, JSONL, CSV, TSV, Parquet or CoNLL-U file, a folder, hf:NAME."),
 ]
 _MeasureOption = Annotated[
     list[str] | None, typer.Option(help="A measure; may be given several times.")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
+from mixlens.corpus import conllu
+from mixlens.corpus.examples import Tagged
 from mixlens.corpus.hub import open_stream
-from mixlens.corpus.shards import Shard, open_parquet
+from mixlens.corpus.shards import Shard, open_parquet, read_quoted, read_sentence
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json
 
@@ -40,6 +42,8 @@ class TextRow:
     explain: Mapping[str, Any] = field(default_factory=dict)
     target: int | str | None = None
     tags: tuple[str, ...] | None = None
+    # The characters of each word that has a tag; None: words are cut at spaces.
+    words: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +60,18 @@ def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
     for line, fields in _READERS[shard.format](shard):
         if isinstance(fields, str):
             yield BadRow(line=line, id=str(line), reason=fields)
+        elif isinstance(fields, Tagged):
+            yield _tagged_row(line, fields, columns)
         else:
             yield _row(line, fields, columns)
+
+
+def _tagged_row(line: int, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
+    """Has no columns but its text; its words and their tags are in the sentence."""
+    row = _row(line, {"text": sentence.text}, columns)
+    if isinstance(row, BadRow):
+        return row
+    return replace(row, words=sentence.words, tags=sentence.tags)
 
 
 def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
@@ -117,7 +131,7 @@ def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
             yield shard.first_line + number, None if too_long else text, reason
 
 
-Fields = tuple[int, Mapping[str, Any] | str]
+Fields = tuple[int, Mapping[str, Any] | Tagged | str]
 """A line, and its fields or the reason why it has none."""
 
 
@@ -166,9 +180,7 @@ def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
         file.seek(shard.start)
         line = shard.first_line
         for _ in range(shard.rows):
-            raw = file.readline()
-            while shard.format == "csv" and raw.count(b'"') % 2 and (more := file.readline()):
-                raw += more
+            raw = read_quoted(file) if shard.format == "csv" else file.readline()
             try:
                 yield line, _split(raw.decode("utf-8"), shard.format)
             except UnicodeDecodeError as error:
@@ -186,6 +198,24 @@ def _split(row: str, kind: str) -> list[str]:
         csv.reader([row] if "\n" not in row else row.splitlines(keepends=True), strict=True)
     )
     return cells[0] if cells else []
+
+
+def _conllu_fields(shard: Shard) -> Iterator[Fields]:
+    with open(shard.path, "rb") as file:
+        file.seek(shard.start)
+        line = shard.first_line
+        for _ in range(shard.rows):
+            raw = read_sentence(file)
+            blank = len(raw) - len(raw.lstrip(b"\r\n"))
+            first = line + raw[:blank].count(b"\n")
+            try:
+                lines = raw.decode("utf-8").strip().splitlines()
+                yield first, conllu.tagged(str(first), lines)
+            except UnicodeDecodeError:
+                yield first, "not UTF-8"
+            except InvalidInput as error:
+                yield first, str(error)
+            line += raw.count(b"\n")
 
 
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:
@@ -210,6 +240,7 @@ _READERS: dict[str, Any] = {
     "jsonl": _json_fields,
     "csv": _table_fields,
     "tsv": _table_fields,
+    "conllu": _conllu_fields,
     "parquet": _parquet_fields,
     "hub": _hub_fields,
 }

@@ -1,18 +1,19 @@
 """A corpus in shards: cut once, without keeping it in memory, and read shard by shard.
 
 A shard is a range of rows that any worker can read without the rows before it: bytes of a text,
-JSONL, CSV or TSV file, rows of a Parquet file or of a streamed Hugging Face data set. It carries
-the hash of its rows, so that a corpus that has changed is noticed.
+JSONL, CSV, TSV or CoNLL-U file, rows of a Parquet file or of a streamed Hugging Face data set. It
+carries the hash of its rows, so that a corpus that has changed is noticed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from mixlens.corpus.hub import open_stream
 from mixlens.errors import InvalidInput, MissingExtra
@@ -23,6 +24,7 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".conllu": "conllu",
     ".parquet": "parquet",
 }
 
@@ -75,15 +77,17 @@ def _files(source: str) -> list[tuple[str, str]]:
     return [(str(p.resolve()), FORMATS.get(p.suffix.lower(), "text")) for p in files]
 
 
-def _cut_lines(path: str, rows: int, *, header: bool, quoted: bool) -> Iterator[dict[str, Any]]:
-    """Ranges of bytes that end where a row ends; a CSV row may go over several lines."""
+def _cut_lines(
+    path: str, rows: int, *, header: bool = False, read_row: Callable[[BinaryIO], bytes]
+) -> Iterator[dict[str, Any]]:
+    """Ranges of bytes that end where a row ends, which may go over several lines."""
     with open(path, "rb") as file:
         line = 1
         if header:
-            line += len(_whole_row(file, quoted).splitlines())
+            line += len(read_row(file).splitlines())
         while True:
             start, first, count, digest = file.tell(), line, 0, hashlib.sha256()
-            while count < rows and (raw := _whole_row(file, quoted)):
+            while count < rows and (raw := read_row(file)):
                 digest.update(raw)
                 count, line = count + 1, line + raw.count(b"\n")
             if count == 0:
@@ -97,12 +101,28 @@ def _cut_lines(path: str, rows: int, *, header: bool, quoted: bool) -> Iterator[
             }
 
 
-def _whole_row(file: Any, quoted: bool) -> bytes:
-    """One line, or as many as an open quote needs; a quote that never closes ends with the file."""
-    raw: bytes = file.readline()
-    while quoted and raw.count(b'"') % 2 and (more := file.readline()):
+def _read_line(file: BinaryIO) -> bytes:
+    return file.readline()
+
+
+def read_quoted(file: BinaryIO) -> bytes:
+    """As many lines as an open quote needs; a quote that never closes ends with the file."""
+    raw = file.readline()
+    while raw.count(b'"') % 2 and (more := file.readline()):
         raw += more
     return raw
+
+
+def read_sentence(file: BinaryIO) -> bytes:
+    """The lines of a CoNLL-U sentence and the blank ones around it; nothing if none is left."""
+    raw, lines = b"", False
+    while line := file.readline():
+        raw += line
+        if line.strip():
+            lines = True
+        elif lines:
+            break
+    return raw if lines else b""
 
 
 def _cut_parquet(path: str, rows: int) -> Iterator[dict[str, Any]]:
@@ -147,10 +167,11 @@ def open_parquet(path: str) -> Any:
 
 
 _CUTTERS: dict[str, Any] = {
-    "text": lambda path, rows: _cut_lines(path, rows, header=False, quoted=False),
-    "jsonl": lambda path, rows: _cut_lines(path, rows, header=False, quoted=False),
-    "csv": lambda path, rows: _cut_lines(path, rows, header=True, quoted=True),
-    "tsv": lambda path, rows: _cut_lines(path, rows, header=True, quoted=False),
+    "text": partial(_cut_lines, read_row=_read_line),
+    "jsonl": partial(_cut_lines, read_row=_read_line),
+    "csv": partial(_cut_lines, read_row=read_quoted, header=True),
+    "tsv": partial(_cut_lines, read_row=_read_line, header=True),
+    "conllu": partial(_cut_lines, read_row=read_sentence),
     "parquet": _cut_parquet,
     "hub": _cut_hub,
 }

@@ -130,7 +130,7 @@ def _chunk(
 ) -> store.Chunk | None:
     """Summaries and aggregates in one pass over the scores; of heads aggregates alone."""
     names = [row.id for row in rows]
-    sums = BatchSums(mixtures, tag_classes(mixtures, [row.tags for row in rows]))
+    sums = BatchSums(mixtures, tag_classes(mixtures, rows))
     summaries = Summaries(mixtures)
     for shares in shares_of(mixtures):
         entropies = entropies_of(shares)

@@ -1,6 +1,7 @@
 """Parts of speech of tokens, from those of the words of a text.
 
-Words are cut at spaces, and a text has one tag for each. A token has the tag of the word in which
+A text has one tag for each word. Words are cut at spaces, unless the corpus says where they are
+(CoNLL-U). A token has the tag of the word in which
 it begins.
 """
 
@@ -9,25 +10,29 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mixlens.corpus.rows import TextRow
 from mixlens.errors import InvalidInput
 from mixlens.runs.mixtures import Classes, Mixtures
 from mixlens.tokens import TokenRow
 
+Words = Sequence[tuple[int, int]]
+"""The characters of each word."""
+
 SPECIAL, NONE = "special", "none"
 
 
-def token_tags(row: TokenRow, tags: Sequence[str]) -> list[str]:
+def token_tags(row: TokenRow, tags: Sequence[str], words: Words | None = None) -> list[str]:
     """A tag for each token; special tokens, and what is in no word, have one of their own."""
     if row.text is None or row.offsets is None:
         raise InvalidInput(
             "parts of speech need a fast tokenizer, which says where each token is in the text"
         )
     by_character = [NONE] * (len(row.text) + 1)
-    words = list(re.finditer(r"\S+", row.text))
+    words = words or [match.span() for match in re.finditer(r"\S+", row.text)]
     if len(words) != len(tags):
         raise InvalidInput(f"{len(tags)} tags for the {len(words)} words of the text")
-    for word, tag in zip(words, tags, strict=True):
-        by_character[word.start() : word.end()] = [tag] * (word.end() - word.start())
+    for (start, stop), tag in zip(words, tags, strict=True):
+        by_character[start:stop] = [tag] * (stop - start)
     special = row.special or (False,) * len(row)
     return [
         SPECIAL if mark else _begins_in(by_character, *place)
@@ -40,11 +45,14 @@ def _begins_in(by_character: Sequence[str], start: int, stop: int) -> str:
     return next((tag for tag in by_character[start:stop] if tag != NONE), NONE)
 
 
-def tag_classes(mixtures: Mixtures, tags: Sequence[Sequence[str] | None]) -> Classes | None:
+def tag_classes(mixtures: Mixtures, texts: Sequence[TextRow]) -> Classes | None:
     """The parts of speech of a batch; None if it has none, or its targets are not its tokens."""
-    if not mixtures.same_tokens or not tags or tags[0] is None:
+    if not mixtures.same_tokens or not texts or texts[0].tags is None:
         return None
-    by_text = [token_tags(row, own or ()) for row, own in zip(mixtures.sources, tags, strict=True)]
+    by_text = [
+        token_tags(row, text.tags or (), text.words)
+        for row, text in zip(mixtures.sources, texts, strict=True)
+    ]
     names = sorted({tag for row in by_text for tag in row})
     numbers = {name: number for number, name in enumerate(names)}
     of_tokens = [[numbers[tag] for tag in row] for row in by_text]
