@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_DISABLE_TELEMETRY := 1
 
-.PHONY: demo test smoke check format web browser bench bench-memory zoo fuzz docs clean
+.PHONY: demo test smoke check format web browser bench bench-memory zoo fuzz coverage release compat walk docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
@@ -20,6 +20,7 @@ check: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m release.audit
 
 format: $(VENV)/.ready
 	$(BIN)/ruff check --fix .
@@ -51,6 +52,23 @@ zoo: $(VENV)/.ready
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet atheris || echo "No Atheris here: Hypothesis alone."
 	$(BIN)/python -m tests.fuzz
+
+# Which branches of the package no test runs. Commands that tests start are not counted.
+coverage: $(VENV)/.ready
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
+
+# Everything before a release: builds, an empty environment, types, a bill of materials.
+release: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[release]'
+	$(BIN)/python -m release
+
+# Environments at the ends of the declared ranges, each with the conformance suite: docs/support.md.
+compat: $(VENV)/.ready
+	$(BIN)/python -m release.compat
+
+# A newcomer's walk: a fresh clone, an environment of its own, the first pages, the browser.
+walk: browser
+	$(PYTHON) -m release.walk
 
 docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

@@ -27,7 +27,7 @@ EXTRAS = {  # a command that needs each extra
     "web": ("serve",),
     "corpus": ("run", "texts.txt", "--measure", "attention", "--out", "results"),
     "plot": ("map", TEXT, "--figure", "map.svg"),
-    "eval": ("benchmark", "--sample", "2", "--evaluations", "gradient_agreement"),
+    "eval": ("context-cite", "One. Two.", "--query", "What?", "--answer", "One."),
 }
 
 
@@ -72,9 +72,7 @@ def _build() -> Path:
             when = run("git", "log", "-1", "--format=%ct", cwd=tree).strip()
             build = (sys.executable, "-m", "build", "--outdir", str(out), str(tree))
             run(*build, cwd=tree, SOURCE_DATE_EPOCH=when)
-            hashes.append(
-                {f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in out.iterdir()}
-            )
+            hashes.append({file.name: _digest(file) for file in out.iterdir()})
             if number == 0:
                 shutil.copytree(out, DIST)
     if hashes[0] != hashes[1]:
@@ -82,6 +80,10 @@ def _build() -> Path:
     for name, digest in sorted(hashes[0].items()):
         report("build", f"{name}, twice the same: sha256 {digest}")
     return next(DIST.glob("*.whl"))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _contents(wheel: Path) -> None:

@@ -37,10 +37,9 @@ class Environment:
 
     def install(self, *what: str, constrained: bool = False, upgrade: bool = False) -> None:
         """By pip; `constrained` to the versions of development."""
-        bounds = ["--constraint", str(CONSTRAINTS)] if constrained else []
-        self.run(
-            "python", "-m", "pip", "install", "--quiet", *["--upgrade"] * upgrade, *bounds, *what
-        )
+        how = ["--constraint", str(CONSTRAINTS)] if constrained else []
+        how += ["--upgrade"] if upgrade else []
+        self.run("python", "-m", "pip", "install", "--quiet", *how, *what)
 
     def run(self, command: str, *arguments: str, fails: bool = False, cwd: Path = ROOT) -> str:
         """What a command of this environment prints."""

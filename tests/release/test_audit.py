@@ -17,5 +17,5 @@ def test_verdicts() -> None:
     assert verdict([GOOD, SKIPPED]) == (
         "1 packages without known weaknesses, 1 unknown to the service"
     )
-    with pytest.raises(Failed, match="b 2.*PYSEC-1"):
+    with pytest.raises(Failed, match=r"b 2.*PYSEC-1"):
         verdict([GOOD, WEAK])

@@ -1,0 +1,52 @@
+"""`python -m release.walk`: what a newcomer does, from a fresh clone in an environment of its own.
+
+`make demo`, then the code and commands of the README, of the five-minute page and of the page on a
+measure of one's own, and one page in the browser. `make test` is left to `make test`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from release.environment import ROOT, Environment, Failed, report, run
+
+PAGES = ("README.md", "docs/five_minutes.md", "docs/own_measure.md")
+BROWSER = "tests/viewer/test_browser.py"
+FIRST_SCREEN = "test_the_first_screen_has_the_numbers_of_the_maps"
+
+
+def main() -> int:
+    """Every step, until one fails."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mixlens_walk_") as place:
+        clone = Path(place) / "mixlens"
+        try:
+            run("git", "clone", "--quiet", str(ROOT), str(clone))
+            report("clone", run("git", "log", "-1", "--format=%h %s", cwd=clone).strip())
+            run("make", "demo", cwd=clone)
+            report("make demo", "made an environment and ran the main job")
+            _pages(Environment(clone / ".venv"), clone)
+        except Failed as failed:
+            print(f"NO  {failed}", file=sys.stderr)
+            return 1
+    print(f"the walk took {(time.monotonic() - start) / 60:.0f} minutes")
+    return 0
+
+
+def _pages(environment: Environment, clone: Path) -> None:
+    for page in PAGES:
+        name = Path(page).stem
+        chosen = f"test_programs_run_and_print_what_is_shown and {name}"
+        shown = environment.run(
+            "python", "-m", "pytest", "tests/test_docs.py", "-k", chosen, cwd=clone
+        )
+        report(page, shown.strip().splitlines()[-1])
+    shown = environment.run("python", "-m", "pytest", BROWSER, "-k", FIRST_SCREEN, cwd=clone)
+    report("one page in the browser", shown.strip().splitlines()[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
