@@ -8,7 +8,7 @@ those of its code. The rates are for models of BERT's size; small ones need a hi
 epochs.
 
 The head is that of transformers' `AutoModelForSequenceClassification`; any model whose architecture
-has one can be given, also as a masked or causal language model or without a head. What the new
+has one can be given, even as a masked or causal language model or without a head. What the new
 model shares with the given one is taken over, the rest is drawn by seed.
 """
 
