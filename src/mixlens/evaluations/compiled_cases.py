@@ -1,9 +1,9 @@
 """Transformers compiled from programs, and what is truly in their outputs.
 
-Eight RASP programs (Lindner et al. 2023, "Tracr: Compiled Transformers as a Laboratory for
-Interpretability", NeurIPS), compiled by Tracr and carried over into transformers' own GPT-2 and
-BERT. `bundled/compiled.zip` holds each model in float64 with twelve inputs and their true sources.
-Nobody here wrote the weights.
+RASP programs compiled by Tracr (Lindner et al. 2023, "Tracr: Compiled Transformers as a Laboratory
+for Interpretability", NeurIPS) and carried over into transformers' own GPT-2 and BERT.
+`bundled/compiled.zip` holds each model in float64 with twelve inputs and their true sources. Nobody
+here wrote the weights. Four of the programs are ours, and `training/tracr` compiles them again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,57 @@
+"""What our own programs compute. Letters are a to d, and every program reads to the left alone.
+
+Each asks something that the eight programs of the archive do not: a far source, a source that is
+found by its content, two sources that are both needed, and a source that counts only sometimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracr.rasp import rasp
+
+LETTERS = "abcd"
+
+
+def _at(distance: int) -> rasp.SOp:
+    """The token so many places before."""
+    select = rasp.Select(rasp.indices, rasp.indices, lambda key, query: key == query - distance)
+    return rasp.Aggregate(select, rasp.tokens)
+
+
+def _first() -> rasp.SOp:
+    """The first token, wherever the target is."""
+    select = rasp.Select(rasp.indices, rasp.indices, lambda key, query: key == 0)
+    return rasp.Aggregate(select, rasp.tokens)
+
+
+def far_copy() -> rasp.SOp:
+    return _first()
+
+
+def induction() -> rasp.SOp:
+    same = rasp.Select(_at(1), rasp.tokens, rasp.Comparison.EQ)
+    return rasp.Aggregate(same, rasp.tokens)
+
+
+def both_needed() -> rasp.SOp:
+    def sum_of(one: str, other: str) -> str:
+        return LETTERS[(LETTERS.index(one) + LETTERS.index(other)) % len(LETTERS)]
+
+    return rasp.SequenceMap(sum_of, _at(1), _at(2))
+
+
+def switch() -> rasp.SOp:
+    def chosen(one: str, other: str) -> str:
+        return other if one == "a" else one
+
+    return rasp.SequenceMap(chosen, _at(1), _at(3))
+
+
+# Name -> (what it computes, the program).
+PROGRAMS: dict[str, tuple[str, Callable[[], rasp.SOp]]] = {
+    "far_copy": ("copies the first token, however far it is", far_copy),
+    "induction": ("the token that came after the earlier occurrence of the own one", induction),
+    "both_needed": ("sum of the two tokens before, as letters in a ring of four", both_needed),
+    "switch": ("the token before, or if that is an a, the one three before", switch),
+}
