@@ -43,7 +43,8 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     blind_spots=(
         "follows every vector with the attention, the norms and the slopes that were there, so"
-        " what changes these is beyond it; two vectors that cancel each other look important"
+        " what changes these is beyond it; two vectors that cancel each other look important. What"
+        " was fetched counts, whether the output is read from it or not"
     ),
     memory=(
         "heads * n * d_model + 4 * n**2 * d_model + n**2 * d_model + 2 * d_model * d_ff + chunk"
