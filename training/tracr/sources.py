@@ -26,10 +26,10 @@ def value(expression: Any, tokens: str, place: int) -> Any:
         parts = [value(part, tokens, place) for part in (expression.fst, expression.snd)]
         return None if None in parts else expression.f(*parts)
     if isinstance(expression, rasp.Aggregate):
-        found = {value(expression.sop, tokens, at) for at in selected(expression, tokens, place)}
-        if len(found) > 1:
+        values = {value(expression.sop, tokens, at) for at in selected(expression, tokens, place)}
+        if len(values) > 1:
             raise Undecided
-        return next(iter(found), None)
+        return next(iter(values), None)
     raise TypeError(f"{type(expression).__name__} is not used by our programs")
 
 
