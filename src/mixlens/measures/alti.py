@@ -57,7 +57,7 @@ SPEC = Spec(
         " through them, and a token that only steers attention, as in a count, brings no"
         " vector and gets nothing"
     ),
-    memory="3 * heads * n * d_model + block",
+    memory="3 * heads * n * d_model + heads * n**2 + block",
     # Differences of large L1 norms are clipped at zero: if they nearly cancel, half precision
     # decides on which side they fall.
     half_precision=0.35,
