@@ -21,6 +21,8 @@ def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in report["figures"]
     assert "hidden_token_attribution, 16 probes: mean relative error" in report["figures"]
+    assert "decompx_logit, linear rules: forward passes" in report["figures"]
+    assert report["figures"]["attention_norm_ff_res_ln: against value_zeroing"]["bar"] == 1.5
     assert report["figures"]["torch modules loaded by mixlens --help"]["passed"]
     assert {"date", "command", "versions", "machine"} <= set(report)
     assert "against the last" in capsys.readouterr().out
