@@ -48,7 +48,7 @@ def main() -> int:
     if not torch.cuda.is_available():
         print("there is no GPU")
         return 2
-    model = models.llama(dtype=torch.bfloat16, device="cuda", num_hidden_layers=4)
+    model = models.llama(device="cuda")
     model.set_attn_implementation("sdpa")
     lens = mixlens.Lens(model, memory_budget=GIB)
     inputs = models.tokens(model, 4096)
