@@ -115,7 +115,8 @@ ORDER = [
     {"batching"},
     {"recorder"},
     {"answer_odds"},
-    {"comparing", "context_citing", "several"},
+    {"compared_target", "context_citing", "several"},
+    {"comparing"},
     {"lens"},
     {"evaluations", "testing"},
     {"runs"},
@@ -183,6 +184,15 @@ def test_names_say_what_is_in_them() -> None:
                 if name in empty:
                     wrong.append(f"{path.relative_to(root)}: {name}")
     assert not sorted(set(wrong))
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def test_kinds_of_attention_are_named_in_one_place() -> None:

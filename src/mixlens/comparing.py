@@ -5,7 +5,6 @@ Unless layers are rolled out, only the target's rows are computed.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -14,25 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.aggregation.target_row import (
-    AGGREGATES,
     layer_rows,
     rolled_out_absolute,
     target_row,
 )
+from mixlens.compared_target import (
+    TargetChoice,
+    choose_target,
+    chosen_specs,
+    cue_position,
+    explained_output,
+)
 from mixlens.comparison import Comparison
 from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError, without_subject
-from mixlens.explained import explained
-from mixlens.measures import list_measures
 from mixlens.measuring import measure, measure_together
 from mixlens.provenance import model_name
 from mixlens.recording.rows import RowRecording
 from mixlens.rolling import roll_out_targets
-from mixlens.row import position_of
-from mixlens.suggestions import no_such
 from mixlens.timing import SHORTEST, Budget, estimated_seconds
-from mixlens.tokens import TokenRow, listed
-from mixlens.words import words as merged_words
+from mixlens.tokens import TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -40,19 +40,6 @@ if TYPE_CHECKING:
 
 Progress = Callable[[str, int, int], None]
 """Called before each measure with its name, how many are done, and how many there are."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Choice:
-    """The target of a recording, and how its rows are read."""
-
-    site: str | None
-    place: int  # of the target among tokens
-    word_tokens: tuple[int, ...]  # all tokens of its word, or itself
-    chosen: int  # of the target among what is shown, tokens or words
-    label: str
-    aggregate: str | int
-    words: bool
 
 
 @dataclass(kw_only=True)
@@ -64,36 +51,6 @@ class _Rows:
     provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     sources: TokenRow = field(default_factory=lambda: TokenRow(()))
-
-
-def default_target(recording: Recording, site: str | None) -> int:
-    """The mask, the first token of a classifier that sees the whole text, else the last token."""
-    labels = recording.target_tokens(site, 0).labels
-    mask = getattr(recording.tokenizer, "mask_token", None)
-    if labels.count(mask) == 1:
-        return labels.index(mask)
-    logits = getattr(recording.output, "logits", None)
-    attention = recording.structure.site(site).stack.layers[0].sites[0]
-    reads_first = logits is not None and logits.dim() == 2 and not attention.causal
-    return 0 if reads_first else len(labels) - 1
-
-
-def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
-    """Can these measures be compared for a target without forming maps?"""
-    specs, names = list_measures(), _names(only) or []
-    known = all(name in specs and specs[name].row_by_row for name in names)
-    # Layers of scores with both signs are joined by their sizes, which needs maps.
-    signed = known and any(specs[name].facts.signed for name in names)
-    return bool(names) and known and not (signed and aggregate == "rollout")
-
-
-def _names(only: Sequence[str] | str | None) -> list[str] | None:
-    """The measures that were named; None if none were, which means all."""
-    names = listed(only, "measures")
-    for name in names or ():
-        if not isinstance(name, str):
-            raise InvalidInput(no_such("measure", name, list_measures()))
-    return names
 
 
 def compare(
@@ -126,11 +83,11 @@ def compare(
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
             raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
-    choice = _choice(recording, target, site, aggregate, words)
-    specs = _chosen_specs(only, options)
+    choice = choose_target(recording, target, site, aggregate, words)
+    specs = chosen_specs(only, options)
     own = recording.structure.site(site).kind == AttentionKind.SELF
-    place = None if cue is None else _cue(recording, choice, cue)
-    outputs, name_of_output = _output(recording, choice, specs, dict(explain or {}))
+    place = None if cue is None else cue_position(recording, choice, cue)
+    outputs, name_of_output = explained_output(recording, choice, specs, dict(explain or {}))
     arguments = {
         name: {
             **(outputs if spec.explains_output else {}),
@@ -157,95 +114,9 @@ def compare(
     )
 
 
-# -------------------------------------------------------------------------- what can be said first
-
-
-def _choice(
-    recording: Recording, target: int | str, site: str | None, aggregate: str | int, words: bool
-) -> _Choice:
-    if recording.batch != 1:
-        raise InvalidInput("compare one text at a time")
-    if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
-        raise InvalidInput(
-            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
-        )
-    row = recording.target_tokens(site, 0)
-    place = position_of(target, row, range(len(row)))
-    layers = len(recording.structure.site(site).numbers)
-    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
-        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
-    word_tokens: tuple[int, ...] = (place,)
-    chosen, label = place, row.labels[place]
-    if words:
-        ranges, merged = merged_words(row)
-        chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
-        word_tokens, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
-    return _Choice(
-        site=site,
-        place=place,
-        word_tokens=word_tokens,
-        chosen=chosen,
-        label=label,
-        aggregate=aggregate,
-        words=words,
-    )
-
-
-def _chosen_specs(
-    only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
-) -> dict[str, Spec]:
-    specs = list_measures()
-    names = _names(only) or list(specs)
-    for name in (*names, *(options or {})):
-        if name not in specs:
-            raise InvalidInput(no_such("measure", name, specs))
-    for name, given in (options or {}).items():
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"options[{name!r}] is a dict, not {type(given).__name__}")
-        if name not in names:
-            raise InvalidInput(f"options were given for {name}, which is not compared")
-    return {name: specs[name] for name in names}
-
-
-def _cue(recording: Recording, choice: _Choice, cue: int | str) -> int:
-    row = recording.source_tokens(choice.site, 0)
-    shown = merged_words(row)[1] if choice.words else row
-    try:
-        return position_of(cue, shown, range(len(shown)))
-    except InvalidInput as error:
-        raise InvalidInput(f"cue {cue}: {error}") from None
-
-
-def _output(
-    recording: Recording, choice: _Choice, specs: Mapping[str, Spec], explain: dict[str, Any]
-) -> tuple[dict[str, Any], str | None]:
-    """The options that name the explained output, and its name; what was asked for must exist."""
-    known = [name for name in inspect.signature(explained).parameters if name != "recording"]
-    for name in explain:
-        if name not in known:
-            raise InvalidInput(no_such("output option", name, known))
-    if not any(spec.explains_output for spec in specs.values()):
-        if explain:
-            raise InvalidInput("none of these measures explains an output: leave out explain=")
-        return {}, None
-    logits = getattr(recording.output, "logits", None)
-    last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]
-    at_target = logits is not None and logits.dim() == 3 and last
-    given = {**({"position": choice.place} if at_target else {}), **explain}
-    try:
-        return given, explained(recording, **given).names[0]
-    except MixlensError:
-        if explain:
-            raise
-        return given, None  # each measure says why it is left out
-
-
-# ------------------------------------------------------------------------------- measure by measure
-
-
 def _rows_of(
     recording: Recording,
-    choice: _Choice,
+    choice: TargetChoice,
     specs: Mapping[str, Spec],
     arguments: Mapping[str, Mapping[str, Any]],
     budget: Budget | None,
@@ -272,7 +143,7 @@ def _rows_of(
 
 
 def _shared(
-    recording: Recording, choice: _Choice, measures: Mapping[str, Mapping[str, Any]]
+    recording: Recording, choice: TargetChoice, measures: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, MixingMaps]:
     """What several measures say of a recording of rows, from one pass; nothing if one of them
     fails, so that each says so by itself.
@@ -289,7 +160,7 @@ def _shared(
 
 
 def _measured(
-    name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
+    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
     by_rows = isinstance(recording, RowRecording) or choice.aggregate != "rollout"
     one = spec.gives == "maps" and by_rows
@@ -300,7 +171,7 @@ def _measured(
 
 
 def _rolled_rows(
-    name: str, spec: Spec, choice: _Choice, given: Mapping[str, Any], recording: Recording
+    name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
     """The target's rows of joined layers, if they are asked for and there are no maps to join."""
     rows = isinstance(recording, RowRecording) and spec.gives == "maps"
@@ -312,7 +183,7 @@ def _rolled_rows(
 def _require_time(
     name: str,
     spec: Spec,
-    choice: _Choice,
+    choice: TargetChoice,
     given: Mapping[str, Any],
     recording: Recording,
     budget: Budget,
@@ -326,7 +197,9 @@ def _require_time(
         last = len(short.target_tokens(choice.site, 0)) - 1
         at = {"position": min(int(given["position"]), last)} if "position" in given else {}
         near = tuple(dict.fromkeys(min(piece, last) for piece in choice.word_tokens))
-        moved = _Choice(**{**vars(choice), "word_tokens": near, "place": min(choice.place, last)})
+        moved = TargetChoice(
+            **{**vars(choice), "word_tokens": near, "place": min(choice.place, last)}
+        )
         return _measured(name, spec, moved, {**given, **at}, short)
 
     seconds = estimated_seconds(run, budget.shorter, length, budget.seconds)
@@ -340,7 +213,7 @@ def _add(
     rows: _Rows,
     name: str,
     spec: Spec,
-    choice: _Choice,
+    choice: TargetChoice,
     maps: MixingMaps,
     rolled: MixingMaps | None,
 ) -> None:

@@ -284,7 +284,8 @@ class Lens:
         target is named and all of `only` are measured by rows, no map is formed.
         See `mixlens.comparing.compare`.
         """
-        from mixlens.comparing import by_rows, compare, default_target
+        from mixlens.compared_target import by_rows, default_target
+        from mixlens.comparing import compare
 
         with outside_inference_mode(), uncompiled(self.model):
             rows = target is not None and by_rows(only, aggregate)

@@ -1,0 +1,149 @@
+"""What a comparison is of: a target, its measures, a cue and the explained output. All of it is
+checked before anything is measured.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mixlens.aggregation.target_row import AGGREGATES
+from mixlens.contracts import Spec
+from mixlens.errors import InvalidInput, MixlensError
+from mixlens.explained import explained
+from mixlens.measures import list_measures
+from mixlens.row import position_of
+from mixlens.suggestions import no_such
+from mixlens.tokens import listed
+from mixlens.words import words as merged_words
+
+if TYPE_CHECKING:
+    from mixlens.recording.recording import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetChoice:
+    """The target of a recording, and how its rows are read."""
+
+    site: str | None
+    place: int  # of the target among tokens
+    word_tokens: tuple[int, ...]  # all tokens of its word, or itself
+    chosen: int  # of the target among what is shown, tokens or words
+    label: str
+    aggregate: str | int
+    words: bool
+
+
+def default_target(recording: Recording, site: str | None) -> int:
+    """The mask, the first token of a classifier that sees the whole text, else the last token."""
+    labels = recording.target_tokens(site, 0).labels
+    mask = getattr(recording.tokenizer, "mask_token", None)
+    if labels.count(mask) == 1:
+        return labels.index(mask)
+    logits = getattr(recording.output, "logits", None)
+    attention = recording.structure.site(site).stack.layers[0].sites[0]
+    reads_first = logits is not None and logits.dim() == 2 and not attention.causal
+    return 0 if reads_first else len(labels) - 1
+
+
+def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
+    """Can these measures be compared for a target without forming maps?"""
+    specs, names = list_measures(), _names(only) or []
+    known = all(name in specs and specs[name].row_by_row for name in names)
+    # Layers of scores with both signs are joined by their sizes, which needs maps.
+    signed = known and any(specs[name].facts.signed for name in names)
+    return bool(names) and known and not (signed and aggregate == "rollout")
+
+
+def _names(only: Sequence[str] | str | None) -> list[str] | None:
+    """The measures that were named; None if none were, which means all."""
+    names = listed(only, "measures")
+    for name in names or ():
+        if not isinstance(name, str):
+            raise InvalidInput(no_such("measure", name, list_measures()))
+    return names
+
+
+def choose_target(
+    recording: Recording, target: int | str, site: str | None, aggregate: str | int, words: bool
+) -> TargetChoice:
+    """The target by its position or label, and how its rows are read."""
+    if recording.batch != 1:
+        raise InvalidInput("compare one text at a time")
+    if not isinstance(aggregate, int) and aggregate not in AGGREGATES:
+        raise InvalidInput(
+            f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
+        )
+    row = recording.target_tokens(site, 0)
+    place = position_of(target, row, range(len(row)))
+    layers = len(recording.structure.site(site).numbers)
+    if isinstance(aggregate, int) and not -layers <= aggregate < layers:
+        raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
+    word_tokens: tuple[int, ...] = (place,)
+    chosen, label = place, row.labels[place]
+    if words:
+        ranges, merged = merged_words(row)
+        chosen = next(i for i, (start, stop) in enumerate(ranges) if start <= place < stop)
+        word_tokens, label = tuple(range(*ranges[chosen])), merged.labels[chosen]
+    return TargetChoice(
+        site=site,
+        place=place,
+        word_tokens=word_tokens,
+        chosen=chosen,
+        label=label,
+        aggregate=aggregate,
+        words=words,
+    )
+
+
+def chosen_specs(
+    only: Sequence[str] | None, options: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Spec]:
+    """The measures that are compared; those that `options` names must be among them."""
+    specs = list_measures()
+    names = _names(only) or list(specs)
+    for name in (*names, *(options or {})):
+        if name not in specs:
+            raise InvalidInput(no_such("measure", name, specs))
+    for name, given in (options or {}).items():
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"options[{name!r}] is a dict, not {type(given).__name__}")
+        if name not in names:
+            raise InvalidInput(f"options were given for {name}, which is not compared")
+    return {name: specs[name] for name in names}
+
+
+def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
+    """Where the cue is among the sources that are shown."""
+    row = recording.source_tokens(choice.site, 0)
+    shown = merged_words(row)[1] if choice.words else row
+    try:
+        return position_of(cue, shown, range(len(shown)))
+    except InvalidInput as error:
+        raise InvalidInput(f"cue {cue}: {error}") from None
+
+
+def explained_output(
+    recording: Recording, choice: TargetChoice, specs: Mapping[str, Spec], explain: dict[str, Any]
+) -> tuple[dict[str, Any], str | None]:
+    """The options that name the explained output, and its name; what was asked for must exist."""
+    known = [name for name in inspect.signature(explained).parameters if name != "recording"]
+    for name in explain:
+        if name not in known:
+            raise InvalidInput(no_such("output option", name, known))
+    if not any(spec.explains_output for spec in specs.values()):
+        if explain:
+            raise InvalidInput("none of these measures explains an output: leave out explain=")
+        return {}, None
+    logits = getattr(recording.output, "logits", None)
+    last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]
+    at_target = logits is not None and logits.dim() == 3 and last
+    given = {**({"position": choice.place} if at_target else {}), **explain}
+    try:
+        return given, explained(recording, **given).names[0]
+    except MixlensError:
+        if explain:
+            raise
+        return given, None  # each measure says why it is left out
