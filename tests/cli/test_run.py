@@ -132,6 +132,31 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
+    corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
+    rows = [
+        {"text": "The dogs [MASK] in the park.", "right": "are", "wrong": "is"},
+        {"text": "Nobody near the old houses [MASK] a bird.", "right": "has", "wrong": "have"},
+        {"text": "The [MASK] ran.", "right": None, "wrong": "has"},
+    ]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = run(
+        *("run", str(corpus), "--measure", "gradient_x_input", "--measure", "attention"),
+        *("--word-column", "right", "--foil-column", "wrong", "--out", str(out)),
+        *("--keep", "scores"),
+    )
+    assert ran.status == 0, ran.err
+    assert "1 rows could not be measured" in ran.out
+    results, lens = mixlens.load(out), Lens.bundled()
+    for name, row in zip(("1", "2"), rows, strict=False):
+        expected = lens.measure(
+            "gradient_x_input", row["text"], word=row["right"], foil=row["wrong"]
+        )
+        maps = results.maps(name, "gradient_x_input")
+        assert maps.target_row.labels == expected.target_row.labels
+        np.testing.assert_allclose(maps.scores, expected.scores, rtol=1e-3, atol=1e-6)
+
+
 def test_generated_tokens_are_targets(tmp_path: Path) -> None:
     from mixlens.measuring import measure
     from mixlens.runs.corpus_run import run_corpus
