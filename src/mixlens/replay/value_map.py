@@ -44,7 +44,7 @@ def value_map(layer: Layer, site: Site) -> ValueMap:
     assert affine is not None  # it was one when the columns were found, and weights are the same
     heads, d_head = site.structure.heads, site.structure.d_head
     places = columns.places
-    weight = affine[0][:, places].unflatten(1, (heads, d_head)).transpose(0, 1)
+    weight = affine[0][:, places].reshape(-1, heads, d_head).transpose(0, 1)
     return weight, affine[1][places].view(heads, d_head)
 
 

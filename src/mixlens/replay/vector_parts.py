@@ -119,7 +119,7 @@ class VectorLayer:
         if inside:
             values = self.rules.with_own(values, self.biases.flatten())
         heads, d_head = self.biases.shape
-        by_head = values.unflatten(-1, (heads, d_head)).permute(2, 0, 1, 3).flatten(2)
+        by_head = values.view(*values.shape[:2], heads, d_head).permute(2, 0, 1, 3).flatten(2)
         rows = [
             self._rows(parts, by_head, block_targets, inside=inside)
             for block_targets in chunked(targets, block)
@@ -135,7 +135,8 @@ class VectorLayer:
         inside: bool,
     ) -> Parts:
         rules, structure, sources = self.rules, self.site.structure, parts.shape[1]
-        mixed = (self.weights[:, targets] @ values).unflatten(-1, (sources, -1))
+        mixed = self.weights[:, targets] @ values
+        mixed = mixed.view(*mixed.shape[:2], sources, -1)
         made = mixed.permute(1, 2, 0, 3).flatten(2) @ self.site.output_weight.flatten(0, 1)
         constant = self.site.output_bias.expand(len(targets), -1)
         if not inside:
