@@ -84,7 +84,7 @@ def tried(wanted: Combination, tests: list[str], *, share: bool) -> tuple[str, s
     except Failed as failed:
         return "", "", f"not run: {str(failed).splitlines()[-1][:120]}"
     try:
-        shown = environment.run("python", "-m", "pytest", "-q", "-n", "2", *tests)
+        shown = environment.run("python", "-m", "pytest", "-n", "2", *tests)
     except Failed as failed:
         shown = str(failed)
         print(shown, file=sys.stderr)
@@ -135,7 +135,7 @@ def main() -> int:
             row = f"| {wanted.python} | {versions} | {result} |"
             print(row, flush=True)
             PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
-            bad |= "failed" in result or "error" in result
+            bad |= any(word in result for word in ("failed", "error", "no result"))
     return int(bad)
 
 

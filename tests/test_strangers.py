@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import resource
 import shutil
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import numpy as np
 import pytest
 
 import mixlens
+from mixlens.runs.journal import LINES
+from mixlens.runs.settings import owned_folder
 from tests.cli.running import run
 
 TEXT = "The dogs near the river [MASK] old."
@@ -84,6 +87,7 @@ MAP = [
     ([TEXT, "--save", "empty"], 1, "it is a folder"),
     ([TEXT, "--save", "pipe"], 1, "a device or a pipe"),
     ([TEXT, "--save", "/dev/null"], 1, "a device or a pipe"),
+    ([TEXT, "--measure", "attention", "--save", "/proc/maps"], 1, "cannot write /proc/maps"),
     ([TEXT, "--model", "./none"], 1, "there is no such folder"),
     ([TEXT, "--model", "no/such"], 1, "it is not in the cache, and the hub is not asked"),
     ([TEXT, "--model", "empty"], 1, "the folder has no config.json"),
@@ -119,6 +123,7 @@ OTHERS = [
     (["benchmark", "--data", "header.csv"], 1, "no example could be read"),
     (["benchmark", *SHORT, "--out", "words.txt"], 1, "words.txt"),
     (["benchmark", *SHORT, "--out", "words.txt/x"], 1, "words.txt"),
+    (["benchmark", *SHORT, "--out", "/proc/results"], 1, "--out /proc/results"),
     (["benchmark", "--sample", "0"], 2, "--sample"),
     (["benchmark", "--evaluations", "foo"], 1, "there is no evaluation 'foo'"),
     (["reproduce"], 1, "name an experiment"),
@@ -150,6 +155,29 @@ def test_the_answer_and_the_status(
         lines = [line for line in result.err.splitlines() if not line.startswith("no --")]
         assert len(lines) == 1, result.err
         assert not result.out
+
+
+def test_two_runs_in_one_folder(tmp_path: Path) -> None:
+    with owned_folder(tmp_path / "out", LINES):
+        result = run("benchmark", *SHORT, "--out", str(tmp_path / "out"))
+    assert result.status == 1
+    assert "another run is writing into" in result.err
+
+
+def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
+    """What was there before is as it was."""
+    place = tmp_path / "maps"
+    place.write_text("before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        result = run("map", TEXT, "--measure", "attention", "--save", str(place))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert result.status == 1
+    assert f"cannot write {place}: File too large" in result.err
+    assert place.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["maps"]
 
 
 def test_maps_of_what_is_no_number() -> None:

@@ -75,9 +75,10 @@ def owned_folder(folder: Path, lock: str) -> Iterator[IO[bytes]]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        opened = open(folder / lock, "ab")  # noqa: SIM115 (it is closed below)
     except OSError as error:
         raise InvalidInput(f"--out {folder}: {error.strerror or error}") from error
-    with open(folder / lock, "ab") as file:
+    with opened as file:
         _lock(file, folder)
         yield file
 
