@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mixlens import corpus
+from mixlens.corpus.examples import Agreement
 from mixlens.trust.submission import read_submission
 from training.leaderboard import molecules
 from training.leaderboard.rows import MASKED, ROWS, TRAINED, Row
@@ -24,6 +25,7 @@ def test_what_closes_is_right_and_the_foil_is_wrong(tmp_path: Path) -> None:
         row = json.loads(line)
         place, (cue,) = row["position"], row["cue"]
         text, opened = row["text"], row["text"][slice(*cue)]
+        assert isinstance(example, Agreement)
         assert text[place] == row["target"] == example.target
         assert opened == {")": "("}.get(row["target"], row["target"])
         between = re.sub(r"\s", "", text[cue[1] : place])

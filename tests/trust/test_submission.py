@@ -43,8 +43,9 @@ def test_a_row_is_what_the_benchmark_found(written: Path) -> None:
 
 def test_a_row_names_no_folder_and_no_text(tmp_path: Path) -> None:
     lens, data = Lens.bundled(), corpus.bundled().sample(3)
-    lens.model.save_pretrained(tmp_path / "mine")
-    lens.model.config._name_or_path = str(tmp_path / "mine")
+    model: Any = lens.model
+    model.save_pretrained(tmp_path / "mine")
+    model.config._name_or_path = str(tmp_path / "mine")
     row = submission(trust.benchmark(lens, data, ["attention"], ["cue_alignment"]))
     assert row["model"] == "mine"
     text = json.dumps(row)

@@ -96,7 +96,8 @@ def _show_layers(lens: Lens, console: Console) -> None:
     groups: dict[str, list[Any]] = {}
     for example in corpus.bundled().examples[::EVERY]:
         groups.setdefault(example.group or "", []).append(example)
-    numbers = map(str, range(lens.model.config.num_hidden_layers))
+    config: Any = lens.model.config
+    numbers = map(str, range(config.num_hidden_layers))
     table = Table(
         "layer", *numbers, "chance", "arrives", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )
