@@ -55,12 +55,16 @@ def test_a_device_map_with_layers_in_two_places(tmp_path: Path) -> None:
     """As `from_pretrained(device_map=...)` spreads a model: each layer where the map says."""
     expected = scores(built("llama", head=True))
     model = built("llama", head=True)
-    places = {"model.embed_tokens": "cpu", "model.rotary_emb": "cpu", "model.norm": "cpu"}
+    places: dict[str, Any] = {
+        "model.embed_tokens": "cpu",
+        "model.rotary_emb": "cpu",
+        "model.norm": "cpu",
+    }
     places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "lm_head": "cpu"}
     known = {f"model.layers.{i}" for i in range(len(model.model.layers))}
     places |= dict.fromkeys(known - set(places), "cpu")
     spread = accelerate.dispatch_model(
-        model, places, main_device="cpu", offload_dir=tmp_path, force_hooks=True
+        model, places, main_device=torch.device("cpu"), offload_dir=tmp_path, force_hooks=True
     )
     away = [parameter.is_meta for parameter in spread.parameters()]
     assert any(away)

@@ -89,8 +89,8 @@ class RowRecording(Recording):
         """The same for every layer of a pass."""
         known = self._real
         if known is None or known.shape[2] != sources or known.device != places.device:
-            self._real = super().real_pairs(site, places, sources)
-        return self._real
+            known = self._real = super().real_pairs(site, places, sources)
+        return known
 
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """Of the same stack, or of the only other one."""
