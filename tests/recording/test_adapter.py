@@ -17,7 +17,7 @@ from transformers.pytorch_utils import Conv1D
 
 from mixlens import Lens
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "vocab_size": 30,
     "hidden_size": 16,
     "num_hidden_layers": 2,
