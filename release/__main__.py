@@ -132,7 +132,7 @@ def _types() -> None:
     """How much of the public names pyright knows the type of."""
     tool = str(Path(sys.executable).parent / "pyright")
     where = ("--pythonpath", sys.executable, "--verifytypes", "mixlens", "--ignoreexternal")
-    shown = run(tool, *where, "--outputjson", fails=True)
+    shown = run(tool, *where, "--outputjson", fails=True, PYTHONPATH=str(ROOT / "src"))
     score = 100 * float(json.loads(shown)["typeCompleteness"]["completenessScore"])
     if score < LEAST_TYPED:
         raise Failed(f"pyright knows {score:.1f} % of the types, less than {LEAST_TYPED} %")
