@@ -66,6 +66,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
     arrays, about = read(path, _KIND)
     try:
         require_form(about, _DESCRIPTION, "the description")
+        require_form(about["provenance"].get("steps", []), [str], "steps")
         residual, normalised, *adds_identity = about["rollout"]
         extras = {
             name: Extra(tuple(dims), arrays[f"extra.{name}"])

@@ -94,6 +94,7 @@ def results(content: bytes) -> None:
 @example([([3], [99, 1, 2, 3, 4])])
 @example([([3, 0], 99)])
 @example([([5], None)])
+@example([([5], {"steps": [None]})])
 @example([([7], None)])
 def descriptions(changes: list[tuple[list[int], Any]]) -> None:
     """A file of maps, whole, whose description is not what mixlens would write."""
