@@ -152,12 +152,14 @@ def explained(
             "this model gives one number, not probabilities (a regression): set the option of to"
             " logit"
         )
-    if logits.dim() == 2:
+    per_text = len(logits) == recording.batch  # several codebooks have a row of logits each
+    if logits.dim() == 2 and per_text:
         return _of_class(recording, logits, label, word, foil, position, of)
-    if logits.dim() == 3:
+    if logits.dim() == 3 and per_text:
         return _of_token(recording, logits, label, word, foil, position, of)
     raise InvalidInput(
-        f"logits of shape {tuple(logits.shape)} are neither classes of a text nor of its tokens"
+        f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of a"
+        " text nor of its tokens"
     )
 
 

@@ -101,6 +101,7 @@ def test_images_that_are_packed_into_one_row_do_not_see_each_other() -> None:
         ("LukeModel", (2, 10)),
         ("FSMTModel", (2, 7)),
         ("MLCDVisionModel", (2, 226)),
+        ("Mask2FormerModel", (2, 10)),  # ten copies of ten tokens; inside, rows come first
     ],
 )
 def test_value_zeroing_is_that_of_the_model_itself(name: str, shape: Any) -> None:

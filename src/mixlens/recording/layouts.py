@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch import Size, Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, with_hidden_argument
 from mixlens.recording.listener import current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
-from mixlens.recording.turned_parts import turned, turned_parts
+from mixlens.recording.turned_parts import turned, turned_parts, turned_paths
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -108,13 +108,13 @@ class TwoStreams(Layout):
 
 @dataclass(frozen=True)
 class TokensFirst(Layout):
-    """[tokens, batch, channel] in some parts of the layer, or in all of them."""
+    """[tokens, batch, channel] in some parts of the layer."""
 
-    paths: frozenset[str] | None = None
+    paths: frozenset[str] = frozenset()
 
     def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
         """Turned, if that part is."""
-        is_turned = self.paths is None or path in self.paths
+        is_turned = path in self.paths
         return turned(tensor, tokens, batch) if is_turned else tensor  # type: ignore[no-any-return]
 
     def running(
@@ -174,7 +174,8 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
     if len(shape) == 4 and in_step:
         return [_GRID, _CHANNELS_FIRST, _SERIES]
     if len(shape) == 3 and _is_second(shape, other, rows):
-        return [_TOKENS_FIRST]
+        telling = call if shape[0] != shape[1] else resized
+        return [replace(_TOKENS_FIRST, paths=turned_paths(telling))]
     tokens, others = shape[:-1].numel(), other[:-1].numel()
     doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []

@@ -27,26 +27,19 @@ _original: Callable[..., Any]
 
 
 @functools.lru_cache(maxsize=32)
-def _later_names(function: Callable[..., Any]) -> list[str]:
-    """The names of an attention function's arguments after the mask."""
-    return list(inspect.signature(function).parameters)[5:]
+def _names(function: Callable[..., Any]) -> list[str]:
+    """The names of an attention function's arguments after the module."""
+    return list(inspect.signature(function).parameters)[1:]
 
 
 def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., Any]:
     """The model's own attention function, which then reports what it did."""
-    names = _later_names(function)
+    names = _names(function)
 
-    def attention(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Any,
-        *args: Any,
-        **options: Any,
-    ) -> Any:
-        result = function(module, query, key, value, mask, *args, **options)
+    def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
+        result = function(module, *args, **options)
         named = dict(zip(names, args, strict=False)) | options
+        query, key, value, mask = (named.pop(name) for name in names[:4])
         hear(module, query, key, value, mask, result[0], named)
         return result
 

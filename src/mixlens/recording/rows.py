@@ -158,6 +158,8 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
     inside: list[str] = []
 
     def on_enter(number: int, call: LayerCall) -> None:
+        if call.hidden_in.shape[:2] != shape:
+            raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         inside.append(call.path)
         heard.clear()
 
@@ -167,8 +169,6 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
         layer_structure = stack.layers[count]
         if layer_structure.path != call.path:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
-        if call.hidden_in.shape[:2] != shape:
-            raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         cut = cut_layer(recording, count, call, list(heard), seen, wanted, doubts, wide_modules)
         visitor(cut)
         count += 1

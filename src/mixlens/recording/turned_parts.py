@@ -2,17 +2,22 @@
 
 While such a layer runs, each of these parts is turned for whoever looks at it: two hooks around all
 others give them rows first and turn back what they hand on. So nothing else has to know of it.
+
+Which parts these are is found once, from a call in which shapes tell. With as many rows as tokens
+they do not, and some parts turn their states back inside (Mask2Former's self-attention).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from mixlens.recording.calls import hooks_removed
+from mixlens.recording.calls import LayerCall, hooks_removed
 
 
 def turned(value: Any, first: int, second: int) -> Any:
@@ -27,11 +32,40 @@ def turned(value: Any, first: int, second: int) -> Any:
     return value
 
 
+@torch.no_grad()
+def turned_paths(call: LayerCall) -> frozenset[str]:
+    """The parts of a layer that take or return the tokens first, from a call that does."""
+    tokens, batch = call.hidden_in.shape[:2]
+    assert tokens != batch  # else shapes do not tell
+    paths: set[str] = set()
+
+    def look(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if _has((args, kwargs, output), int(tokens), int(batch)):
+            paths.add(path)
+
+    handles: list[Any] = []
+    with hooks_removed(handles):
+        for path, part in call.module.named_modules():
+            hook = functools.partial(look, path)
+            handles.append(part.register_forward_hook(hook, with_kwargs=True))
+        call.module(*call.args, **call.kwargs)
+    return frozenset(paths - {""})
+
+
+def _has(value: Any, first: int, second: int) -> bool:
+    """Is there a tensor [first, second, channel] in a value?"""
+    if isinstance(value, Tensor):
+        return value.dim() == 3 and tuple(value.shape[:2]) == (first, second)
+    items = value.values() if isinstance(value, Mapping) else value
+    is_list = isinstance(value, (tuple, list, Mapping))
+    return is_list and any(_has(item, first, second) for item in items)
+
+
 @contextlib.contextmanager
 def turned_parts(
-    layer: nn.Module, batch: int, tokens: int, paths: frozenset[str] | None
+    layer: nn.Module, batch: int, tokens: int, paths: frozenset[str]
 ) -> Iterator[None]:
-    """While open, hooks that are already there see the named parts (None: all) with rows first."""
+    """While open, hooks that are already there see the named parts with rows first."""
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return turned(args, tokens, batch), turned(kwargs, tokens, batch)
@@ -48,7 +82,7 @@ def turned_parts(
     handles: list[Any] = []
     with hooks_removed(handles):
         for path, part in layer.named_modules():
-            if path and (paths is None or path in paths):
+            if path in paths:
                 before, after = part.register_forward_pre_hook, part.register_forward_hook
                 handles.append(before(rows_first, with_kwargs=True, prepend=True))
                 handles.append(before(as_it_was, with_kwargs=True))
