@@ -158,8 +158,8 @@ def explained(
     if logits.dim() == 3 and per_text:
         return _of_token(recording, logits, label, word, foil, position, of)
     raise InvalidInput(
-        f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of a"
-        " text nor of its tokens"
+        f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of"
+        " a text nor of its tokens"
     )
 
 
