@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def folder(at: Path, *, weights: bytes | None = None, config: str | None = None)
 
 def test_a_bundled_model_is_loaded_by_the_name_that_it_gives_itself() -> None:
     for name in ("masked", "causal"):
-        own = Lens.bundled(name).model.config._name_or_path
+        own: Any = Lens.bundled(name).model.config._name_or_path
         again = Lens.from_pretrained(own, dtype=torch.float64).model
         assert again.config._name_or_path == own
         assert next(again.parameters()).dtype == torch.float64

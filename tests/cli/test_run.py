@@ -134,7 +134,7 @@ def test_a_column_of_targets_and_one_of_parts_of_speech(tmp_path: Path) -> None:
 
 def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
     corpus, out = tmp_path / "corpus.jsonl", tmp_path / "out"
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"text": "The dogs [MASK] in the park.", "right": "are", "wrong": "is"},
         {"text": "Nobody near the old houses [MASK] a bird.", "right": "has", "wrong": "have"},
         {"text": "The [MASK] ran.", "right": None, "wrong": "has"},

@@ -63,7 +63,8 @@ def test_the_truth_is_true_of_the_models(program: str) -> None:
 def test_the_models_verify(program: str, dtype: torch.dtype) -> None:
     recording = FIRST[program].recording
     ids = recording.inputs["input_ids"]
-    every = torch.arange(ids.shape[1])[None] % recording.model.config.vocab_size
+    config: Any = recording.model.config
+    every = torch.arange(ids.shape[1])[None] % config.vocab_size
     for given in (ids[:1], every):
         model = copy.deepcopy(recording.model).to(dtype)  # nothing is remembered of a copy
         report = Lens(model).verify({"input_ids": given})

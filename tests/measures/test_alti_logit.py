@@ -227,6 +227,8 @@ def test_logits_are_computed_where_they_are_read(measure: str) -> None:
         widths.clear()
         alone = lens.measure(measure, given, **options)
         assert widths[0] == read
+        assert isinstance(whole, list)
+        assert isinstance(alone, list)
         for one, other in zip(whole, alone, strict=True):
             np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-12)
             assert one.tokens == other.tokens

@@ -108,7 +108,8 @@ def product_difference(
     through = directions @ right.mT
     lengths = torch.linalg.vector_norm(right, dim=-1)[..., None, :]
     if _none_is_negative(left):
-        remade, summands = (torch.cat([through, lengths], -2) @ left.mT).split([2, 1], -2)
+        both = torch.cat([through, lengths], -2) @ left.mT
+        remade, summands = torch.split(both, [2, 1], -2)
     else:
         remade, summands = through @ left.mT, lengths @ left.abs().mT
     summands = summands[..., 0, :]
