@@ -172,6 +172,13 @@ def test_a_refusal_names_what_the_layer_does(name: str, reason: str) -> None:
         recorded(name)
 
 
+def test_a_second_stream_is_named() -> None:
+    """LXMERT's words and boxes attend to each other in one layer."""
+    _, _, recording = recorded("LxmertModel")
+    reason = recording.structure.left_out["encoder.x_layers.0"]
+    assert "attends from a second stream of 10 tokens too" in reason
+
+
 def test_streams_are_named() -> None:
     config = transformers.Gemma3nTextConfig(
         vocab_size=99,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.attention_reading import TurnedProjection
@@ -210,7 +210,7 @@ def _in_rows(
     if not trace.cores:
         raise UnsupportedModel(f"layer `{call.path}`: {_SILENT}")
     for attention in (core.call for core in trace.cores):
-        _require_whole_sequence(call.path, attention, trace.hidden, shape)
+        _require_whole_sequence(call, attention, trace.hidden, shape)
     structure = structure_of(call.path, trace, axes)
     _require_one_of_each_kind(structure)
     batch, tokens = call.hidden_in.shape[:2]
@@ -218,12 +218,12 @@ def _in_rows(
 
 
 def _require_whole_sequence(
-    path: str, attention: AttentionCall, hidden: Tensor, shape: tuple[int, ...]
+    call: LayerCall, attention: AttentionCall, hidden: Tensor, shape: tuple[int, ...]
 ) -> None:
     """Attention must lead from every token to every source. `shape`: of the hidden states in their
     own form.
     """
-    weights, values = attention.weights, attention.values
+    path, weights, values = call.path, attention.weights, attention.values
     whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
     if whole and values.shape[2] == weights.shape[3]:
         return
@@ -232,11 +232,23 @@ def _require_whole_sequence(
             f"layer `{path}`: it hands on {shape[2]} streams (hidden states {shape}, attention over"
             f" {shape[1]} tokens), and a map of tokens shows one"
         )
+    if weights.dim() == 4 and _is_taken_too(call, weights.shape[:3:2]):
+        raise UnsupportedModel(
+            f"layer `{path}`: it attends from a second stream of {weights.shape[2]} tokens too"
+            f" (weights {tuple(weights.shape)} for hidden states {shape}), and a map of tokens"
+            " shows one"
+        )
     raise UnsupportedModel(
         f"layer `{path}`: attention works on pieces of the sequence (weights"
         f" {tuple(weights.shape)} for hidden states {shape}), as window, block and sparse"
         " attention do. These are not supported."
     )
+
+
+def _is_taken_too(call: LayerCall, size: Size) -> bool:
+    """Does a layer take states of this [batch, tokens] that are not its own?"""
+    given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
+    return any(tensor.dim() == 3 and tensor.shape[:2] == size for tensor in given)
 
 
 def _require_one_of_each_kind(layer: LayerStructure) -> None:
