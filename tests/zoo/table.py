@@ -43,10 +43,10 @@ Each kind of reason was compared with the code of one class.
 | | I-BERT | makes its softmax of whole numbers, with an exponential of its own |
 | shows no softmax attention | Jamba | some of its layers are recurrent |
 | pieces of the sequence | Swin | `window_partition`: a window attends to itself |
-| a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
 | | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
-| | ProphetNet's decoder | the main stream and each predicted n-gram attend by themselves |
 | | Q-Former of BLIP-2 | with a text, only its queries read the image |
+| a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
+| | ProphetNet's decoder | the main stream and each predicted n-gram attend by themselves |
 | no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
 | | XLM, Flaubert | the residual is added outside of the list of attentions |
 | | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
