@@ -161,7 +161,7 @@ def test_marks_of_a_prompt_file() -> None:
         ("sentance", "sentences"),
         ({"a": "nowhere"}, "not in"),
         ({"a": "The"}, "2 times in"),
-        ({"a": (3, 3)}, "are none"),
+        ({"a": (3, 3)}, "are empty"),
         ({"a": (0, 10_000)}, "outside"),
         ({"a": (0, 9), "b": (8, 12)}, "overlap"),
     ],

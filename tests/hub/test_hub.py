@@ -124,7 +124,9 @@ def small(hub: Hub, ask: Asked) -> Any:
 
 def test_a_download_that_breaks_off_is_resumed(hub: Hub, small: Any) -> None:
     expected = mixlens.Lens.bundled().predictions("The dogs are [MASK].", top=2)
-    assert small == json.loads(json.dumps(expected))
+    assert [word for word, _ in small] == [word for word, _ in expected]
+    shares = [share for _, share in expected]  # the client has threads of its own
+    assert [share for _, share in small] == pytest.approx(shares, rel=1e-4)
     assert hub.cut_after is None, "it was cut"
     assert "bytes=10485760-" in hub.ranges, "the rest was asked for, not the whole again"
 
