@@ -223,7 +223,8 @@ class ByChanges:
             ]
             sign, scale = -1.0, inverse
         else:
-            change = torch.empty_like(normed, dtype=self.mlp.first[0][0].dtype)
+            # contiguous: with odd strides torch takes a product for each source
+            change = normed.new_empty(normed.shape, dtype=self.mlp.first[0][0].dtype)
             before = _rows(self.constant.normed, at)
             torch.sub(normed, before, out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
