@@ -139,7 +139,7 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
         lens.context_cite(" ", QUERY)
     for wrong in ({"ablations": 1}, {"seed": -1}, {"held_out": True}, {"segments": "turns"}):
         with pytest.raises(InvalidInput):
-            lens.context_cite(CONTEXT, QUERY, **wrong)  # type: ignore[arg-type]
+            lens.context_cite(CONTEXT, QUERY, **wrong)
     with pytest.raises(InvalidInput, match="template"):
         lens.context_cite(CONTEXT, QUERY, template="{query}")
     with pytest.raises(InvalidInput, match="template"):

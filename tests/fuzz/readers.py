@@ -125,7 +125,7 @@ def _part(about: bytes = b"{}") -> bytes:
     }
     table = pa.Table.from_pylist([row], schema().with_metadata({METADATA: about}))
     content = io.BytesIO()
-    pq.write_table(table, content)  # type: ignore[no-untyped-call]
+    pq.write_table(table, content)
     return content.getvalue()
 
 

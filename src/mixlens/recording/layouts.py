@@ -115,7 +115,7 @@ class TokensFirst(Layout):
     def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
         """Turned, if that part is."""
         is_turned = path in self.paths
-        return turned(tensor, tokens, batch) if is_turned else tensor  # type: ignore[no-any-return]
+        return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int
