@@ -33,7 +33,7 @@ def plain_matrix(module: nn.Module) -> Float[Tensor, "d_in d_out"] | None:
     """The weight itself, if the module does nothing but multiply by it and add a bias."""
     if not _is_plain(module):
         return None
-    weight: Tensor = module.weight.detach()  # type: ignore[assignment, operator]
+    weight: Tensor = module.weight.detach()  # type: ignore[operator]
     return weight.T if type(module).forward is nn.Linear.forward else weight
 
 
