@@ -129,6 +129,18 @@ def without_cache(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(value, Cache) else value for name, value in kwargs.items()}
 
 
+def changed(argument: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A nested argument with every tensor changed."""
+    if isinstance(argument, Tensor):
+        return change(argument)
+    if isinstance(argument, (tuple, list)):
+        made = [changed(value, change) for value in argument]
+        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
+    if isinstance(argument, Mapping):
+        return {name: changed(value, change) for name, value in argument.items()}
+    return argument
+
+
 @contextlib.contextmanager
 def hooks_removed(handles: list[Any]) -> Iterator[None]:
     """Takes the hooks off at the end, even after an exception."""

@@ -16,6 +16,7 @@ from mixlens.errors import InvalidInput
 from mixlens.recording.batch_axes import row_copies
 from mixlens.recording.calls import (
     LayerCall,
+    changed,
     first_tensor,
     hidden_argument,
     hooks_removed,
@@ -60,14 +61,7 @@ def _with_hidden_states(
 
 def _cast(argument: Any, dtype: torch.dtype) -> Any:
     """Floating-point tensors of a nested argument in a different precision."""
-    if isinstance(argument, Tensor):
-        return argument.to(dtype) if argument.is_floating_point() else argument
-    if isinstance(argument, (tuple, list)):
-        made = [_cast(value, dtype) for value in argument]
-        return type(argument)(made) if type(argument) in (tuple, list) else tuple(made)
-    if isinstance(argument, Mapping):
-        return {name: _cast(value, dtype) for name, value in argument.items()}
-    return argument
+    return changed(argument, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
 def run_layer(

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.calls import LayerCall, hooks_removed
+from mixlens.recording.calls import LayerCall, changed, hooks_removed
+from mixlens.recording.events import float_tensors
+
+
+def _fits(tensor: Tensor, first: int, second: int) -> bool:
+    return tensor.dim() == 3 and tuple(tensor.shape[:2]) == (first, second)
 
 
 def turned(value: Any, first: int, second: int) -> Any:
     """Every tensor [first, second, channel] in a value with its first two axes exchanged."""
-    if isinstance(value, Tensor):
-        fits = value.dim() == 3 and tuple(value.shape[:2]) == (first, second)
-        return value.transpose(0, 1) if fits else value
-    if type(value) in (tuple, list):
-        return type(value)(turned(item, first, second) for item in value)
-    if isinstance(value, Mapping):
-        return {name: turned(item, first, second) for name, item in value.items()}
-    return value
+    return changed(value, lambda t: t.transpose(0, 1) if _fits(t, first, second) else t)
 
 
 @torch.no_grad()
@@ -40,8 +38,9 @@ def turned_paths(call: LayerCall) -> frozenset[str]:
     paths: set[str] = set()
 
     def look(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if _has((args, kwargs, output), int(tokens), int(batch)):
-            paths.add(path)
+        for tensor in float_tensors((*args, *kwargs.values(), output)):
+            if _fits(tensor, int(tokens), int(batch)):
+                paths.add(path)
 
     handles: list[Any] = []
     with hooks_removed(handles):
@@ -50,15 +49,6 @@ def turned_paths(call: LayerCall) -> frozenset[str]:
             handles.append(part.register_forward_hook(hook, with_kwargs=True))
         call.module(*call.args, **call.kwargs)
     return frozenset(paths - {""})
-
-
-def _has(value: Any, first: int, second: int) -> bool:
-    """Is there a tensor [first, second, channel] in a value?"""
-    if isinstance(value, Tensor):
-        return value.dim() == 3 and tuple(value.shape[:2]) == (first, second)
-    items = value.values() if isinstance(value, Mapping) else value
-    is_list = isinstance(value, (tuple, list, Mapping))
-    return is_list and any(_has(item, first, second) for item in items)
 
 
 @contextlib.contextmanager

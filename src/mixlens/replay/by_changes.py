@@ -102,6 +102,11 @@ class ByChanges:
         return self.structure.scaled(self.tail.site.output_weight)
 
     @functools.cached_property
+    def _native_weight(self) -> Float[Tensor, "head d_head d_model"]:
+        """The same in the precision of the products."""
+        return self._output_weight.to(self.mlp.second[0].dtype)
+
+    @functools.cached_property
     def _vectors(self) -> Vectors:
         """What sources write, in the precision of the products."""
         return self.tail.site.vectors
@@ -193,8 +198,7 @@ class ByChanges:
             )
             sums = sums.expand(len(vectors), -1, -1)
             return torch.baddbmm(sums, sources.weights, vectors, alpha=-1)
-        native = self._output_weight.to(self.mlp.second[0].dtype)
-        matrix = native[sources.heads].flatten(0, 1)
+        matrix = self._native_weight[sources.heads].flatten(0, 1)
         parts = [
             _times((weights[..., None] * sources.values).flatten(1), matrix)
             for weights in sources.weights.unbind(1)
