@@ -1,6 +1,6 @@
 """How likely an answer is after each of many prompts, as log-odds.
 
-The answer is put behind every prompt, token by token (teacher forcing). P is the probability of all
+The answer follows every prompt, token by token (teacher forcing). P is the probability of all
 its tokens. What comes back is log P - log(1 - P). Every step is in float64 and by the log-odds of
 single tokens, so that a probability close to one does not become infinite.
 """
@@ -52,8 +52,8 @@ def _batch_odds(
     model: nn.Module, tokenizer: Any, prompts: Sequence[Sequence[int]], answer: Sequence[int]
 ) -> list[float]:
     decodes = takes_decoder_ids(model)
-    behind = [] if decodes else list(answer[:-1])
-    rows = [{"input_ids": [*prompt, *behind]} for prompt in prompts]
+    following = [] if decodes else list(answer[:-1])
+    rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
     tensors = padded(rows, tokenizer, set(_parameters(model)))
     if decodes:
         begun = torch.tensor([[start_token(model), *answer[:-1]]])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 def hub_refusal(error: BaseException) -> str | None:
     """The reason in words, or None if the hub is not the reason.
 
-    transformers and datasets raise errors of their own. What the hub said is behind these.
+    transformers and datasets raise errors of their own. What the hub said is their cause.
     """
     from huggingface_hub import constants, errors
 

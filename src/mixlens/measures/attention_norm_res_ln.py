@@ -22,7 +22,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gram import part_norms
-from mixlens.measures.feed_forward_scopes import behind_norm
+from mixlens.measures.feed_forward_scopes import after_norm
 from mixlens.recording.norms import LinearisedNorm, norm_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def scores(recording: Recording, request: Request, *, next_norm: bool = False) -
     for layer, site in request.sites(recording):
         parts = site.decomposition(request)
         if next_norm:
-            parts = behind_norm(parts, _norm_in_front(layer, site))
+            parts = after_norm(parts, _norm_in_front(layer, site))
         layers.append(part_norms(parts, limit))
         ratios.append(mixing_ratio(parts))
     return Scores(

@@ -138,7 +138,7 @@ def _first_product(
     """Each source's part of the pre-activation, and the slope that all of them share."""
     matrix, shift = mlp.first[0]
     if site.output_norm is None:  # the norm in front of the feed-forward part
-        stream = behind_norm(stream, mlp.norm)
+        stream = after_norm(stream, mlp.norm)
     assert stream.constant is not None  # these parts are the block's own
     known = stream.total - stream.constant  # what the sources bring together
     total = stream.total @ matrix + shift
@@ -153,8 +153,8 @@ def _first_product(
     return first, chord(mlp.activation, start, total)
 
 
-def behind_norm(stream: Decomposition, norm: LinearisedNorm) -> Decomposition:
-    """The parts of the stream behind a norm that reads it, sigma held."""
+def after_norm(stream: Decomposition, norm: LinearisedNorm) -> Decomposition:
+    """The parts of the stream after a norm that reads it, sigma held."""
     assert stream.constant is not None
     inverse = norm.inverse_sigma(stream.total)
     return replace(

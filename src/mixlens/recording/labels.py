@@ -62,10 +62,10 @@ def _text_rows(
 def _with_entities(
     tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
-    """Words, and behind them the entities of the text (LUKE)."""
+    """Words, then the entities of the text (LUKE)."""
     if any(len(row) < words for row in rows):
         raise InvalidInput(
-            "words of different lengths with entities behind them: padding would be in between."
+            "words of different lengths with entities after them: padding would be in between."
             " Record such texts one at a time."
         )
     everyone = [int(tensors["entity_ids"].shape[1])] * len(rows)
