@@ -119,7 +119,7 @@ def _show_layers(lens: Lens, console: Console) -> None:
     )
     console.print(table)
     console.print(
-        "Where no layer takes it from the cue itself, as in the sentences above, it comes through"
+        "If no layer takes it from the cue itself, as in the sentences above, it comes through"
         " other words: a measure that follows one output through the whole model can see that.",
         markup=False,
     )
