@@ -1,0 +1,108 @@
+"""What a measure gives back: numbers for the whole batch, padding still inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mixlens.contracts.spec import Facts
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+def by_layer(parts: Sequence[Tensor], *, copied: bool = False) -> Tensor:
+    """The scores of layers along a first axis, wherever each layer is. Those of a single one are
+    copied only if they are not the measure's own.
+    """
+    import torch  # not above: listing the measures needs no torch
+
+    if len(parts) == 1 and not copied:
+        return parts[0][None]
+    return torch.stack([part.to(parts[0].device) for part in parts])
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A measure's numbers for the whole batch: [layer, batch, target, source] or [layer, batch,
+    head, target, source].
+
+    Rows and columns of padding may hold anything finite: they are cut off afterwards.
+    """
+
+    values: Tensor
+    # Extras have leading axes [layer, batch, ...]; an axis as long as the padded targets or sources
+    # is cut like `values` if its name says so in `extra_dims`.
+    extras: Mapping[str, Tensor] = field(default_factory=dict)
+    extra_dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    _: KW_ONLY
+    # If they are not the requested ones (0 = the input of the first layer, for gradients).
+    layers: Sequence[int] | None = None
+    # If the targets are not tokens of the site (one explained output per row of the batch).
+    target_labels: Sequence[str] | None = None
+    facts: Facts | None = None  # if options change them
+    # Do all rows sum to one? Numbers decide that for some measures. One or more truth values, left
+    # on the device until the maps are made; they replace what the facts say.
+    rows_whole: Tensor | None = None
+    # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
+    scale: Tensor | None = None
+
+    def to(self, device: str | torch.device) -> Scores:
+        """The same numbers on a device."""
+        return replace(
+            self,
+            values=self.values.to(device),
+            extras={name: tensor.to(device) for name, tensor in self.extras.items()},
+            scale=None if self.scale is None else self.scale.to(device),
+            rows_whole=None if self.rows_whole is None else self.rows_whole.to(device),
+        )
+
+    @classmethod
+    def joined(cls, layers: Sequence[Scores]) -> Scores:
+        """The scores of several layers that were measured one by one, in their order."""
+        import torch
+
+        first = layers[0]
+        if len(layers) == 1:
+            return first
+        device = first.values.device  # layers may be on several
+        layers = [part if part.values.device == device else part.to(device) for part in layers]
+        scales = [part.scale for part in layers if part.scale is not None]
+        whole = [part.rows_whole.flatten() for part in layers if part.rows_whole is not None]
+        return replace(
+            first,
+            values=torch.cat([part.values for part in layers]),
+            extras={
+                name: torch.cat([part.extras[name] for part in layers]) for name in first.extras
+            },
+            scale=torch.cat(scales) if scales else None,
+            rows_whole=torch.cat(whole) if whole else None,
+        )
+
+    @classmethod
+    def of_outputs(cls, outputs: Sequence[Scores]) -> Scores:
+        """The scores of several explained outputs of one text, as rows below each other."""
+        import torch
+
+        first = outputs[0]
+        scales = [part.scale for part in outputs if part.scale is not None]
+        return replace(
+            first,
+            values=torch.cat([part.values for part in outputs], -2),
+            extras={
+                name: torch.stack([part.extras[name] for part in outputs], 2)
+                for name in first.extras
+            },
+            extra_dims={name: ("target", *first.extra_dims[name]) for name in first.extras},
+            target_labels=[label for part in outputs for label in part.target_labels or ()],
+            scale=torch.cat(scales, -1) if scales else None,
+        )
+
+    def known_facts(self, usual: Facts) -> Facts:
+        """What is true of these scores, `usual` being what is true of the measure's."""
+        facts = usual if self.facts is None else self.facts
+        if self.rows_whole is None:
+            return facts
+        return replace(facts, rows_sum_to_one=bool(self.rows_whole.all()))

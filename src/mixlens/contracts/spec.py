@@ -1,0 +1,157 @@
+"""What a measure is: its `Spec`, with the facts of its scores and its options, and the functions
+that it must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from mixlens.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from mixlens.contracts.request import Request
+    from mixlens.contracts.scores import Scores
+    from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import LayerStructure, SiteStructure
+
+GIVES = ("maps", "rows", "row", "graph")
+READS = ("attention", "output", "gradient")
+
+
+class AttentionKind(StrEnum):
+    """Whose tokens an attention reads: those of its own stack, or those of another."""
+
+    SELF = "self"
+    CROSS = "cross"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is true of scores."""
+
+    signed: bool = False  # may they be negative?
+    rows_sum_to_one: bool = False
+    residual_included: bool = False  # does the diagonal hold the residual stream?
+    reaches_input: bool = False  # does each layer already speak of the input tokens?
+    same_tokens: bool = True  # are the targets the sources? Not so in cross-attention
+    joined_by: str | None = None  # the step that joined the layers, after which none can
+
+
+@dataclass(frozen=True)
+class Option:
+    """A keyword of a measure, in Python and on the command line."""
+
+    name: str
+    default: Any
+    kind: str  # its annotation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What a measure is. All that others need to know of it is here, and nowhere else."""
+
+    summary: str
+    citation: str
+    use_when: str  # when to use it, in plain words
+    cost: str  # in forward passes, or as a formula of n
+    facts: Facts
+    sites: tuple[AttentionKind, ...] = tuple(AttentionKind)
+    per_head: bool = False
+    # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
+    # and the options that name the output (label, word, foil, position, of) come by themselves.
+    explains_output: bool = False
+    explains_embedding: bool = False  # may it be an embedding, or the similarity of two?
+    explains_by_default: str = "probability"  # or "logit": the default of the option `of`
+    # What of a forward pass it reads: the "attention" inside, taken apart and verified; only what
+    # enters the layers and the "output"; or these two and the "gradient" of one by the other.
+    reads: str = "attention"
+    # "maps": [layer, target, source]. "rows": one row for each layer. "row": one row for the whole
+    # model. "graph": nodes and edges.
+    gives: str = "maps"
+    # Does a layer's score of a target need that layer, its sources and this target alone? Then a
+    # few targets are measured without forming maps.
+    row_by_row: bool = False
+    # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
+    one_row: str = "first"
+    # The share of the identity that the paper's own rollout mixes in.
+    rollout_residual: float | None = None
+    rollout_normalised: bool = True
+    rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
+    # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
+    blind_spots: str = ""
+    # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n, d_model,
+    # heads, d_ff, layers; of graph (what a forward pass keeps for its gradient); and of what a
+    # block, a chunk and the memory budget hold.
+    memory: str = ""
+    # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    # Options with which the contract can be checked on any model, by the least work.
+    least: Mapping[str, Any] = field(default_factory=dict)
+    # How far rounding in float32 may move scores, relative to the largest of a text.
+    rounding: float = 1e-5
+    # How far bfloat16 may move scores on average, relative to their mean. None: not known.
+    half_precision: float | None = 0.15
+    # A row is rounding, and counts as empty, if its largest score is below this many units of
+    # rounding (the dtype's epsilon) times `Scores.scale`. None: no row is.
+    empty_below: float | None = None
+    # A floor to compare with, not a way to look into the model.
+    baseline: bool = False
+    options: tuple[Option, ...] = ()  # filled in from the signature of `scores`
+
+    def __post_init__(self) -> None:
+        if self.gives not in GIVES:
+            raise InvalidInput(f"gives={self.gives!r}: choose one of {', '.join(GIVES)}")
+        if self.reads not in READS:
+            raise InvalidInput(f"reads={self.reads!r}: choose one of {', '.join(READS)}")
+        if self.one_row not in ("first", "sum"):
+            raise InvalidInput(f"one_row={self.one_row!r}: choose first or sum")
+
+    def with_options(self, options: tuple[Option, ...]) -> Spec:
+        """The same measure with its options."""
+        return replace(self, options=options)
+
+
+@runtime_checkable
+class ScoreFunction(Protocol):
+    """`scores(recording, request, *, option=default)`. A measure that explains an output takes it
+    third: `scores(recording, request, output, *, option=default)`.
+    """
+
+    def __call__(
+        self, recording: Recording, request: Request, /, *args: Any, **options: Any
+    ) -> Scores:
+        """The numbers for the whole batch, padding still inside."""
+
+
+@runtime_checkable
+class Refusal(Protocol):
+    """`refusal(layer, site)`: why a measure cannot be right on a layer of this structure."""
+
+    def __call__(self, layer: LayerStructure, site: SiteStructure, /) -> str | None:
+        """The reason, or None."""
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """What a file in `mixlens.measures` is, and what a plug-in must be.
+
+    It may also have a `refusal`.
+    """
+
+    @property
+    def SPEC(self) -> Spec:
+        """What it is."""
+
+    @property
+    def scores(self) -> ScoreFunction:
+        """How it is computed."""
+
+
+def is_released(variant: str) -> bool:
+    """Is a measure to do as the authors' released code does, not as their paper says?"""
+    if variant not in ("paper", "released"):
+        raise InvalidInput(f"variant={variant!r}: choose paper or released")
+    return variant == "released"
