@@ -14,11 +14,11 @@ WITHOUT_OUTPUT = {"clip", "clip-text", "clip-vision"}  # transformers has no hea
 # Routing to experts, and Bloom's own gelu, are steps whose differences cannot be followed.
 NOT_FOLLOWED = {"bloom", "mixtral", "qwen3-moe", "gpt-oss"}
 INCOMPLETE = "attributions miss"
-# Feed-forward parts that are gated or mixtures: a vector of one source has no share in them.
-NOT_ONE_ACTIVATION = {
-    *("modernbert", "llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "granite"),
-    *("mixtral", "qwen3-moe", "gpt-oss", "mt5"),
-}
+# Feed-forward parts that are mixtures, or that make gate and values in one product: a vector of
+# one source has no share in them.
+NOT_SPLIT = {"modernbert", "phi3", "mixtral", "qwen3-moe", "gpt-oss"}
+# An integral over the product of gate and values has no closed form: no feed-forward scopes.
+GATED = {"llama", "mistral", "qwen2", "qwen3", "gemma", "granite", "mt5"}
 NOT_A_CHAIN = {"beit", "dinov2"}  # their heads take a mean over tokens
 BRANCH_IS_SCALED = {"gemma2", "gemma3", "olmo2", "dinov2"}
 
@@ -72,7 +72,7 @@ def _of_parts_of_a_logit(family: str, recording: Recording) -> str | None:
         return "not a chain"
     if family == "deberta":
         return "no affine module makes its values"
-    return "not one activation" if family in NOT_ONE_ACTIVATION else None
+    return "not one activation" if family in NOT_SPLIT else None
 
 
 def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None:
@@ -86,4 +86,5 @@ def _with_feed_forward(family: str, has_cross: bool, measure: str) -> str | None
         return "on the attention branch"
     if measure == "decompx" and family == "deberta":
         return "no affine module makes its values"
-    return "not one activation" if family in NOT_ONE_ACTIVATION else None
+    refused = NOT_SPLIT if measure == "decompx" else NOT_SPLIT | GATED
+    return "not one activation" if family in refused else None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens import Lens, MixingMaps
-from mixlens.aggregation.relevance import relevance_through
+from mixlens.aggregation.relevance import CoAttention, relevance_between, relevance_through
 from tests import reference
 from tests.measures import models, test_gradients
 
@@ -59,6 +59,36 @@ def test_the_authors_numbers_through_encoder_and_decoder(
     own, across = relevance_through(*maps)
     np.testing.assert_allclose(own, numbers[f"{case}/R_qq"], atol=1e-12)
     np.testing.assert_allclose(across, numbers[f"{case}/guarded R_qi"], atol=1e-12)
+
+
+def test_the_authors_numbers_of_co_attention(numbers: dict[str, np.ndarray]) -> None:
+    """Text and image look at each other in three blocks. The weights are what the model's dropout
+    modules pass on, call by call.
+    """
+    model = reference.pretrained("chefer2021/lxmert", "LxmertForQuestionAnswering")
+    weights: list[Tensor] = []
+    for path, module in model.named_modules():
+        if path.endswith(("self.dropout", "att.dropout")):
+            module.register_forward_hook(lambda _m, _i, made: weights.append(made))
+    names = ("input_ids", "visual_feats", "visual_pos")
+    answer: Any = model(**{name: torch.from_numpy(numbers[name]) for name in names})
+    logit = answer.question_answering_score[0, int(numbers["lxmert/label"])]
+    slopes = torch.autograd.grad(logit, weights, allow_unused=True)
+    maps = [
+        torch.zeros_like(a[0, 0]).numpy()  # the image after the last look at it
+        if g is None
+        else (g * a).clamp_min(0).mean(1)[0].detach().numpy()
+        for g, a in zip(slopes, weights, strict=True)
+    ]
+    names = ("to_image", "to_text", "text", "image")
+    blocks = [
+        CoAttention(**dict(zip(names, maps[first : first + 4], strict=True)))
+        for first in range(4, len(maps), 4)
+    ]
+    own, across = relevance_between(np.stack(maps[:2]), np.stack(maps[2:4]), blocks)
+    own[0, 0] = 0
+    np.testing.assert_allclose(own, numbers["lxmert/R_tt (CLS's own entry zero)"], atol=1e-13)
+    np.testing.assert_allclose(across, numbers["lxmert/R_ti"], atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["masked", "causal", "llama", "gemma2", "gpt_neox"])

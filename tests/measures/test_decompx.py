@@ -110,8 +110,9 @@ def test_shares_by_hand() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UnsupportedModel, match="gated"):
-        models.scores("decompx", models.recording("llama", 4))
+    fused = models.randomised(hf.Phi3Model(hf.Phi3Config(**models._CAUSAL)))
+    with pytest.raises(UnsupportedModel, match="makes gate and values in one product"):
+        models.scores("decompx", Lens(fused).record(models.inputs("phi3", 4)))
     with pytest.raises(InvalidInput, match="absdot"):
         models.scores("decompx", models.recording("bert", 4), bias="dot")
     with pytest.raises(InvalidInput, match="paper or released"):
@@ -200,7 +201,7 @@ def _windowed() -> Any:
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-@pytest.mark.parametrize("name", ["classifier", "masked", "causal", "windowed"])
+@pytest.mark.parametrize("name", ["classifier", "masked", "causal", "windowed", "llama"])
 def test_one_backward_pass_gives_what_the_tables_give(
     name: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from mixlens import InvalidInput, Lens, UnsupportedModel
 from tests import reference
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
-from tests.measures.test_gradients import LAYERS, build, inputs, number, options
+from tests.measures.test_gradients import HEADS, LAYERS, build, inputs, number, options
 
 
 @pytest.mark.parametrize("baseline", ["zero", "pad"])
@@ -89,6 +89,25 @@ def test_discretised_paths_of_texts_leave_special_tokens_alone() -> None:
     row = alone.scores[0, 0]
     assert row[0] == row[-1] == row[3] == 0  # [CLS], [SEP], [MASK]
     assert (np.delete(row, [0, 3, len(row) - 1]) != 0).all()
+
+
+@pytest.mark.parametrize("path", ["sequential", "discretised"])
+@pytest.mark.parametrize("name", sorted(HEADS.keys() - {"causal", "gpt_neox"}))  # no padding word
+def test_scores_without_their_errors_are_changes_of_the_output(name: str, path: str) -> None:
+    """On every architecture: the change if one word is replaced, or all of them."""
+    model, given = build(name), inputs(name)
+    recorded, output = Lens(model).record(given), number(name, "logit")
+    chosen: dict[str, Any] = {"baseline": "pad", "steps": 4, "of": "logit", **options(name)}
+    made = models.scores("integrated_gradients", recorded, path=path, **chosen)
+    scores, errors = made.values[0, 0, 0], made.extras["completeness_error"][0, 0]
+    whole = path == "discretised"
+    changes = [scores.sum() - errors] if whole else (scores - errors).unbind()
+    for place, change in enumerate(changes):
+        ids = given["input_ids"].clone()
+        ids[:, slice(None) if whole else place] = model.config.pad_token_id
+        with torch.no_grad():
+            expected = output(recorded.output) - output(model(**{**given, "input_ids": ids}))
+        torch.testing.assert_close(change, expected, atol=1e-9, rtol=1e-9)
 
 
 def test_paths_that_there_are_not() -> None:

@@ -6,6 +6,8 @@ computed. Where the numbers are from: `tests/reference/README.md`.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,3 +116,13 @@ def test_all_of_them_are_listed() -> None:
     since = {"decompx", "decompx_logit", "alti_logit", "logit_update", "flow_routes"}
     since |= {"attention_norm_ff", "attention_norm_ff_res", "attention_norm_ff_res_ln"}
     assert since | {"attention_gradient"} <= set(mixlens.list_measures())
+
+
+def test_the_tests_that_the_documentation_names() -> None:
+    """The table of docs/measures.md has a test for each check of each of these measures."""
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`(\S+\.py)::(test_\w+)`", (root / "docs" / "measures.md").read_text())
+    assert len(named) > 25
+    for file, test in named:
+        path = root / (file if file.startswith("tests/") else f"tests/measures/{file}")
+        assert f"\ndef {test}(" in path.read_text(), f"{file}::{test}"

@@ -9,7 +9,8 @@ is shared among the sources of its target (`mixlens.kernels.shares`).
 the first layer stays inside its vectors, the attention bias is shared by attention and residual
 together, and 1e-12 is added to denominators. Beyond the authors: norms in front of a block, RMS
 norms, grouped heads, any activation g with g(0) = 0, causal models (a constant is shared among the
-sources that a target sees).
+sources that a target sees), and gated feed-forward parts act(z W_g) * (z W_u): the gate act(z W_g)
+is held as attention weights are, since both say how much passes, and z W_u is split.
 """
 
 from __future__ import annotations
@@ -79,11 +80,12 @@ class VectorLayer:
         self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
         mlp = perceptron(layer, normed=False)
-        if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
+        if mlp is None or mlp.after is not None:
             raise UnsupportedModel(
-                f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
-                " products (it is gated, a mixture, or has a norm of its own), and the split of"
-                " others is not defined; use alti or value_zeroing instead"
+                f"`{layer.structure.path}`: its feed-forward part is not one activation or gate"
+                " between two products (it is a mixture, makes gate and values in one product, or"
+                " has a norm of its own), and the split of others is not defined; use alti or"
+                " value_zeroing instead"
             )
         self.mlp: Perceptron = mlp
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
@@ -160,9 +162,9 @@ class VectorLayer:
             if self.output_norm is None:  # the norm in front of the feed-forward part
                 entering = self._normed(made, self.mlp.norm, whole)
                 whole = self.mlp.norm(whole)
-            (first, bias), (second, shift) = self.mlp.first[0], self.mlp.second
+            (first, bias), (second, shift) = self.mlp.first[-1], self.mlp.second
             hidden = self.rules.shared(entering @ first, bias.expand(len(made), -1))
-            hidden = hidden.mul_(self._slope(whole @ first + bias)[:, None])
+            hidden = hidden.mul_(self._slope(whole)[:, None])
             branch = self.rules.shared(hidden @ second, shift.expand(len(made), -1))
             total = self.feed_forward.total(made, branch)
         if self.last_norm is None:
@@ -170,7 +172,14 @@ class VectorLayer:
         assert self.entering_last is not None
         return self._normed(total, self.last_norm, self.entering_last[targets])
 
-    def _slope(self, whole: Tensor) -> Tensor:
+    def _slope(self, entering: Tensor) -> Tensor:
+        """What the hidden layer multiplies every part by: the chord of its activation, or the
+        gate.
+        """
+        matrix, bias = self.mlp.first[0]
+        whole = entering @ matrix + bias
+        if len(self.mlp.first) > 1:
+            return self.mlp.activation(whole)
         if self.rules.released:
             return self.mlp.activation(whole) / (whole + SHIFT)
         return chord(self.mlp.activation, torch.zeros_like(whole), whole)
