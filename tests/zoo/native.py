@@ -1,5 +1,6 @@
 """The same numbers from the model itself: attention weights that it returns, and Value Zeroing by a
-hook on its value projection.
+hook on its value projection (on the `einsum` with its value projection, if that is a bare
+parameter).
 
 Nothing here uses what mixlens found out about a layer except the values it reports: the channels of
 a module's output that hold them are looked for by their numbers, so a fused projection is no
@@ -9,12 +10,13 @@ exception.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from tests.zoo.untouched import tensors_in
 
@@ -66,22 +68,41 @@ def answers_alike(model: nn.Module, alone: Inputs, padded: Inputs) -> bool:
 class ValueChannels:
     """Where a module's output holds the values of one site, for row 0."""
 
-    module: nn.Module
+    maker: nn.Module | nn.Parameter  # a parameter: the product with it
     call: int  # a module may run several times
     columns: Tensor
     rows: Tensor  # for each source, the row of the flattened output
 
 
+class _Products(TorchFunctionMode):
+    """Shows `hook` what `einsum` makes of one of the parameters, [tokens, batch, channel]."""
+
+    def __init__(self, parameters: list[nn.Parameter], hook: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.parameters, self.hook = parameters, hook
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if func is not torch.einsum or not any(args[-1] is own for own in self.parameters):
+            return output
+        changed = self.hook(args[-1], output.flatten(2))
+        return output if changed is None else changed.reshape(output.shape)
+
+
 @contextlib.contextmanager
 def hooked(
-    modules: Iterator[tuple[str, nn.Module]], hook: Callable[[str, nn.Module, Any], Any]
+    parts: Iterable[nn.Module | nn.Parameter], hook: Callable[[Any, Any], Any]
 ) -> Iterator[None]:
+    """`hook` sees what modules return and what `einsum` makes of parameters, and may replace it."""
+    parts = list(parts)
     handles = [
-        module.register_forward_hook(lambda m, i, o, path=path: hook(path, m, o))
-        for path, module in modules
+        part.register_forward_hook(lambda module, given, output: hook(module, output))
+        for part in parts
+        if isinstance(part, nn.Module)
     ]
     try:
-        yield
+        with _Products([part for part in parts if isinstance(part, nn.Parameter)], hook):
+            yield
     finally:
         for handle in handles:
             handle.remove()
@@ -95,10 +116,10 @@ def value_channels(
     wanted = values.transpose(0, 1).flatten(1)  # [source, channel]
     wanted = wanted[:, _first_of_each(wanted)]
     channels: list[ValueChannels] = []
-    runs: dict[nn.Module, int] = {}
+    runs: dict[Any, int] = {}
 
-    def look(path: str, module: nn.Module, output: Any) -> None:
-        call = runs[module] = runs.get(module, -1) + 1
+    def look(maker: Any, output: Any) -> None:
+        call = runs[maker] = runs.get(maker, -1) + 1
         if not isinstance(output, Tensor) or not output.is_floating_point():
             return
         flat = output.reshape(-1, output.shape[-1]).to(wanted)
@@ -106,14 +127,13 @@ def value_channels(
             return
         place = _placed(wanted, flat)
         if place is not None:
-            channels.append(ValueChannels(module, call, *place))
+            channels.append(ValueChannels(maker, call, *place))
 
-    leaves = (
-        (path, part)
-        for path, part in inside.named_modules()
-        if not list(part.children()) and list(part.parameters())
-    )
-    with hooked(leaves, look):
+    makers: list[nn.Module | nn.Parameter] = []
+    for part in inside.modules():
+        own = list(part.parameters(recurse=False))
+        makers += own if list(part.children()) else [part] if own else []
+    with hooked(makers, look):
         model(**given)
     return channels[0] if channels else None
 
@@ -158,7 +178,7 @@ def output_without(
     seen: list[Tensor] = []
     runs = -1
 
-    def zero(path: str, module: nn.Module, output: Tensor) -> Tensor | None:
+    def zero(maker: Any, output: Tensor) -> Tensor | None:
         nonlocal runs
         runs += 1
         if source is None or runs != channels.call:
@@ -167,10 +187,10 @@ def output_without(
         edited[channels.rows[source], channels.columns] = 0
         return edited.reshape(output.shape)
 
-    def keep(path: str, module: nn.Module, output: Any) -> None:
+    def keep(layer: Any, output: Any) -> None:
         seen.append(_states(output, tokens))
 
-    with hooked(iter([("", channels.module)]), zero), hooked(iter([("", layer)]), keep):
+    with hooked([channels.maker], zero), hooked([layer], keep):
         model(**given)
     return seen[min(channels.call, len(seen) - 1)].double()
 

@@ -56,7 +56,6 @@ Each kind of reason was compared with the code of one class.
 | | TimesFM | the feed-forward part is set to zero at padded patches |
 | no linear module takes the product | BitNet, Kosmos-2 | a norm is between values and projection |
 | | ConvBERT | the output of a convolution is joined to the heads |
-| | XLNet | the output projection is a bare parameter in an `einsum` |
 | | LeViT | an activation is between values and projection |
 | several streams | Gemma 3n, DeepSeek V4 | layers hand on copies of a stream and mix them anew |
 | channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |

@@ -5,6 +5,7 @@ inputs, encoding, processing, checks, padding, stand_in, labels
 prompts, continuation           a prompt or a chat, and which position produced what follows it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, torch_attention  attention that does not pass its interface
+bare_products                   products with bare parameters, seen as linear modules
 listener                        who hears it
 calls                           the layers of a pass, what they are called with and return
 layouts, packed_attention, turned_parts

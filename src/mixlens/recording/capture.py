@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.bare_products import BareProducts, makes_bare_products
 from mixlens.recording.listener import AttentionCall, current_listener, listening
 from mixlens.recording.softmax_trace import SoftmaxTrace, additive_mask
 
@@ -152,4 +153,6 @@ def overheard(module: nn.Module, backend: str) -> Iterator[None]:
         stack.enter_context(_switched(module, attention="interface" in backend))
         if "trace" in backend:
             stack.enter_context(SoftmaxTrace(module))
+        if "trace" in backend or makes_bare_products(module):
+            stack.enter_context(BareProducts(module))
         yield

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mixlens.recording.bare_products import named_parts
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall, ValueEdit
@@ -139,7 +140,7 @@ def observed_run(
 
     handles: list[Any] = []
     with hooks_removed(handles):
-        for path, submodule in module.named_modules():
+        for path, submodule in named_parts(module):
             if path and not isinstance(submodule, nn.ModuleList):
                 handles.append(submodule.register_forward_pre_hook(entered(path), with_kwargs=True))
                 handles.append(submodule.register_forward_hook(left, with_kwargs=True))

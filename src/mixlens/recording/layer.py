@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
@@ -150,11 +151,11 @@ class Layer:
 
     def submodule(self, path: str) -> nn.Module:
         """A part of the layer with its weights, in the model's own precision."""
-        return self._call.readable.get_submodule(path)
+        return part_at(self._call.readable, path)
 
     def hookable(self, path: str) -> nn.Module:
         """A part of the layer as the model calls it; its weights may be away."""
-        return self._call.module.get_submodule(path)
+        return part_at(self._call.module, path)
 
     def argument(self, name: str) -> Tensor | None:
         """A tensor that the layer was called with, by its name; None if there is none."""

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import RowsUnavailable, UnsupportedModel
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.block import Block
 from mixlens.recording.differences import (
     attention_product,
@@ -48,7 +49,7 @@ def rebuilt_site(
     if not rows:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     path = structure.output_projection
-    projection = module.get_submodule(path)
+    projection = part_at(module, path)
     affine = affine_map(projection, structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import InvalidInput
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.batch_axes import row_copies
 from mixlens.recording.calls import (
     LayerCall,
@@ -90,7 +91,7 @@ def run_layer(
 
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path, tensor in (replace_output or {}).items():
-            handles.append(module.get_submodule(path).register_forward_hook(returning(tensor)))
+            handles.append(part_at(module, path).register_forward_hook(returning(tensor)))
         listener = Listener(on_call=on_call, edit_values=edit_values, batch=batch)
         stack.enter_context(listening(listener))
         stack.enter_context(overheard(module, backend))

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mixlens.recording.bare_products import BareProducts, named_parts
 from mixlens.recording.calls import LayerCall, changed, hooks_removed
 from mixlens.recording.events import float_tensors
 
@@ -43,8 +44,8 @@ def turned_paths(call: LayerCall) -> frozenset[str]:
                 paths.add(path)
 
     handles: list[Any] = []
-    with hooks_removed(handles):
-        for path, part in call.module.named_modules():
+    with hooks_removed(handles), BareProducts(call.module):
+        for path, part in named_parts(call.module):
             hook = functools.partial(look, path)
             handles.append(part.register_forward_hook(hook, with_kwargs=True))
         call.module(*call.args, **call.kwargs)
@@ -71,7 +72,7 @@ def turned_parts(
 
     handles: list[Any] = []
     with hooks_removed(handles):
-        for path, part in layer.named_modules():
+        for path, part in named_parts(layer):
             if path in paths:
                 before, after = part.register_forward_pre_hook, part.register_forward_hook
                 handles.append(before(rows_first, with_kwargs=True, prepend=True))

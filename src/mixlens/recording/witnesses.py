@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.events import float_tensors
 from mixlens.recording.structure import Witness
@@ -43,7 +44,7 @@ def watch(
     def left(module: nn.Module, args: Any, output: Any) -> None:
         into()[witness] = keep(first_tensor(output))
 
-    module = layer.get_submodule(witness.path)
+    module = part_at(layer, witness.path)
     if witness.side == "in":
         return module.register_forward_pre_hook(entered, with_kwargs=True)
     return module.register_forward_hook(left)

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.bare_products import BareProducts
 from mixlens.recording.calls import hooks_removed
 from mixlens.replay.intervention import model_output
 
@@ -45,7 +46,7 @@ def head_output_gradients(
 
     handles: list[Any] = []
     rows = torch.arange(recording.batch, device=layers[0].input.device)
-    with torch.enable_grad(), hooks_removed(handles):
+    with torch.enable_grad(), hooks_removed(handles), BareProducts(recording.model):
         handles += [module.register_forward_pre_hook(enter) for module in dict.fromkeys(modules)]
         narrow = output.only_what_is_read(recording.model)
         explained = output(model_output(recording, rows, narrow), rows).sum()

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import first_tensor, hooks_removed
 from mixlens.recording.layer import Layer
 from mixlens.recording.site import Site
@@ -37,9 +38,7 @@ def attention_outputs(step: LayerFunction) -> Callable[..., tuple[Tensor, ...]]:
 
         handles: list[Any] = []
         with hooks_removed(handles), contextlib.suppress(_Enough):
-            handles += [
-                step.module.get_submodule(path).register_forward_hook(left) for path in paths
-            ]
+            handles += [part_at(step.module, path).register_forward_hook(left) for path in paths]
             step(*(primal[None] for primal in primals))
         return tuple(outputs)
 
