@@ -115,7 +115,7 @@ ORDER = [
     {"batching"},
     {"recorder"},
     {"answer_odds"},
-    {"compared_target", "context_citing", "several"},
+    {"compared_target", "context_citing", "several", "verifying"},
     {"comparing"},
     {"lens"},
     {"evaluations", "testing"},

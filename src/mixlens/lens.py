@@ -11,19 +11,17 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 
 from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
-from mixlens.errors import InvalidInput, without_subject
-from mixlens.explained import no_logits
+from mixlens.errors import InvalidInput
 from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recorder import default_input, generate, record, rows_refused
+from mixlens.recorder import generate, record
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
-from mixlens.recording.turns import turn
-from mixlens.recording.verification import Report, report
-from mixlens.replay.slow_paths import slow_paths
+from mixlens.recording.verification import Report
 from mixlens.several import measure_batch, measure_given
 from mixlens.suggestions import no_such
 from mixlens.timing import Budget
+from mixlens.verifying import verify
 from mixlens.wrappers import uncompiled, unwrapped
 
 if TYPE_CHECKING:
@@ -154,20 +152,7 @@ class Lens:
         """Takes the model apart on this input and compares every part with what the model computes;
         see `Report`.
         """
-        from mixlens.measures import list_measures, refusal
-
-        given = default_input(self.model, self.tokenizer) if given is None else given
-        recording = self.record(given)
-        refusals = {}
-        for name, spec in list_measures().items():
-            reasons = [refusal(name, recording.structure, site) for site in recording.sites]
-            reason = None if None in reasons else reasons[0]
-            refusals[name] = None if reason is None else without_subject(name, reason)
-            if spec.explains_output and refusals[name] is None:
-                refusals[name] = no_logits(recording.output)
-        with turn(self.model):
-            from_maps = {site: rows_refused(self, given, site) for site in recording.sites}
-            return report(recording, refusals, slow_paths(recording), from_maps)
+        return verify(self, given)
 
     # ------------------------------------------------------------------------------------- measures
 

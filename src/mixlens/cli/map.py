@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -158,20 +159,23 @@ def map_command(
         return
     if html is not None:
         next_to = [measured(name, {"site": wanted.site}) for name in others or []]
-        marked = [prompt.marked(each) for each in (maps, *next_to)]
-        marked[0].to_html(html, *marked[1:], target=wanted.row_of(maps))
-        typer.echo(f"page: {html}", err=True)
+        _write_page(html, [prompt.marked(each) for each in (maps, *next_to)], wanted.row_of(maps))
     row = maps if "targets" in options else wanted.at_target(maps)
     shown = wanted.grouped(row, prompt)
     if figure is not None:
         every = measured(measure, {**options, "per_head": True}) if kind == "heads" else maps
-        every = wanted.grouped(every, prompt)
         target_row = shown.target_positions[0] if wanted.one_row else None
-        write_figure(figure, lambda: every.plot(kind, target=target_row))
+        plot = partial(wanted.grouped(every, prompt).plot, kind, target=target_row)
+        write_figure(figure, plot)
     if as_json:
         print_json(_as_dict(shown))
     else:
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
+
+
+def _write_page(path: Path, maps: list[MixingMaps], target: int | None) -> None:
+    maps[0].to_html(path, *maps[1:], target=target)
+    typer.echo(f"page: {path}", err=True)
 
 
 def _print_links(maps: MixingMaps) -> None:

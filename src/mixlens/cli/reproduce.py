@@ -118,15 +118,7 @@ def reproduce_command(
         },
         quiet=as_json,
     )
-    results, failures = [], {}
-    for name in chosen:
-        try:
-            results.append(_run_one(name, batch))
-        except (MixlensError, ImportError) as error:
-            if len(chosen) == 1:
-                raise
-            failures[name] = str(error)
-            print(f"{name}: not run: {error}", file=sys.stderr)
+    results, failures = _run_all(chosen, batch)
     if as_json:
         print_json({"results": results, "not_run": failures})
     if not results:
@@ -167,6 +159,23 @@ class _Batch:
     option: list[str]
     how: Mapping[str, Any]  # further arguments of `reproduce`
     quiet: bool
+
+
+def _run_all(chosen: list[str], batch: _Batch) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The results, and the reasons of experiments that could not be run; one alone raises its
+    reason.
+    """
+    results: list[dict[str, Any]] = []
+    failures: dict[str, str] = {}
+    for name in chosen:
+        try:
+            results.append(_run_one(name, batch))
+        except (MixlensError, ImportError) as error:
+            if len(chosen) == 1:
+                raise
+            failures[name] = str(error)
+            print(f"{name}: not run: {error}", file=sys.stderr)
+    return results, failures
 
 
 def _run_one(name: str, batch: _Batch) -> dict[str, Any]:

@@ -134,6 +134,7 @@ def run_command(
         raise InvalidInput("name a corpus, at least one --measure, and --out")
     if dtype not in DTYPES:
         raise InvalidInput(f"--dtype {dtype}: choose one of {', '.join(DTYPES)}")
+    columns = {"text": text_column, "id": id_column, "target": target_column, "tags": tags_column}
     explain = {"word": word_column, "foil": foil_column, "label": label_column}
     job = Job(
         corpus=corpus,
@@ -141,11 +142,8 @@ def run_command(
         measures=tuple(dict.fromkeys(measure)),
         options=_options(measure, option or []),
         columns=Columns(
-            text=text_column,
-            id=id_column,
             explain={key: column for key, column in explain.items() if column is not None},
-            target=target_column,
-            tags=tags_column,
+            **columns,
         ),
         targets=targets if target_column is None else "column",
         site=site,

@@ -2,10 +2,10 @@
 of the target, by layer.
 
 Mohebbi et al. (2023), section 6, after Voita & Titov (2020): minimum description length by an
-online code with a linear probe; see `_online_code` for the code and where it departs. Compression
+online code with a linear probe; see `online_code` for the code and where it departs. Compression
 is 1.0 if states say nothing about labels, whatever the number of examples.
 `variant="mohebbi2023"` repeats the released code, whose compression starts at 1.44; see
-`_released_probe`.
+`released_probe`.
 
 The model is judged here. A measure is judged by `agreement_with`: where the label can be read off
 the target, the cue should just have been mixed in (their table 2).

@@ -77,9 +77,7 @@ def reproduce(
     settings = {
         "experiment": name,
         **_describe_models(lens, other),
-        "data": _data_name(dataset),
-        "texts": len(examples),
-        "texts_digest": digest(examples),
+        **_describe_data(dataset, examples),
         "seed": seed,
         "options": plain(options),
         "all_options": plain({**_defaults(run), **options}),
@@ -104,9 +102,8 @@ def reproduce(
         )
         outcome: Outcome = run(setting, **options)
         as_published = not options and not measure_options and sample is None
-        origin = dataset.origin if dataset is not None else ""
-        own = published(spec, model_name(lens.model), origin) if as_published else None
-        result = result_of(spec, settings, outcome, own)
+        numbers = _published_numbers(spec, lens, dataset) if as_published else None
+        result = result_of(spec, settings, outcome, numbers)
         if folder is not None:
             example = example_frame(lens, examples, MEASURES)
             write_finished(folder, spec, result, outcome, example)
@@ -122,6 +119,21 @@ def _describe_models(lens: Lens, other: Lens | None) -> dict[str, Any]:
         "other_model": second.get("model"),
         "other_weights": second.get("model weights"),
     }
+
+
+def _describe_data(dataset: Dataset | None, examples: list[Example]) -> dict[str, Any]:
+    return {
+        "data": _data_name(dataset),
+        "texts": len(examples),
+        "texts_digest": digest(examples),
+    }
+
+
+def _published_numbers(
+    spec: ExperimentSpec, lens: Lens, dataset: Dataset | None
+) -> Mapping[str, float] | None:
+    """The paper's own numbers, if the model and the data are the paper's."""
+    return published(spec, model_name(lens.model), dataset.origin if dataset is not None else "")
 
 
 @contextlib.contextmanager

@@ -151,14 +151,19 @@ def hooks_removed(handles: list[Any]) -> Iterator[None]:
             handle.remove()
 
 
+OnLayer = Callable[[LayerCall, dict[Any, Tensor]], None]
+OnEnter = Callable[[int, LayerCall], Tensor | None]
+Watch = Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]]
+
+
 def layer_calls(
     model: nn.Module,
     inputs: Inputs,
     paths: set[str],
     backend: str | None,
-    on_layer: Callable[[LayerCall, dict[Any, Tensor]], None] | None = None,
-    on_enter: Callable[[int, LayerCall], Tensor | None] | None = None,
-    watch: Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]] | None = None,
+    on_layer: OnLayer | None = None,
+    on_enter: OnEnter | None = None,
+    watch: Watch | None = None,
     stop_after: int | None = None,
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[list[LayerCall], Any]:
@@ -173,79 +178,101 @@ def layer_calls(
     running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
     `layouts` names are seen in rows of tokens.
     """
-    arranged = layouts or {}
-    done: list[LayerCall] = []
-    open_calls: list[LayerCall] = []
-    seen_by: list[dict[Any, Tensor]] = [{}]  # the first is for what runs outside of any call
-    count = 0
-    busy = False
-
-    def entered(path: str) -> Callable[..., Any]:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            nonlocal count
-            if busy:
-                return None
-            call = LayerCall(path, module, args, without_cache(kwargs))
-            layout = arranged.get(path)
-            call = call if layout is None else layout.call(call)
-            listener.batch = int(call.hidden_in.shape[0])
-            open_calls.append(call)
-            seen_by.append({})
-            count += 1
-            replacement = None if on_enter is None else on_enter(count - 1, call)
-            if replacement is None:
-                return None
-            if layout is None:
-                return with_hidden_argument(args, kwargs, replacement)
-            (args, kwargs), shape = layout.entered(args, kwargs)
-            return layout.entering(*with_hidden_argument(args, kwargs, replacement), shape)
-
-        return hook
-
-    def left(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        nonlocal busy
-        if busy:
-            return
-        call, seen = open_calls.pop(), seen_by.pop()
-        call.output = output
-        layout = arranged.get(call.path)
-        if layout is not None:
-            batch, tokens = call.hidden_in.shape[:2]
-            call.output = layout.left(output, batch)
-            layout.attention(call)
-            seen = {
-                witness: layout.inside(tensor, witness.path, batch, tokens)
-                for witness, tensor in seen.items()
-            }
-        if on_layer is not None:
-            busy = True
-            on_layer(call, seen)
-            busy = False
-        done.append(call)
-        if len(done) == stop_after:
-            raise _EnoughLayers
-
-    def on_call(call: AttentionCall) -> None:
-        if open_calls:
-            open_calls[-1].attention.append(call)
-
-    listener = Listener(on_call=on_call)
+    run = _Pass(on_layer, on_enter, stop_after, layouts or {})
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path in paths:
             module = model.get_submodule(path)
-            handles.append(module.register_forward_pre_hook(entered(path), with_kwargs=True))
-            handles.append(module.register_forward_hook(left, with_kwargs=True))
+            entered = functools.partial(run.entered, path)
+            handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
+            handles.append(module.register_forward_hook(run.left, with_kwargs=True))
             if watch is not None:
-                handles += watch(module, path, lambda: seen_by[-1])
+                handles += watch(module, path, lambda: run.seen_by[-1])
         if backend is not None:
-            stack.enter_context(listening(listener))
+            stack.enter_context(listening(run.listener))
             stack.enter_context(overheard(model, backend))
         try:
             output = forward(model, inputs)
         except _EnoughLayers:
             output = None
-    return done, output
+    return run.done, output
+
+
+class _Pass:
+    """The hooks of one run of a model, and the layer calls that they have seen."""
+
+    def __init__(
+        self,
+        on_layer: OnLayer | None,
+        on_enter: OnEnter | None,
+        stop_after: int | None,
+        layouts: Mapping[str, Layout],
+    ) -> None:
+        self.on_layer, self.on_enter = on_layer, on_enter
+        self.stop_after, self.layouts = stop_after, layouts
+        self.listener = Listener(on_call=self.overheard)
+        self.done: list[LayerCall] = []
+        self.open: list[LayerCall] = []
+        # the first is for what runs outside of any call
+        self.seen_by: list[dict[Any, Tensor]] = [{}]
+        self.count = 0  # of the calls that began
+        self.busy = False  # with `on_layer`
+
+    def entered(
+        self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A layer begins: returns other arguments if its hidden states are to be replaced."""
+        if self.busy:
+            return None
+        call = LayerCall(path, module, args, without_cache(kwargs))
+        layout = self.layouts.get(path)
+        call = call if layout is None else layout.call(call)
+        self.listener.batch = int(call.hidden_in.shape[0])
+        self.open.append(call)
+        self.seen_by.append({})
+        self.count += 1
+        replacement = None if self.on_enter is None else self.on_enter(self.count - 1, call)
+        if replacement is None:
+            return None
+        if layout is None:
+            return with_hidden_argument(args, kwargs, replacement)
+        (args, kwargs), shape = layout.entered(args, kwargs)
+        return layout.entering(*with_hidden_argument(args, kwargs, replacement), shape)
+
+    def left(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        """A layer is finished."""
+        if self.busy:
+            return
+        call, seen = self.open.pop(), self.seen_by.pop()
+        call.output = output
+        layout = self.layouts.get(call.path)
+        if layout is not None:
+            seen = _in_rows(layout, call, seen)
+        if self.on_layer is not None:
+            self.busy = True
+            self.on_layer(call, seen)
+            self.busy = False
+        self.done.append(call)
+        if len(self.done) == self.stop_after:
+            raise _EnoughLayers
+
+    def overheard(self, call: AttentionCall) -> None:
+        """Attention inside the layer that runs."""
+        if self.open:
+            self.open[-1].attention.append(call)
+
+
+def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[Any, Tensor]:
+    """A finished call with its output and attention in rows of tokens; returns `seen` in them."""
+    batch, tokens = call.hidden_in.shape[:2]
+    call.output = layout.left(call.output, batch)
+    layout.attention(call)
+    return {
+        witness: layout.inside(tensor, witness.path, batch, tokens)
+        for witness, tensor in seen.items()
+    }
 
 
 class _EnoughLayers(Exception):

@@ -23,7 +23,7 @@ from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
 from mixlens.recording.remembered import Remembered
-from mixlens.recording.rerun import cast_call, expanded, run_layer, values_for_heads
+from mixlens.recording.rerun import cast_call, expanded, replacing_values, run_layer
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.recording.wide import WideModules, computing_dtype, wide
@@ -75,26 +75,9 @@ class Layer:
     @functools.cached_property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
-        return _signatures.of(self._call.module, self.structure, self._signature)
-
-    def _signature(self) -> Hashable:
-        parts = tuple((path, type(part)) for path, part in self.submodule("").named_modules())
-        sites = tuple(
-            (
-                s.kind,
-                s.output_projection,
-                s.branch,
-                s.residual_scale,
-                s.residual_from,
-                s.input_norm,
-                s.output_norm,
-                s.witness,
-                s.enters,
-                s.gated,
-            )
-            for s in self.structure.sites
+        return _signatures.of(
+            self._call.module, self.structure, lambda: self.structure.signature(self.submodule(""))
         )
-        return parts, sites, self.structure.further
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:
@@ -323,24 +306,19 @@ class Layer:
         edits = [edit for edit in (hidden, values, attention_output) if edit is not None]
         copies = int(edits[0].shape[0]) if edits else copies or 1
         position = self.position(kind)
-
-        def edited(number: int, original: Tensor) -> Tensor:
-            if number != position or values is None:
-                return original
-            given = values_for_heads(values.to(original.dtype), int(original.shape[1]))
-            site, sources = self.structure.sites[position], int(original.shape[2])
-            edited = original.clone()
-            edited[:, :, site.columns(kind, self.width, sources)] = given
-            return edited
-
-        replaced = {}
+        site, replaced = self.structure.sites[position], {}
         if attention_output is not None:
-            replaced[self.structure.sites[position].output_projection] = attention_output
+            replaced[site.output_projection] = attention_output
+        edit = None
+        if values is not None:
+            edit = replacing_values(
+                values, position, functools.partial(site.columns, kind, self.width)
+            )
         return self.run(
             *self.arguments(row, copies),
             copies,
             hidden=hidden,
             replace_output=replaced,
-            edit_values=edited if values is not None else None,
+            edit_values=edit,
             grad=grad,
         )

@@ -72,37 +72,8 @@ def recorded_output(
     graph: bool,
 ) -> OutputRecording:
     """Runs the model once, as it was loaded."""
+    kept = _EnteringStates(model, structure, graph)
     order = structure.calls
-    entered: dict[tuple[str, int], Tensor] = {}
-    wide_modules, stack_layers = WideModules(), dict[str, list[Layer]]()
-    finished = 0
-
-    def on_enter(number: int, call: LayerCall) -> Tensor | None:
-        require_as_probed(order, number, call)
-        stack, index = order[number]
-        hidden = call.hidden_in
-        layer = OutputLayer(
-            model=model,
-            backend=structure.backend,
-            stack=stack,
-            index=index,
-            call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
-            internals=None,
-            wide_modules=wide_modules,
-        )
-        stack_layers.setdefault(stack.name, []).append(layer)
-        if not graph:
-            return None
-        joins = hidden.clone() if hidden.requires_grad else hidden.detach().clone().requires_grad_()
-        entered[stack.name, index] = joins
-        return joins.clone()  # a layer may write into its input, and `joins` must stay what it was
-
-    def on_layer(call: LayerCall, seen: object) -> None:
-        nonlocal finished
-        require_finite(order, finished, call)
-        finished += 1
-        call.args, call.kwargs, call.output = (), {}, None
-
     paths = {stack.layers[index].path for stack, index in order}
     with torch.set_grad_enabled(graph), runnable_experts(model):
         calls, output = layer_calls(
@@ -110,8 +81,8 @@ def recorded_output(
             inputs,
             paths,
             None,
-            on_layer=on_layer,
-            on_enter=on_enter,
+            on_layer=kept.on_layer,
+            on_enter=kept.on_enter,
             layouts=structure.layouts,
         )
     require_all_called(order, calls)
@@ -123,7 +94,45 @@ def recorded_output(
         lengths={},
         tokens={},
         memory_budget=memory_budget,
-        stack_layers=stack_layers,
+        stack_layers=kept.stack_layers,
         source_counts={},
-        entered=entered,
+        entered=kept.entered,
     )
+
+
+class _EnteringStates:
+    """What enters each layer of one pass, with its place in the graph if one is kept."""
+
+    def __init__(self, model: nn.Module, structure: ModelStructure, graph: bool) -> None:
+        self.model, self.structure, self.graph = model, structure, graph
+        self.wide_modules = WideModules()
+        self.stack_layers: dict[str, list[Layer]] = {}
+        self.entered: dict[tuple[str, int], Tensor] = {}
+        self.finished = 0
+
+    def on_enter(self, number: int, call: LayerCall) -> Tensor | None:
+        """Keeps the input of a layer; returns the tensor that the layer is to use instead of it."""
+        require_as_probed(self.structure.calls, number, call)
+        stack, index = self.structure.calls[number]
+        hidden = call.hidden_in
+        layer = OutputLayer(
+            model=self.model,
+            backend=self.structure.backend,
+            stack=stack,
+            index=index,
+            call=LayerCall(call.path, call.module, (hidden.detach(),), {}),
+            internals=None,
+            wide_modules=self.wide_modules,
+        )
+        self.stack_layers.setdefault(stack.name, []).append(layer)
+        if not self.graph:
+            return None
+        joins = hidden.clone() if hidden.requires_grad else hidden.detach().clone().requires_grad_()
+        self.entered[stack.name, index] = joins
+        return joins.clone()  # a layer may write into its input, and `joins` must stay what it was
+
+    def on_layer(self, call: LayerCall, seen: object) -> None:
+        """Checks what a layer returned, and keeps nothing of the call."""
+        require_finite(self.structure.calls, self.finished, call)
+        self.finished += 1
+        call.args, call.kwargs, call.output = (), {}, None

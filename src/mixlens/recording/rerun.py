@@ -100,7 +100,27 @@ def run_layer(
         return first_tensor(module(*args, **kwargs))
 
 
-def values_for_heads(
+def replacing_values(
+    values: Float[Tensor, "copies kv_head source d_head"],
+    position: int,
+    columns: Callable[[int], slice],
+) -> ValueEdit:
+    """Puts these values into the attention call at one position; `columns` says which of so many
+    sources they are.
+    """
+
+    def edited(number: int, original: Tensor) -> Tensor:
+        if number != position:
+            return original
+        new = original.clone()
+        given = _values_for_heads(values.to(original.dtype), int(original.shape[1]))
+        new[:, :, columns(int(original.shape[2]))] = given
+        return new
+
+    return edited
+
+
+def _values_for_heads(
     values: Float[Tensor, "copies some_heads source d_head"], heads: int
 ) -> Float[Tensor, "copies heads source d_head"]:
     """Values for as many heads as one attention call takes: code that repeats grouped values may do

@@ -4,6 +4,7 @@ sums that they describe.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +92,22 @@ class SiteStructure(ResidualSum):
             return slice(0, targets) if kind == AttentionKind.SELF else slice(targets, sources)
         return slice(others, sources) if kind == AttentionKind.SELF else slice(0, others)
 
+    @property
+    def signature(self) -> Hashable:
+        """What sites that are put together in the same way have in common."""
+        return (
+            self.kind,
+            self.output_projection,
+            self.branch,
+            self.residual_scale,
+            self.residual_from,
+            self.input_norm,
+            self.output_norm,
+            self.witness,
+            self.enters,
+            self.gated,
+        )
+
     def residual(self, module: nn.Module, stream: Tensor) -> Tensor:
         """What the block adds to, from the stream that reaches it."""
         if self.residual_from is None:
@@ -158,6 +175,11 @@ class LayerStructure:
         if site.branch_norm:
             return "sandwich" if site.input_norm is not None else "branch"
         return "pre" if site.input_norm is not None else "bare"
+
+    def signature(self, module: nn.Module) -> Hashable:
+        """Layers with the same modules and the same structure have this in common."""
+        parts = tuple((path, type(part)) for path, part in module.named_modules())
+        return parts, tuple(site.signature for site in self.sites), self.further
 
     @property
     def watched(self) -> frozenset[Witness]:

@@ -51,8 +51,8 @@ def _ones(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Constant:
-    """Of all pairs: the unedited rows, [batch, target, ...]."""
+class _UneditedRows:
+    """The rows without an edit, [batch, target, ...]: all pairs start from them."""
 
     sums: Tensor
     normed: Tensor
@@ -94,7 +94,7 @@ class ByChanges:
             linear = mlp.norm.linear(self._output_weight)
             self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
             self.constants = [mlp.norm.shift @ matrix + bias for matrix, bias in mlp.first]
-        self.constant: _Constant = self._unedited(places)
+        self.unedited: _UneditedRows = self._unedited_rows(places)
 
     @functools.cached_property
     def _output_weight(self) -> Float[Tensor, "head d_head d_model"]:
@@ -111,7 +111,7 @@ class ByChanges:
         """What sources write, in the precision of the products."""
         return self.tail.site.vectors
 
-    def _unedited(self, places: Int[Tensor, "batch target"] | None) -> _Constant:
+    def _unedited_rows(self, places: Int[Tensor, "batch target"] | None) -> _UneditedRows:
         site, mlp = self.tail.site, self.mlp
         residual, projected = site.residual, site.projected
         if places is not None:
@@ -136,7 +136,7 @@ class ByChanges:
         hidden = mlp.hidden(products)
         branch = self._biased(_times(hidden, mlp.second[0]), mlp.second[1])
         stream = sums if self.structure.output_norm is None else normed
-        return _Constant(sums, normed, first, hidden, branch, self._finished(stream, branch))
+        return _UneditedRows(sums, normed, first, hidden, branch, self._finished(stream, branch))
 
     def _biased(self, product: Tensor, bias: Tensor) -> Tensor:
         return product + bias if self.mlp.biased else product
@@ -165,7 +165,7 @@ class ByChanges:
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
             for target in range(weights.shape[2])
         )
-        sums = self.constant.sums[texts].unbind(1)
+        sums = self.unedited.sums[texts].unbind(1)
         moved = [rows - made.transpose(0, 1) for rows, made in zip(sums, written, strict=True)]
         by_target = moved[0] if len(moved) == 1 else torch.stack(moved, 2).flatten(1, 2)
         apart = self._apart(by_target.contiguous(), (texts, slice(None)))
@@ -191,7 +191,7 @@ class ByChanges:
 
     def _moved(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
         """t: the sum before the norm, without what the source wrote."""
-        sums = self.constant.sums[sources.text, sources.targets]
+        sums = self.unedited.sums[sources.text, sources.targets]
         if sources.weights.shape[1] > _FEW:
             vectors = torch.einsum(
                 "khe,hed->khd", sources.values, self._output_weight[sources.heads]
@@ -216,8 +216,8 @@ class ByChanges:
         inverse: Tensor | None,
         sources: Sources | None,
     ) -> Float[Tensor, "source target d_ff"]:
-        sums = [_rows(part, at) for part in self.constant.first]
-        base = _rows(self.constant.hidden, at)
+        sums = [_rows(part, at) for part in self.unedited.first]
+        base = _rows(self.unedited.hidden, at)
         if self.folded:
             assert sources is not None
             values = sources.values
@@ -229,7 +229,7 @@ class ByChanges:
         else:
             # contiguous: with odd strides torch takes a product for each source
             change = normed.new_empty(normed.shape, dtype=self.mlp.first[0][0].dtype)
-            before = _rows(self.constant.normed, at)
+            before = _rows(self.unedited.normed, at)
             torch.sub(normed, before, out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
             sign, scale = 1.0, None
@@ -256,7 +256,7 @@ class ByChanges:
     def _distances(
         self, change: Tensor, stream: Tensor, at: Places
     ) -> Float[Tensor, "source target"]:
-        branch, unedited = _rows(self.constant.branch, at), _rows(self.constant.outputs, at)
+        branch, unedited = _rows(self.unedited.branch, at), _rows(self.unedited.outputs, at)
         norm = self.output_norm
         if fused_zeroing.applies(stream):
             ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)

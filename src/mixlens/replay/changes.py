@@ -63,7 +63,7 @@ def distances_by_changes(
     if mlp is None or mlp.after is not None:
         return None
     changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
-    unedited, bar = changes.constant.outputs, layer.rounding
+    unedited, bar = changes.unedited.outputs, layer.rounding
     if places is None:
         assert layer.doubts is not None
         path, native_output = layer.structure.path, layer.native_output

@@ -30,7 +30,7 @@ Seen = Bool[Tensor, "target source"]
 
 
 @dataclass(frozen=True)
-class _Constant:
+class _Bias:
     """A bias where it was added, and the sources that its targets see there."""
 
     added: Tensor  # [target, width], or [width] in the head
@@ -44,20 +44,20 @@ class _WholeStream(PartRules):
     other.
     """
 
-    constants: list[_Constant] = field(default_factory=list)
+    constants: list[_Bias] = field(default_factory=list)
     seen: list[Iterator[Seen]] = field(default_factory=list)
 
     def shared(self, parts: Tensor, constant: Tensor) -> Tensor:
         """Parts [target, 1, width] with the constant added."""
         added = constant.clone().requires_grad_()
-        self.constants.append(_Constant(added, next(self.seen[-1]), own=False))
+        self.constants.append(_Bias(added, next(self.seen[-1]), own=False))
         return parts + (added if added.dim() == 1 else added[:, None])
 
     def with_own(self, values: Tensor, bias: Tensor) -> Tensor:
         """Values [token, 1, channel] with the bias of each."""
         added = bias.expand(len(values), -1).clone().requires_grad_()
         own = torch.eye(len(values), dtype=torch.bool, device=values.device)
-        self.constants.append(_Constant(added, own, own=True))
+        self.constants.append(_Bias(added, own, own=True))
         return values + added[:, None]
 
 
@@ -107,7 +107,7 @@ def _seen_by(step: VectorLayer, before: Seen, targets: Tensor) -> tuple[Iterator
 
 
 def _with_constants(
-    own: Tensor, constants: Sequence[_Constant], slopes: Sequence[Tensor | None], rules: PartRules
+    own: Tensor, constants: Sequence[_Bias], slopes: Sequence[Tensor | None], rules: PartRules
 ) -> tuple[Tensor, Tensor]:
     total = own.new_zeros(())
     for constant, slope in zip(constants, slopes, strict=True):

@@ -1,0 +1,40 @@
+"""What can be measured on a model, and how well it was taken apart: the report of `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mixlens.errors import without_subject
+from mixlens.explained import no_logits
+from mixlens.measures import list_measures, refusal
+from mixlens.recorder import default_input, rows_refused
+from mixlens.recording.turns import turn
+from mixlens.recording.verification import Report, report
+from mixlens.replay.slow_paths import slow_paths
+
+if TYPE_CHECKING:
+    from mixlens.lens import Lens
+    from mixlens.recording.inputs import Text
+    from mixlens.recording.recording import Recording
+
+
+def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
+    """`Lens.verify`."""
+    given = default_input(lens.model, lens.tokenizer) if given is None else given
+    recording = lens.record(given)
+    with turn(lens.model):
+        from_maps = {site: rows_refused(lens, given, site) for site in recording.sites}
+        return report(recording, _refusals(recording), slow_paths(recording), from_maps)
+
+
+def _refusals(recording: Recording) -> dict[str, str | None]:
+    """Measure -> why it cannot be right on any site of this model; None if it can."""
+    refusals: dict[str, str | None] = {}
+    for name, spec in list_measures().items():
+        reasons = [refusal(name, recording.structure, site) for site in recording.sites]
+        reason = None if None in reasons else reasons[0]
+        refusals[name] = None if reason is None else without_subject(name, reason)
+        if spec.explains_output and refusals[name] is None:
+            refusals[name] = no_logits(recording.output)
+    return refusals
