@@ -117,6 +117,9 @@ def test_who_judges_itself_takes_no_part() -> None:
     assert not ranking.marks["e"]["own"].is_best
     assert ranking.marks["e"]["own"].judges_itself
     assert "e judges own" in ranking.verdict
+    chance = column("e", values, itself=frozenset({"random"}))
+    marks = marks_of(chance, list(values), baseline="random")
+    assert not any(mark.not_better_than_random for mark in marks.values())
 
 
 def test_a_measure_that_is_hardly_judged_is_put_last() -> None:

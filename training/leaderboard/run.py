@@ -80,6 +80,7 @@ class Runner:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},  # else each takes all processors
             )
             self._running.add(process.pid)
             try:
@@ -139,7 +140,6 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="for fine-tuning and large models")
     parser.add_argument("--rows", default=",".join(ROWS), help="names with commas between them")
     chosen = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
     runner = Runner(
         chosen.folder,
         chosen.out,

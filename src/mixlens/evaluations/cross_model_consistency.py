@@ -42,6 +42,7 @@ SPEC = EvaluationSpec(
     ),
     direction="higher",
     kinds=("classification", "agreement"),
+    same_method=("random",),  # it draws the same numbers for one text under every model
     chance=0.0,
     cost="the measure itself, on two models",
 )

@@ -48,7 +48,8 @@ def marks_of(
 ) -> dict[str, Marks]:
     """Marks of every measure that the evaluation gives a number.
 
-    Measures that it would judge by their own method are never its best.
+    Measures that it would judge by their own method are never its best. If the baseline is one,
+    nothing is compared with it.
     """
     there = [m for m in measures if m in column.results and not math.isnan(column.results[m].value)]
     if column.direction == "neither":
@@ -57,7 +58,7 @@ def marks_of(
     rivals = [m for m in there if m not in column.itself and m != baseline]
     best = max(rivals, key=lambda m: scores[m]) if rivals else None
     others = [m for m in there if m != best]
-    judged = [m for m in there if m != baseline]
+    judged = [m for m in there if m != baseline and baseline not in column.itself]
     p_best = dict(zip(others, adjusted([_p(column, best, m, seed) for m in others]), strict=True))
     p_random = dict(
         zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True)
