@@ -88,7 +88,7 @@ def _copy(architecture: str, name: str) -> Planted:
 def _empty_value() -> Planted:
     return Planted(
         "empty value",
-        "three heads look at a mark, which has nothing that they carry (its value is zero); one"
+        "three heads look at a mark, which has nothing that they carry (its value is zero). One"
         " copies the word at place 1",
         Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
         _text((C, 0), (B, 1), (TARGET, 2)),
@@ -105,8 +105,8 @@ def _cancelled() -> Planted:
     ]
     return Planted(
         "cancelled heads",
-        "two heads bring the word at place 2 with opposite signs, the output projection drops what"
-        " a third brings from there; the fourth copies the word at place 1",
+        "two heads bring the word at place 2 with opposite signs, and the output projection drops"
+        " what a third brings from there. The fourth copies the word at place 1",
         Blueprint([PlantedLayer(heads)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
@@ -124,8 +124,8 @@ def _residual() -> Planted:
 
 
 def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
-    """A go-between has its own word and, as strong as that, one that it took; the target takes one
-    of the two.
+    """A go-between has its own word and, with the same strength, one that it took. The target takes
+    one of the two.
     """
     strength = 0.25 / (
         1 if architecture == "bert" else (CHANNELS / 2) ** 0.5
@@ -133,15 +133,11 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     first = PlantedLayer([copying({B: C}, writes="middle", strength=strength)] * 4)
     second = PlantedLayer([copying(_to(B), reads=passes)] * 4)
     own = passes == "word"
-    taken = (
-        "of these the target takes the word of place 4 itself"
-        if own
-        else "of these the target takes only what place 4 copied"
-    )
+    taken = "the word of place 4 itself" if own else "what place 4 copied"
     return Planted(
         name,
-        "place 4 copies the word at place 1 and keeps its own, as strong; in the next layer,"
-        f" {taken}",
+        "place 4 copies the word at place 1 and keeps its own with the same strength. In the next"
+        f" layer the target takes only {taken}",
         Blueprint([first, second]),
         _text((C, 0), (B, 1), (TARGET, 2)),
         frozenset({B if own else C}),
@@ -159,8 +155,9 @@ def _null_space() -> Planted:
     head = PlantedHead(*weighing(TARGET, weights, 3), value, output)
     return Planted(
         "null space",
-        "more tokens than d_head. Two places have constant values, whatever is there, that"
-        " cancel under large weights; the word at place 1 has a small weight and is what remains",
+        "there are more tokens than d_head. Two places have constant values, whatever is there,"
+        " that cancel under large weights. The word at place 1 has a small weight and is what"
+        " remains",
         Blueprint([PlantedLayer([head] * 12)], d_head=3),
         _text((C, 0)),
         frozenset({C}),
@@ -176,7 +173,7 @@ def _normed_away() -> Planted:
     return Planted(
         "normed away",
         "three heads bring the word at place 2 as one number added to all channels, which the layer"
-        " norm takes away; the fourth copies the word at place 1",
+        " norm takes away. The fourth copies the word at place 1",
         Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
@@ -189,7 +186,7 @@ def _erased() -> Planted:
     return Planted(
         "erased by the perceptron",
         "three heads bring the word at place 2, and the feed-forward network of the same layer"
-        " erases it; the fourth copies the word at place 1",
+        " erases it. The fourth copies the word at place 1",
         Blueprint([PlantedLayer(heads, erasing)]),
         _text((C, 0), (A, 1), (TARGET, 2)),
         frozenset({C}),
@@ -203,8 +200,8 @@ def _understudies() -> Planted:
     )
     return Planted(
         "understudies",
-        "the heads of the target share their weight among all words; the same word is at places"
-        " 1 and 2, so either alone would do. Both are the source",
+        "the heads of the target share their weight among all words. The same word is at places"
+        " 1 and 2, so either alone would do. Both are sources",
         Blueprint([PlantedLayer([head] * 4)]),
         _text((C, 0), (A, 0)),
         frozenset({A, C}),

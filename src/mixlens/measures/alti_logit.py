@@ -49,9 +49,9 @@ SPEC = Spec(
     gives="rows",
     one_row="sum",
     blind_spots=(
-        "splits what attention adds, and follows it down by shares that have no sign and pass"
-        " the feed-forward parts by; what those add to the logit belongs to no token. Several"
-        " go-betweens in a row outrank what passes through them"
+        "splits what attention adds and follows it down by shares. The shares have no sign and"
+        " leave out the feed-forward parts, whose additions to the logit belong to no token."
+        " Several go-betweens in a row rank above what passes through them"
     ),
     memory="4 * heads * n * d_model + block",
     rounding=3e-5,

@@ -35,8 +35,8 @@ SPEC = Spec(
     rollout_residual=0.5,
     row_by_row=True,
     blind_spots=(
-        "knows where a head looks, not what it brings; half of the identity ties a go-between"
-        " with the source. Over several hops the go-betweens come out ahead of it"
+        "shows where a head looks, not what it brings. Half of the identity gives a go-between the"
+        " same share as the source. After several hops the go-betweens rank above it"
     ),
     memory="n**2",
 )

@@ -41,10 +41,10 @@ SPEC = Spec(
     rollout_normalised=False,
     rollout_adds_identity=True,
     blind_spots=(
-        "follows attention links alone, weighed by what a change of each would do to the"
-        " output; links that speak against it are cut off, and the stream counts as a whole"
-        " identity. A look-up in the feed-forward network has the same slope towards all that"
-        " it reads, decisive or not, and several go-betweens in a row outrank what passes"
+        "follows only attention links, weighted by what a change of each would do to the output."
+        " Links with a negative weight are dropped, and the residual stream counts as a whole"
+        " identity. A look-up in the feed-forward network has the same slope towards everything"
+        " that it reads, decisive or not. Several go-betweens in a row rank above what passes"
         " through them"
     ),
     memory="graph + 3 * heads * n**2",

@@ -36,11 +36,11 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "sees empty and cancelled values, but not what norms and the feed-forward network do;"
-        " each of two values that cancel is a source to it; without the residual stream, a"
-        " go-between has nothing of its own. A layer in which a token looks at the start token"
-        " alone wipes out what it had, and a token that only steers attention, as in a count,"
-        " brings no vector and gets nothing"
+        "sees empty and cancelled values, but not what norms and the feed-forward network do. Two"
+        " values that cancel each other both count as sources. Without the residual stream, a go-"
+        " between has nothing of its own. If a token looks only at the start token in some layer,"
+        " all that it had is lost. A token that only steers attention, as in a count, brings no"
+        " vector and gets nothing"
     ),
     memory="heads * n * d_model + block",
 )

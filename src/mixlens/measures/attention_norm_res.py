@@ -36,7 +36,7 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     row_by_row=True,
     blind_spots=(
-        "as attention_norm, with the residual stream: several go-betweens in a row outrank"
+        "is like attention_norm, with the residual stream. Several go-betweens in a row rank above"
         " what passes through them"
     ),
     memory="3 * heads * n * d_model + block",

@@ -48,8 +48,9 @@ SPEC = Spec(
     sites=(AttentionKind.SELF,),
     row_by_row=True,
     blind_spots=(
-        "sees what the layer norm takes away, but not the feed-forward network, nor that two"
-        " sources cancel. Several go-betweens in a row outrank what passes through them"
+        "sees what the layer norm takes away, but not the feed-forward network, and not that two"
+        " sources cancel each other. Several go-betweens in a row rank above what passes through"
+        " them"
     ),
     memory="3 * heads * n * d_model + block",
 )

@@ -44,8 +44,8 @@ SPEC = Spec(
     reads="output",
     gives="row",
     blind_spots=(
-        "right wherever one token decides; blind if another takes the place of the one that"
-        " is removed. The blank is a word too: a model that counts words or looks them up"
+        "is right if a single token decides, and blind if a different token takes the place of the"
+        " one that is removed. The blank is a word too: a model that counts words or looks them up"
         " reacts to the blank itself"
     ),
     memory="graph + chunk",

@@ -42,9 +42,9 @@ SPEC = Spec(
     facts=Facts(residual_included=True, reaches_input=True),
     sites=(AttentionKind.SELF,),
     blind_spots=(
-        "follows every vector with the attention, the norms and the slopes that were there, so"
-        " what changes these is beyond it; two vectors that cancel each other look important. What"
-        " was fetched counts, whether the output is read from it or not"
+        "follows every vector with the attention, the norms and the slopes held as they were, so"
+        " it misses what changes these. Two vectors that cancel each other look important. What was"
+        " fetched counts, even if the output is not read from it"
     ),
     memory=(
         "heads * n * d_model + 4 * n**2 * d_model + n**2 * d_model + 2 * d_model * d_ff + chunk"

@@ -48,8 +48,8 @@ SPEC = Spec(
     explains_by_default="logit",
     gives="row",
     blind_spots=(
-        "follows every vector with the attention, the norms and the slopes that were there, so"
-        " a token which only steers attention gets nothing"
+        "follows every vector with the attention, the norms and the slopes held as they were, so a"
+        " token that only steers attention gets nothing"
     ),
     memory="heads * n * d_model + 5 * n**2 * d_model + 2 * d_model * d_ff + 3 * graph + chunk",
     rounding=3e-5,

@@ -52,8 +52,8 @@ SPEC = Spec(
     gives="rows",
     blind_spots=(
         "follows the difference from an empty text through every step of the model up to the"
-        " output. What steers attention, such as the place of a go-between, counts as much as"
-        " what is carried"
+        " output. What steers attention, such as the place of a go-between, counts as much as what"
+        " is carried"
     ),
     memory="2 * graph",
     rounding=1e-4,

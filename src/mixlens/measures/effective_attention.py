@@ -54,10 +54,10 @@ SPEC = Spec(
     facts=Facts(signed=True),
     per_head=True,
     blind_spots=(
-        "drops the weights that a head's own values make void (empty values, null space);"
-        " heads that cancel each other, and all that comes after a head, are beyond it; it has"
-        " no residual stream, so a layer in which a token looks at the start token alone wipes"
-        " out what it had"
+        "drops the weights that a head's own values make void (empty values, null space). It does"
+        " not see that heads cancel each other, or anything that comes after a head. It has no"
+        " residual stream. If a token looks only at the start token in some layer, all that it had"
+        " is lost"
     ),
     memory="3 * heads * n**2 + 4 * n * d_model + layers * n**2",
 )

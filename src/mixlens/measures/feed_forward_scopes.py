@@ -53,8 +53,8 @@ def scope_spec(*, summary: str, use_when: str) -> Spec:
         sites=(AttentionKind.SELF,),
         blind_spots=(
             "sees what the feed-forward network passes on of each source, with the slope that all"
-            " of them together set; two sources that cancel each other look important. Without the"
-            " residual stream, what attention brought and the network leaves alone is not in it"
+            " sources set together. Two sources that cancel each other look important. Without the"
+            " residual stream, it misses what attention brought and the network leaves alone"
         ),
         memory=(
             "3 * heads * n * d_model + d_model * d_ff + 2 * n * d_ff + heads * n * d_ff + 2 * block"

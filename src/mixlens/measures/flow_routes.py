@@ -47,10 +47,10 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "weighs each head's vector alone, by how far it points where the sum points; a share"
-        " is of one block, which does not see that the feed-forward network erases it. Several"
-        " go-betweens in a row outrank what passes through them, and a token that only steers"
-        " attention, as in a count, brings no vector and gets nothing"
+        "weighs the vector of each head separately, by how far it points in the direction of the"
+        " sum. A share is that of one block, and does not see that the feed-forward network erases"
+        " it. Several go-betweens in a row rank above what passes through them. A token that only"
+        " steers attention, as in a count, brings no vector and gets nothing"
     ),
     memory="5 * heads * n**2 + 3 * heads * n * d_model + 2 * block",
     # Differences of L1 norms are clipped at zero: if they nearly cancel, half precision decides on

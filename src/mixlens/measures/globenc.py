@@ -44,8 +44,8 @@ SPEC = Spec(
     rollout_normalised=False,
     row_by_row=True,
     blind_spots=(
-        "sees both norms, but not the feed-forward network between them, nor that two sources"
-        " cancel"
+        "sees both norms, but not the feed-forward network between them, and not that two sources"
+        " cancel each other"
     ),
     memory="3 * heads * n * d_model + block",
 )

@@ -41,10 +41,10 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "asks what a change would do, not what is there: in place of the mark a word would"
-        " bring something, and a longer go-between would make less of what it took. A look-up"
-        " in the feed-forward network has the same slope towards all that it reads, decisive"
-        " or not, and so has a chain of go-betweens"
+        "asks what a change would do, not what is there: a word in place of the mark would bring"
+        " something, and a longer go-between would reduce what it took. A look-up in the feed-"
+        " forward network has the same slope towards everything that it reads, decisive or not, and"
+        " so does a chain of go-betweens"
     ),
     memory="graph",
     rounding=3e-5,

@@ -36,10 +36,10 @@ SPEC = Spec(
     reads="gradient",
     gives="rows",
     blind_spots=(
-        "in a pre-norm model the length of an embedding changes nothing, so the gradient has"
-        " no part along it; after any norm, what a go-between took and what it had weigh the"
-        " same, with opposite signs. A look-up in the feed-forward network has the same slope"
-        " towards all that it reads, decisive or not"
+        "misses what lies along an embedding in a pre-norm model, because the length of the"
+        " embedding changes nothing there. After any norm, what a go-between took and what it had"
+        " weigh the same, with opposite signs. A look-up in the feed-forward network has the same"
+        " slope towards everything that it reads, decisive or not"
     ),
     memory="graph",
     rounding=3e-5,

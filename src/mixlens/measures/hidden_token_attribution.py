@@ -49,8 +49,8 @@ SPEC = Spec(
     cost="n * d_model tangents, each about half a forward pass; with probes=k only n * k of them",
     facts=Facts(rows_sum_to_one=True, residual_included=True, reaches_input=True),
     blind_spots=(
-        "as gradient_norm; and it counts what depends on positions alone, whatever word"
-        " stands there"
+        "is like gradient_norm, and also counts what depends only on positions, whatever the word"
+        " there is"
     ),
     memory=(
         "n * (6 * d_model + 3 * d_ff + 3 * heads * n) + 4 * layers * n**2 + chunk + budget / 2"

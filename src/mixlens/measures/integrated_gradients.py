@@ -61,8 +61,8 @@ SPEC = Spec(
     reads="output",
     gives="rows",
     blind_spots=(
-        "in a pre-norm model the length of an embedding changes nothing, so the path from"
-        " zero to it is flat; norms give what a go-between does not pass on a negative part."
+        "follows a flat path from zero in a pre-norm model, because the length of an embedding"
+        " changes nothing there. Norms give a negative part to what a go-between does not pass on."
         " The path leads through texts in which a look-up or a count gives different answers"
     ),
     memory="graph + chunk",

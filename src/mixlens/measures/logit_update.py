@@ -37,8 +37,8 @@ SPEC = Spec(
     gives="rows",
     one_row="sum",
     blind_spots=(
-        "sees what attention brings to the explained token directly; a token that reached it"
-        " through a go-between, and all that feed-forward parts add, is not in it"
+        "sees what attention brings directly to the explained token. It misses tokens that reached"
+        " it through a go-between, and everything that feed-forward parts add"
     ),
     memory="4 * heads * n * d_model",
     rounding=3e-5,

@@ -27,7 +27,7 @@ SPEC = Spec(
     cost="1 forward pass",
     facts=Facts(),
     baseline=True,
-    blind_spots="right by chance only",
+    blind_spots="is right only by chance",
     memory="n**2",
 )
 

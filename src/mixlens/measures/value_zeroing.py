@@ -51,10 +51,10 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     blind_spots=(
-        "takes one value away at a time, through the whole layer: two values that cancel each"
-        " other look important; it has no residual stream, so a layer in which a token looks"
-        " at the start token alone wipes out what it had. What was fetched counts, whether the"
-        " output is read from it or not"
+        "takes away one value at a time, through the whole layer, so two values that cancel each"
+        " other look important. It has no residual stream. If a token looks only at the start token"
+        " in some layer, all that it had is lost. What was fetched counts, even if the output is"
+        " not read from it"
     ),
     memory="2 * d_model * d_ff + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
     empty_below=10,
