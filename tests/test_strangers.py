@@ -1,8 +1,9 @@
 """Everything that a stranger can do wrong, with the answer and the exit status: one table.
 
 Status 1 is one line from mixlens, status 2 a usage note. Neither is ever a traceback. What is wrong
-with tensors, texts, models and options in Python has tables of its own, in `recording/test_checks`,
-`test_asking`, `test_loading`, `test_wrappers` and `test_comparing`.
+with texts, tensors, models, files and options in Python has tables of its own, in
+`test_strangers_in_python`, `recording/test_checks`, `test_asking`, `test_loading`, `test_wrappers`,
+`test_storage` and `test_comparing`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import resource
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import mixlens
@@ -23,6 +23,7 @@ from tests.cli.running import run
 
 TEXT = "The dogs near the river [MASK] old."
 BUNDLED = Path(mixlens.__file__).parent / "bundled" / "masked"
+CLASSIFIER = ("finetune", "classification", "--data", "one_class.csv")
 SHORT = ("--sample", "2", "--measures", "attention", "--evaluations", "cue_alignment")
 
 
@@ -36,6 +37,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "latin1.csv").write_bytes(b"text,label\ncaf\xe9,1\n")
     (place / "zeros.csv").write_bytes(b"text,label\n\0\0\0,1\n")
     (place / "header.csv").write_text("text,label\n")
+    (place / "nothing.csv").write_text("")
+    (place / "unnamed.csv").write_text("a,1\nb,0\n")
+    (place / "semicolons.csv").write_text("text;label\na;1\n")
+    (place / "quote.csv").write_text('text,label\n"a,1\n')
+    (place / "one_class.csv").write_text(
+        "text,label\n" + "".join(f"good {n},1\n" for n in range(40))
+    )
     os.mkfifo(place / "pipe")
     for name in ("cut", "config", "no_tokenizer", "hostile"):
         shutil.copytree(BUNDLED, place / name)
@@ -83,6 +91,8 @@ MAP = [
     ([TEXT, "--alignment"], 1, "no site 'cross'"),
     ([TEXT, "--dtype", "int8"], 1, "choose one of float32"),
     ([TEXT, "--device", "quantum"], 1, "--device quantum"),
+    ([TEXT, "--device", "cuda:99"], 1, "--device cuda:99"),
+    ([TEXT, "--json", "--target", "99"], 1, "the text has 10 tokens, 0 to 9"),
     ([TEXT, "--save", "no/such/file"], 1, "there is no folder no/such"),
     ([TEXT, "--save", "empty"], 1, "it is a folder"),
     ([TEXT, "--save", "pipe"], 1, "a device or a pipe"),
@@ -121,6 +131,13 @@ OTHERS = [
     (["benchmark", "--data", "latin1.csv"], 1, "not UTF-8 text (byte 14)"),
     (["benchmark", "--data", "zeros.csv"], 1, "it holds zero bytes"),
     (["benchmark", "--data", "header.csv"], 1, "no example could be read"),
+    (["benchmark", "--data", "nothing.csv"], 1, "There is nothing in it"),
+    (["benchmark", "--data", "unnamed.csv"], 1, "not a header that names a text"),
+    (["benchmark", "--data", "semicolons.csv"], 1, "Separate columns by commas or tabs"),
+    (["benchmark", "--data", "quote.csv"], 1, "quote.csv:2: not CSV: unexpected end of data"),
+    (["benchmark", "--data", "cut/model.safetensors"], 1, "not UTF-8 text"),
+    (["benchmark", "--data", "words.txt", "--kind", "foo"], 1, "there is no kind 'foo' of data"),
+    (["benchmark", "--kind", "text"], 1, "name a file by --data"),
     (["benchmark", *SHORT, "--out", "words.txt"], 1, "words.txt"),
     (["benchmark", *SHORT, "--out", "words.txt/x"], 1, "words.txt"),
     (["benchmark", *SHORT, "--out", "/proc/results"], 1, "--out /proc/results"),
@@ -129,7 +146,17 @@ OTHERS = [
     (["reproduce"], 1, "name an experiment"),
     (["reproduce", "nobody2020"], 1, "there is no paper 'nobody2020'"),
     (["reproduce", "brunner2020/fig3b", "--data", "/none"], 1, "no file or folder"),
+    (["reproduce", "brunner2020"], 1, "brunner2020 is a whole paper: add --all"),
+    (["reproduce", "brunner2020/fig3b", "-o", "foo=1"], 1, "this experiment has: probes"),
+    (["reproduce", "brunner2020/fig3b", "-o", "foo"], 1, "--option foo: write name=value"),
+    (["reproduce", "brunner2020/fig3b", "--sample", "1", "--out", "words.txt"], 1, "words.txt"),
+    (["reproduce", "kobayashi2020/table3"], 1, "needs a translation model"),
     (["finetune", "prompt", "--data", "none.csv", "--out", "new"], 1, "no file or folder none.csv"),
+    ([*CLASSIFIER, "--out", "new"], 1, "every example is '1'"),
+    ([*CLASSIFIER, "--out", "empty", "--lr", "-1"], 1, "a learning rate lies between 0 and 1"),
+    ([*CLASSIFIER, "--out", "empty", "--lr", "1e9"], 1, "a learning rate lies between 0 and 1"),
+    (["finetune", "prompt", "--out", "cut"], 1, "cut is not empty"),
+    ([*CLASSIFIER, "--out", "new", "--dtype", "float16"], 1, "fine-tuning takes float32"),
 ]
 
 
@@ -178,8 +205,3 @@ def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:
     assert f"cannot write {place}: File too large" in result.err
     assert place.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["maps"]
-
-
-def test_maps_of_what_is_no_number() -> None:
-    with pytest.raises(mixlens.InvalidInput, match="NaN or infinity"):
-        mixlens.MixingMaps.of(np.full((1, 2, 2), np.nan))

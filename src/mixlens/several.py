@@ -162,7 +162,7 @@ def _measure_groups(
                 raise
             alone, failed = _one_by_one(measured, group, until_known=on_error == "raise")
             if len(failed) == len(names) > 1 and len({str(e) for e in failed.values()}) == 1:
-                raise about("every text", error) from None
+                raise about("every text", failed[group[0]]) from None
             if failed and on_error == "raise":
                 place, reason = next(iter(failed.items()))
                 raise about(names[place], reason) if len(names) > 1 else reason from None

@@ -78,9 +78,9 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
         ):
             return int(ids[0])
     parts = " ".join(tokenizer.convert_ids_to_tokens(tries[1]))
+    made = f"it is split into: {parts}" if parts else "it has no tokens at all"
     raise InvalidInput(
-        f"{word!r} is not one token of this model's vocabulary (it is split into: {parts}); choose"
-        " a different word"
+        f"{word!r} is not one token of this model's vocabulary ({made}); choose a different word"
     )
 
 

@@ -26,6 +26,7 @@ from mixlens.cli.loading import (
 )
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
+from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.trust import Ranking
@@ -87,6 +88,8 @@ def benchmark(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Rank every measure on a model by every evaluation that fits the data, with intervals."""
+    if kind is not None and data is None:
+        raise InvalidInput(f"--kind {kind} says how --data is read: name a file by --data")
     dataset = dataset_from(
         data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
     )

@@ -5,7 +5,7 @@ function declares.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
@@ -27,15 +27,20 @@ def described(name: str) -> Spec:
 
 def measure_options(name: str, given: Sequence[str]) -> dict[str, Any]:
     """The options of one measure from `name=value` words."""
-    known = {option.name: option for option in described(name).options}
+    kinds = {option.name: option.kind for option in described(name).options}
+    return read_options(given, kinds, owner=name)
+
+
+def read_options(given: Sequence[str], kinds: Mapping[str, str], *, owner: str) -> dict[str, Any]:
+    """Options from `name=value` words, each read as the type that its owner declares."""
     options = {}
     for word in given:
         key, equals, value = word.partition("=")
         if not equals:
             raise InvalidInput(f"--option {word}: write name=value")
-        if key not in known:
-            raise InvalidInput(no_such("option", key, known, f"{name} has"))
-        options[key] = read_value(key, value, known[key].kind)
+        if key not in kinds:
+            raise InvalidInput(no_such("option", key, kinds, f"{owner} has"))
+        options[key] = read_value(key, value, kinds[key])
     return options
 
 
@@ -46,6 +51,8 @@ def number_or_name(given: str) -> int | str:
 
 def read_value(name: str, value: str, kind: str) -> Any:
     """A value as the type that the option declares."""
+    if kind.startswith("Sequence"):
+        return tuple(value.split(","))
     kinds = [part.strip() for part in kind.split("|")]
     if value.lower() == "none" and "None" in kinds:
         return None

@@ -26,7 +26,7 @@ from mixlens.cli.loading import (
     second_lens_from,
     workers_from,
 )
-from mixlens.cli.options import read_value
+from mixlens.cli.options import read_options
 from mixlens.cli.output import print_json
 from mixlens.cli.progress import progress_bar
 from mixlens.cli.reproduce_printing import show_experiments, show_result
@@ -207,22 +207,9 @@ def _options(run: Any, given: list[str]) -> dict[str, Any]:
     """The options of an experiment from `name=value` words, by the types that its function
     declares.
     """
-    known = {
+    kinds = {
         name: str(p.annotation)
         for name, p in inspect.signature(run).parameters.items()
         if p.kind is p.KEYWORD_ONLY
     }
-    options: dict[str, Any] = {}
-    for word in given:
-        key, equals, value = word.partition("=")
-        if not equals or key not in known:
-            raise InvalidInput(
-                f"--option {word}: write name=value; this experiment has:"
-                f" {', '.join(known) or 'no options'}"
-            )
-        options[key] = (
-            tuple(value.split(","))
-            if known[key].startswith("Sequence")
-            else read_value(key, value, known[key])
-        )
-    return options
+    return read_options(given, kinds, owner="this experiment")

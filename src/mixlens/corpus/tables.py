@@ -90,11 +90,16 @@ def _label_column(path: Path, rows: Sequence[Cells]) -> tuple[int, int]:
     fitting = [
         column for column in range(width) if _are_labels([cells[column].strip() for cells in whole])
     ]
+    if width == 1:
+        raise InvalidInput(
+            f"{path}: its rows have one column. Separate columns by commas or tabs, and name them"
+            " in the first row, for example text and label"
+        )
     if width not in (2, 3) or len(fitting) != 1:
         raise InvalidInput(
             f"{path}: the first row is not a header that names a text (text, sentence, sentence1"
-            f" …), and of its {width} columns {len(fitting)} look like labels: add a header, for"
-            " example text and label"
+            f" …), and of its {width} columns {len(fitting) or 'none'} look like labels: add a"
+            " header, for example text and label"
         )
     return fitting[0], width
 

@@ -50,6 +50,7 @@ def _parted(
             second += same
     if not first or not second:
         raise InvalidInput(
-            f"{len(examples)} examples are too few to learn from some and judge by others"
+            f"{len(examples)} examples, with {sum(map(len, parts.values()))} different texts, are"
+            " too few to learn from some and judge by others"
         )
     return first, second

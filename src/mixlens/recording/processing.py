@@ -29,8 +29,8 @@ def processed(processor: Any, given: Any) -> dict[str, Any]:
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:
         raise MissingTokenizer(
-            f"{' and '.join(name for name in _RAW if name in parts)} need the model's processor:"
-            " use Lens(model, processor=…), or pass a dict of input tensors"
+            f"a dict with {' and '.join(name for name in _RAW if name in parts)} is for the model's"
+            " processor: use Lens(model, processor=…), or pass a text or a dict of input tensors"
         )
     takes = inspect.signature(processor.__call__).parameters
     if "audio" in parts and "audio" not in takes and "raw_speech" in takes:

@@ -1,0 +1,215 @@
+"""What strangers did in Python, line by line: what is refused, in which words, and what is right to
+take. Files, folders and wrapped models have tests of their own, as `test_strangers` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+
+import mixlens
+from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
+from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
+
+TEXT = "The dogs near the river [MASK] old."
+TWO_MASKS = "The dogs [MASK] [MASK]."
+IDS = torch.arange(5, 15)[None]
+
+
+@pytest.fixture(scope="module")
+def lens() -> Lens:
+    return Lens.bundled()
+
+
+@pytest.fixture(scope="module")
+def maps(lens: Lens) -> MixingMaps:
+    return lens.measure("attention", TEXT)
+
+
+TEXTS: list[tuple[Any, type[MixlensError], str]] = [
+    ("", EmptyInput, "the text is empty"),
+    ("   ", EmptyInput, "the text is empty"),
+    ("\n\n", EmptyInput, "the text is empty"),
+    ("dog " * 1000, InputTooLong, "input has 1002 tokens, the model has 256 positions"),
+    (3, InvalidInput, "not int"),
+    (2.5, InvalidInput, "not float"),
+    ([], EmptyInput, "no text was given"),
+    (["fine", ""], EmptyInput, "text 1: the text is empty"),
+    ([None], InvalidInput, "not NoneType"),
+    ([["a"]], InvalidInput, "not list"),
+    ([1, 2, 3], InvalidInput, r"^every text: a text is .* not int: pass token ids as"),
+    ({"text": "a dog"}, MissingTokenizer, "a dict with text is for the model's processor: .*text"),
+    ({"input_ids": IDS, "output_attentions": True}, WrongKeys, "takes no 'output_attentions'"),
+    ({"input_ids": torch.zeros(0, 5).long()}, EmptyInput, r"empty \(shape \(0, 5\)\)"),
+    ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
+    ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
+    (
+        {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},
+        InvalidInput,
+        "BertForMaskedLM does not take this input",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "words"), TEXTS)
+def test_texts(lens: Lens, given: Any, error: type[MixlensError], words: str) -> None:
+    with pytest.raises(error, match=words):
+        lens.measure("attention", given)
+
+
+ASKED: list[tuple[str, dict[str, Any], str]] = [
+    ("foo", {}, "there is no measure 'foo'; choose one of: alti"),
+    ("value_zeroin", {}, r"did you mean value_zeroing\?"),
+    ("ValueZeroing", {}, r"did you mean value_zeroing\?"),
+    (None, {}, "there is no measure None"),  # type: ignore[list-item]
+    ("attention", {"probes": 3}, "no option 'probes'; attention has: none"),
+    ("attention", {"text_target": "x"}, "no option 'text_target'"),
+    ("attention", {"precision": "fp8"}, "choose one of float32, tf32, bf16"),
+    ("alti", {"per_head": True}, "for whole layers only"),
+    ("integrated_gradients", {"steps": 0}, "at least one"),
+    ("integrated_gradients", {"steps": -5}, "at least one"),
+    ("hidden_token_attribution", {"probes": 0}, "at least 2 are needed"),
+    ("blank_out", {"word": "antidisestablishmentarianism"}, "split into: anti ##d"),
+    ("blank_out", {"word": ""}, "'' is not one token .*no tokens at all"),
+    ("blank_out", {"word": "are", "foil": "🤷"}, r"split into: \[UNK\]"),
+    ("blank_out", {"word": "are", "position": 99}, "token 99 is outside a row of 10 tokens"),
+    ("blank_out", {"label": "x"}, "predicts words, not classes"),
+]
+
+
+@pytest.mark.parametrize(("measure", "options", "words"), ASKED)
+def test_measures_and_options(
+    lens: Lens, measure: str, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        lens.measure(measure, TEXT, **options)
+
+
+USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
+    (lambda lens, maps: lens.measure("blank_out", TWO_MASKS), "2 mask tokens, not one"),
+    (lambda lens, maps: lens.predictions("No mask."), "0 mask tokens, not one"),
+    (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare one text at a time"),  # type: ignore[arg-type]
+    (lambda lens, maps: Lens.bundled("bert"), "no bundled model 'bert'; .*masked, causal"),
+    (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
+    (lambda lens, maps: maps.row(99), "has 10 tokens, 0 to 9"),
+    (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
+    (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
+    (lambda lens, maps: maps.words(sources="median"), "cannot merge by 'median'"),
+    (lambda lens, maps: maps.rollout(residual=5.0), "lies between 0 and 1"),
+    (lambda lens, maps: maps.rollout().rollout(), "already join layers"),
+    (lambda lens, maps: maps.at(layers=[1, 1]).rollout(), "needs every layer from 0 on"),
+    (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),
+    (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
+    (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
+]
+
+
+@pytest.mark.parametrize(("use", "words"), USED)
+def test_uses(
+    lens: Lens, maps: MixingMaps, use: Callable[[Lens, MixingMaps], Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        use(lens, maps)
+
+
+def _train(model: Any) -> None:
+    model.train()
+
+
+def _train_one_layer(model: Any) -> None:
+    model.bert.encoder.layer[2].train()
+
+
+@pytest.mark.parametrize("change", [_train, _train_one_layer])
+def test_models_in_training(change: Callable[[Any], None]) -> None:
+    lens = Lens.bundled()
+    change(lens.model)
+    with pytest.raises(UnsupportedModel, match=r"training mode.*model.eval\(\)"):
+        lens.measure("attention", TEXT)
+
+
+def test_a_model_without_numbers(lens: Lens) -> None:
+    with torch.device("meta"):
+        model = hf.BertForMaskedLM(lens.model.config).eval()
+    with pytest.raises(UnsupportedModel, match="shapes and no numbers: load them"):
+        Lens(model, lens.tokenizer).measure("attention", TEXT)
+
+
+def test_a_text_without_a_tokenizer(lens: Lens) -> None:
+    with pytest.raises(MissingTokenizer, match="a text needs a tokenizer"):
+        Lens(lens.model).measure("attention", TEXT)
+
+
+def _double(module: Any, given: Any, output: Any) -> Any:
+    return 2 * output if torch.is_tensor(output) else (2 * output[0], *output[1:])
+
+
+def test_a_layer_that_a_hook_changes_is_left_out(lens: Lens) -> None:
+    """What it does cannot be taken apart. The other layers are as they are."""
+    changed = Lens.bundled()
+    changed.model.bert.encoder.layer[1].register_forward_hook(_double)
+    measured = changed.measure("value_zeroing", TEXT)
+    assert measured.layers == (0, 2, 3, 4, 5)
+    with pytest.raises(InvalidInput, match="joining them needs every layer"):
+        measured.rollout()
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("שלום عالم", ("[CLS]", "[UNK]", "[UNK]", "[SEP]")),
+        ("😀 is here", ("[CLS]", "[UNK]", "is", "here", "[SEP]")),
+        ("a\0b", ("[CLS]", "ab", "[SEP]")),
+        ("a\u200bb", ("[CLS]", "ab", "[SEP]")),
+        ("e\u0301 dog", ("[CLS]", "e", "dog", "[SEP]")),
+        ("\x1b[31mred", ("[CLS]", "[", "31", "##m", "##red", "[SEP]")),
+    ],
+)
+def test_odd_characters_are_what_the_tokenizer_makes_of_them(
+    lens: Lens, text: str, tokens: tuple[str, ...]
+) -> None:
+    assert lens.measure("attention", text).tokens == tokens
+
+
+def test_the_same_input_in_every_form(lens: Lens, maps: MixingMaps) -> None:
+    encoded: Any = lens.tokenizer(TEXT, return_tensors="pt")
+    ids = encoded["input_ids"]
+    for given in (
+        encoded,
+        lens.tokenizer(TEXT),
+        {"input_ids": ids.numpy()},
+        {"input_ids": ids.tolist()},
+        {"input_ids": ids[0]},
+        {"input_ids": ids, "labels": ids},
+        {"input_ids": ids, "attention_mask": torch.ones_like(ids).half()},
+        {"inputs_embeds": lens.model.get_input_embeddings()(ids)},  # type: ignore[operator]
+    ):
+        assert np.allclose(lens.measure("attention", given).scores, maps.scores, atol=1e-6)
+
+
+def test_settings_of_the_process_change_nothing(lens: Lens, maps: MixingMaps) -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert np.allclose(lens.measure("attention", TEXT).scores, maps.scores, atol=1e-6)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    expected = lens.measure("gradient_norm", TEXT).scores
+    frozen = Lens.bundled()
+    frozen.model.requires_grad_(False)
+    saving = Lens.bundled()
+    saving.model.gradient_checkpointing_enable()
+    with torch.no_grad():
+        for each in (lens, frozen, saving):
+            assert np.allclose(each.measure("gradient_norm", TEXT).scores, expected, atol=1e-6)
+
+
+def test_a_recording_made_in_inference_mode_is_used_outside(lens: Lens) -> None:
+    with torch.inference_mode():
+        recording = lens.record(TEXT)
+    made = mixlens.measure("hidden_token_attribution", recording, probes=2, layers=[0])
+    assert np.isfinite(made.scores).all()
