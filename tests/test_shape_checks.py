@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 import ast
+from typing import Literal
 
 import numpy as np
 import pytest
-from jaxtyping import TypeCheckError
+from jaxtyping import Float, TypeCheckError
 
 from mixlens.aggregation.flow import max_flow
 from mixlens.recording import norms
-from tests.shape_checks import with_checks
+from tests.shape_checks import checked, with_checks
 
 
 def test_a_wrong_shape_is_an_error() -> None:
     with pytest.raises(TypeCheckError):
         max_flow(np.ones((2, 3)), layers=[0], targets=[0])
+
+
+def test_what_was_right_once_is_checked_again_in_a_different_form() -> None:
+    results = iter([np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 4)), np.ones((4, 2))])
+
+    def turned(x: Float[np.ndarray, "a b"], side: Literal["left"]) -> Float[np.ndarray, "b a"]:
+        return next(results)
+
+    held = checked(turned)
+    for _ in range(2):
+        assert held(np.ones((3, 2)), "left").shape == (2, 3)
+    for given in ((np.ones((3, 2)), "right"), (np.ones((3, 2, 1)), "left"), (np.ones(3), "left")):
+        with pytest.raises(TypeCheckError, match="parameters"):
+            held(*given)
+    with pytest.raises(TypeCheckError, match="return value"):
+        held(np.ones((3, 2)), "left")  # the arguments are known, the result is not
+    assert held(np.ones((2, 4)), "left").shape == (4, 2)
+    with pytest.raises(StopIteration):
+        held(np.ones((2, 4)), "left")
 
 
 def test_only_what_names_a_shape_is_wrapped() -> None:
