@@ -10,20 +10,19 @@ from the rows (`docs.leaderboard_statements`).
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from docs.kept_pages import wrapped, write
 from docs.leaderboard_statements import (
     answers,
     layers_table,
     ranked_evaluations,
     separate_pairs,
     statements,
-    wrapped,
 )
 from mixlens.trust.plan import BASELINE
 from mixlens.trust.report.wording import ARROWS, BEST, ITSELF, LEGEND, LIKE_BEST, LIKE_RANDOM
@@ -238,18 +237,5 @@ def _left_out(row: Mapping[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--take", type=Path, help="a folder of rows to take in first")
-    chosen = parser.parse_args()
-    if chosen.take is not None:
-        print(f"{taken(chosen.take)} rows taken")
-    for path, text in pages().items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    write(__doc__, taken, pages)

@@ -7,7 +7,6 @@ the measures that the evaluation judges; those that work as the evaluation does 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -15,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from docs.kept_pages import wrapped
 from mixlens.evaluations import evaluations
 from mixlens.measures import list_measures
 from mixlens.trust.plan import BASELINE
 
 Row = Mapping[str, Any]
-WIDTH = 100
 
 # The question that each evaluation asks, for people.
 NAMES = {
@@ -70,11 +69,6 @@ STATEMENTS = (
     Statement("attention", BASELINE, "cue_alignment", "our own question"),
     Statement("value_zeroing", BASELINE, "cue_alignment", "our own question"),
 )
-
-
-def wrapped(text: str) -> str:
-    """A paragraph in lines of the page's width."""
-    return textwrap.fill(text, WIDTH, break_on_hyphens=False)
 
 
 def ranked_evaluations(row: Row) -> dict[str, Any]:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docs.kept_pages import wrapped, write
 from mixlens.experiments import experiments, papers
 from mixlens.experiments.folder import cell
 
@@ -60,11 +60,18 @@ MODELS = {
 VERDICTS = {True: "holds", False: "**does not hold**", None: "cannot be decided"}
 
 # What the numbers of a paper say together; the tables below it are made by this file.
-SUMMARIES: dict[str, str] = (
-    json.loads((RESULTS / "summaries.json").read_text(encoding="utf-8"))
-    if (RESULTS / "summaries.json").is_file()
-    else {}
+SUMMARIES: dict[str, list[str]] = json.loads(
+    (RESULTS / "summaries.json").read_text(encoding="utf-8")
 )
+
+
+def summary(name: str) -> str:
+    """Paragraphs, with blank lines between them, and lists without."""
+    lines: list[str] = []
+    for text in SUMMARIES[name]:
+        follows = text.startswith("* ") and lines and lines[-1].startswith("* ")
+        lines += [*([] if follows or not lines else [""]), wrapped(text)]
+    return "\n".join(lines)
 
 
 def taken(source: Path) -> int:
@@ -98,7 +105,7 @@ def results(name: str) -> Iterator[tuple[str, dict[str, Any], Path]]:
 
 
 def paper_page(paper: str) -> str:
-    parts = [f"# {TITLES[paper]}", SUMMARIES.get(paper, ""), _command(paper)]
+    parts = [f"# {TITLES[paper]}", summary(paper), _command(paper)]
     for name, spec in experiments().items():
         if name.startswith(f"{paper}/"):
             runs = list(results(name))
@@ -115,9 +122,9 @@ def paper_page(paper: str) -> str:
 
 
 def _command(paper: str) -> str:
-    says = (
-        "The paper's own checkpoints were not at hand. This repeats everything on them, with the"
-        " published numbers next to the measured ones if the data is the paper's too:"
+    says = wrapped(
+        "The paper's own checkpoints were not at hand. This command repeats everything on them. If"
+        " the data is the paper's too, the published numbers are next to the measured ones."
     )
     specs = [spec for name, spec in experiments().items() if name.startswith(f"{paper}/")]
     model = specs[0].models[0]
@@ -209,10 +216,7 @@ def index_page() -> str:
     table = "\n".join(
         ["| paper | holds | does not hold | cannot be decided |", "|---|---|---|---|", *rows]
     )
-    return (
-        "\n\n".join(["# Results", SUMMARIES.get("index", ""), table, SUMMARIES.get("models", "")])
-        + "\n"
-    )
+    return "\n\n".join(["# Results", summary("index"), table, summary("models")]) + "\n"
 
 
 def experiment_list() -> str:
@@ -264,17 +268,6 @@ def pruned() -> int:
     return len(spare)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--take", type=Path, help="a folder of results to take in first")
-    chosen = parser.parse_args()
-    if chosen.take is not None:
-        print(f"{taken(chosen.take)} results taken")
-    for path, text in pages().items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    pruned()
-
-
 if __name__ == "__main__":
-    main()
+    write(__doc__, taken, pages)
+    pruned()

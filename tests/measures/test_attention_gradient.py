@@ -80,9 +80,9 @@ def test_the_authors_numbers_of_co_attention(numbers: dict[str, np.ndarray]) -> 
         else (g * a).clamp_min(0).mean(1)[0].detach().numpy()
         for g, a in zip(slopes, weights, strict=True)
     ]
-    names = ("to_image", "to_text", "text", "image")
+    kinds = ("to_image", "to_text", "text", "image")
     blocks = [
-        CoAttention(**dict(zip(names, maps[first : first + 4], strict=True)))
+        CoAttention(**dict(zip(kinds, maps[first : first + 4], strict=True)))
         for first in range(4, len(maps), 4)
     ]
     own, across = relevance_between(np.stack(maps[:2]), np.stack(maps[2:4]), blocks)

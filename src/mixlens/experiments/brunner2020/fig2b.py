@@ -13,8 +13,8 @@ from mixlens.render import figures
 SPEC = ExperimentSpec(
     title="token identifiability of a probe that was trained on one layer and is tested on another",
     finding=(
-        "a probe of layer 12 identifies 94 % there and more below; one of layer 1 less than 70 %"
-        " in layers 11 and 12"
+        "a probe of the last layer identifies 94 % there and more below; one of the first layer"
+        " less than 70 % in the last two"
     ),
     kinds=("text",),
     data=paper.DATA,

@@ -18,8 +18,8 @@ SPEC = ExperimentSpec(
         " Attribution)"
     ),
     finding=(
-        "median 30.6 % in layer 1, 14.4 % in layer 6 and 10.7 % in layer 12: tokens are mostly"
-        " context"
+        "median 30.6 % in the first layer, 14.4 % in the middle and 10.7 % in the last: tokens are"
+        " mostly context"
     ),
     kinds=("text",),
     data=paper.DATA,

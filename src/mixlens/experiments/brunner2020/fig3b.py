@@ -14,7 +14,7 @@ from mixlens.render import figures
 
 SPEC = ExperimentSpec(
     title="share of tokens that have a larger contributor than themselves, by layer",
-    finding="none in layers 1 to 3, 18 % in layer 6, 30 % in layers 11 and 12",
+    finding="none in the first three layers, 18 % in the middle, 30 % in the last two",
     kinds=("text",),
     data=paper.DATA,
     files=paper.FILES,
