@@ -16,6 +16,7 @@ rollout, as `normalised()` does here.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,7 +28,7 @@ from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
 from mixlens.recording.remembered import Remembered
-from mixlens.replay.changes import block_distances, distances_by_changes, row_distances
+from mixlens.replay.changes import block_distances, map_changes, row_changes, row_distances
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed
 from mixlens.replay.zeroing import changed, fastest_rest
@@ -90,7 +91,12 @@ def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tens
     states = layer.output
     if distance == "euclidean":
         return request.take(states.norm(dim=-1), 1)
-    return request.take(torch.full_like(states[..., 0], torch.finfo(states.dtype).eps), 1)
+    return request.take(_epsilon(states.dtype, states.device).expand(states.shape[:2]), 1)
+
+
+@functools.lru_cache(maxsize=16)
+def _epsilon(dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.tensor(torch.finfo(dtype).eps, dtype=dtype, device=device)
 
 
 def _layer_scores(
@@ -100,26 +106,25 @@ def _layer_scores(
         _row_bytes(layer, request.alone), recording.memory_budget, layer.input.device
     )
     tail = Tail(layer, request.kind, rows=rows)
+    if request.alone and not normalised:
+        changes = row_changes(tail, distance=distance)
+        if changes is not None:
+            last = _last_sources(recording, request, tail.site.structure.causal)
+            return row_distances(changes, last, per_head=request.per_head, rows=rows)
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
     real = recording.real_pairs(request.site, positions, sources)
+    places = request.target_places(batch, count, weights.device)
+    if weights.device.type == "cuda" and not (normalised or request.alone):
+        changes = map_changes(tail, real, places, distance=distance, per_head=request.per_head)
+        if changes is not None:
+            return block_distances(changes, weights, real, per_head=request.per_head, rows=rows)
     prepare = prepared_for(distance)
 
     def ready(outputs: Float[Tensor, "row d_model"]) -> Float[Tensor, "row d_model"]:
         return prepare(standardised(outputs) if normalised else outputs)
 
-    if not normalised and (weights.device.type == "cuda" or request.alone):
-        places = None if request.alone else request.target_places(batch, count, weights.device)
-        apart = distances_by_changes(
-            tail, weights, real, places, distance=distance, per_head=request.per_head
-        )
-        if apart is not None and request.alone:
-            last = _last_sources(recording, request, tail.site.structure.causal)
-            return row_distances(apart, last, per_head=request.per_head, rows=rows)
-        if apart is not None:
-            return block_distances(apart, weights, real, per_head=request.per_head, rows=rows)
-    places = request.target_places(batch, count, weights.device)
     rest = fastest_rest(tail, weights, real, places, per_head=request.per_head)
     unedited = torch.stack(
         [ready(rest(nothing_zeroed(tail.site, text, count))) for text in range(batch)]

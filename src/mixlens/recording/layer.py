@@ -72,6 +72,11 @@ class Layer:
         """How the layer is put together."""
         return self.stack.layers[self.index]
 
+    @property
+    def path(self) -> str:
+        """Where it is in the model."""
+        return self.structure.path
+
     @functools.cached_property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""

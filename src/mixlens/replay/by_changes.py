@@ -30,19 +30,12 @@ from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Sources
 
-Places = tuple[int | slice, slice]
-"""Which texts, and which of their targets."""
-
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
 
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
     """A product in the precision of the matrix, returned in that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
-
-
-def _rows(tensor: Float[Tensor, "batch target d"], at: Places) -> Float[Tensor, "row d"]:
-    return tensor[at].flatten(0, -2)
 
 
 @functools.lru_cache(maxsize=64)
@@ -52,14 +45,28 @@ def _ones(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class _UneditedRows:
-    """The rows without an edit, [batch, target, ...]: all pairs start from them."""
+    """One row for each target, texts after each other."""
 
-    sums: Tensor
-    normed: Tensor
+    sums: Float[Tensor, "row d_model"]
+    normed: Float[Tensor, "row d_model"]
     first: list[Tensor]  # what the products of changes are added to
-    hidden: Tensor
-    branch: Tensor
-    outputs: Tensor
+    hidden: Float[Tensor, "row d_ff"]
+    branch: Float[Tensor, "row d_model"]
+    outputs: Float[Tensor, "row d_model"]
+
+    def part(self, start: int, stop: int) -> _UneditedRows:
+        """Some of the rows."""
+        if stop - start == len(self.sums):
+            return self
+        rows = slice(start, stop)
+        return _UneditedRows(
+            sums=self.sums[rows],
+            normed=self.normed[rows],
+            first=[part[rows] for part in self.first],
+            hidden=self.hidden[rows],
+            branch=self.branch[rows],
+            outputs=self.outputs[rows],
+        )
 
 
 class ByChanges:
@@ -94,6 +101,7 @@ class ByChanges:
             linear = mlp.norm.linear(self._output_weight)
             self.first = [linear @ matrix for matrix, _ in mlp.first]  # [head, d_head, d_ff]
             self.constants = [mlp.norm.shift @ matrix + bias for matrix, bias in mlp.first]
+        self.count: int = int((site.projected if places is None else places).shape[1])
         self.unedited: _UneditedRows = self._unedited_rows(places)
 
     @functools.cached_property
@@ -121,6 +129,7 @@ class ByChanges:
             sums = site.block_output
         else:
             sums = self.structure.total(residual, projected)
+        sums = sums.flatten(0, 1)
         normed, inverse = self._normed(sums)
         if self.folded:
             assert inverse is not None
@@ -148,7 +157,9 @@ class ByChanges:
 
     def block(self, sources: Sources) -> Float[Tensor, "source target"]:
         """The same for all pairs, linked or not."""
-        return self._apart(self._moved(sources), (sources.text, sources.targets), sources)
+        first, targets = sources.text * self.count, sources.targets
+        rows = self.unedited.part(first + targets.start, first + targets.stop)
+        return self._apart(self._moved(sources, rows), rows, sources)
 
     def pairs(
         self, texts: slice, part: slice, head: int | None
@@ -161,37 +172,37 @@ class ByChanges:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
         if len(weights) > 1:
             vectors, weights = vectors.of_texts(texts), weights[texts]
-        written = (
+        first, number = texts.start * self.count, len(weights)
+        written = [
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
-            for target in range(weights.shape[2])
-        )
-        sums = self.unedited.sums[texts].unbind(1)
-        moved = [rows - made.transpose(0, 1) for rows, made in zip(sums, written, strict=True)]
-        by_target = moved[0] if len(moved) == 1 else torch.stack(moved, 2).flatten(1, 2)
-        apart = self._apart(by_target.contiguous(), (texts, slice(None)))
-        return apart.T.reshape(len(weights), len(moved), -1)
+            for target in range(self.count)
+        ]
+        if number * self.count == 1:
+            by_row = written[0].view(-1, 1, vectors.width)
+        else:
+            by_row = torch.stack(written, 1).flatten(0, 1).transpose(0, 1)
+        rows = self.unedited.part(first, first + number * self.count)
+        apart = self._apart((rows.sums - by_row).contiguous(), rows)
+        return apart.T.view(number, self.count, -1)
 
     def _apart(
         self,
-        moved: Float[Tensor, "source target d_model"],
-        at: Places,
+        moved: Float[Tensor, "source row d_model"],
+        rows: _UneditedRows,
         sources: Sources | None = None,
-    ) -> Float[Tensor, "source target"]:
-        """Of sums before the norm without what a source wrote; `sources` for a folded product.
-
-        Targets of several texts are next to each other.
-        """
+    ) -> Float[Tensor, "source row"]:
+        """Of sums before the norm without what a source wrote; `sources` for a folded product."""
         normed, inverse = self._normed(moved)
-        change = self._hidden_change(at, normed, inverse, sources)
+        change = self._hidden_change(rows, normed, inverse, sources)
         change = _times(change, self.mlp.second[0])
         stream = moved if self.structure.output_norm is None else normed
-        return self._distances(change, stream, at)
+        return self._distances(change, stream, rows)
 
     # ---------------------------------------------------------------------------------------- steps
 
-    def _moved(self, sources: Sources) -> Float[Tensor, "source target d_model"]:
+    def _moved(self, sources: Sources, rows: _UneditedRows) -> Float[Tensor, "source row d_model"]:
         """t: the sum before the norm, without what the source wrote."""
-        sums = self.unedited.sums[sources.text, sources.targets]
+        sums = rows.sums
         if sources.weights.shape[1] > _FEW:
             vectors = torch.einsum(
                 "khe,hed->khd", sources.values, self._output_weight[sources.heads]
@@ -211,13 +222,11 @@ class ByChanges:
 
     def _hidden_change(
         self,
-        at: Places,
+        rows: _UneditedRows,
         normed: Tensor,
         inverse: Tensor | None,
         sources: Sources | None,
-    ) -> Float[Tensor, "source target d_ff"]:
-        sums = [_rows(part, at) for part in self.unedited.first]
-        base = _rows(self.unedited.hidden, at)
+    ) -> Float[Tensor, "source row d_ff"]:
         if self.folded:
             assert sources is not None
             values = sources.values
@@ -229,15 +238,14 @@ class ByChanges:
         else:
             # contiguous: with odd strides torch takes a product for each source
             change = normed.new_empty(normed.shape, dtype=self.mlp.first[0][0].dtype)
-            before = _rows(self.unedited.normed, at)
-            torch.sub(normed, before, out=change)  # rounded as it is written
+            torch.sub(normed, rows.normed, out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
             sign, scale = 1.0, None
         if fused_zeroing.applies(products[0]):
             return fused_zeroing.hidden_change(
                 products,
-                sums,
-                base,
+                rows.first,
+                rows.hidden,
                 activation=self.mlp.activation_name,
                 sign=sign,
                 inverse=None if scale is None else scale[..., 0],
@@ -246,25 +254,24 @@ class ByChanges:
             )
         entering = [
             part + sign * product.to(part.dtype)
-            for part, product in zip(sums, products, strict=True)
+            for part, product in zip(rows.first, products, strict=True)
         ]
         if scale is not None:
             pairs = zip(self.constants, entering, strict=True)
             entering = [torch.addcmul(shift, part, scale) for shift, part in pairs]
-        return self.mlp.hidden(entering).sub_(base)
+        return self.mlp.hidden(entering).sub_(rows.hidden)
 
     def _distances(
-        self, change: Tensor, stream: Tensor, at: Places
-    ) -> Float[Tensor, "source target"]:
-        branch, unedited = _rows(self.unedited.branch, at), _rows(self.unedited.outputs, at)
+        self, change: Tensor, stream: Tensor, rows: _UneditedRows
+    ) -> Float[Tensor, "source row"]:
         norm = self.output_norm
         if fused_zeroing.applies(stream):
             ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)
             return fused_zeroing.distances(
                 change,
                 stream,
-                branch,
-                unedited,
+                rows.branch,
+                rows.outputs,
                 distance=self.distance,
                 residual_scale=self.feed_forward.residual_scale,
                 branch_scale=self.feed_forward.scaled(ones),
@@ -274,9 +281,9 @@ class ByChanges:
                     gain=norm.gain, shift=norm.shift, epsilon=norm.epsilon, centred=norm.centred
                 ),
             )
-        outputs = self._finished(stream, branch + change)
+        outputs = self._finished(stream, rows.branch + change)
         prepare = prepared_for(self.distance)
-        before = prepare(unedited).expand_as(outputs).flatten(0, 1)
+        before = prepare(rows.outputs).expand_as(outputs).flatten(0, 1)
         return separation(self.distance, prepare(outputs.flatten(0, 1)), before).view(
             outputs.shape[:2]
         )

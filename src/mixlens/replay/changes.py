@@ -21,7 +21,7 @@ from mixlens.replay.by_changes import ByChanges
 from mixlens.replay.by_products import folding_is_faster
 from mixlens.replay.by_rows import ByRows
 from mixlens.replay.fallbacks import note_fallback
-from mixlens.replay.perceptron import perceptron
+from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import (
     MASSIVE,
@@ -34,53 +34,67 @@ from mixlens.replay.zeroed_sources import (
 _proofs: Remembered[bool] = Remembered()
 
 
-def distances_by_changes(
+def map_changes(
     tail: Tail,
-    weights: Float[Tensor, "batch head target source"],
-    real: Tensor,
-    places: Int[Tensor, "batch target"] | None,
+    real: Bool[Tensor, "batch target source"],
+    places: Int[Tensor, "batch target"],
     *,
     distance: str,
     per_head: bool,
 ) -> ByChanges | None:
-    """The fast form if this layer and device have one and it proves right, else None.
+    """The fast form for targets of a whole layer, if this layer and device have one and it proves
+    right, else None.
 
-    `places`: where the targets are in the site's tensors; None: they are all there is.
+    `places`: where the targets are in the site's tensors.
     """
-    layer = tail.layer
-    half = tail.site.values.element_size() < 4  # its products are cheap, those of folding are not
-    alone = places is None  # few pairs, and `real` is not to be looked at
-    folded = not half and not alone and folding_is_faster(tail.site, real, per_head=per_head)
+    layer, site = tail.layer, tail.site
+    mlp = _matrices(tail, distance)
+    if mlp is None or is_massive(site):
+        return None
+    half = site.values.element_size() < 4  # its products are cheap, those of folding are not
+    folded = not half and folding_is_faster(site, real, per_head=per_head)
+    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
+    texts = torch.arange(len(places), device=places.device)[:, None]
+    recorded, asked = layer.output[texts, places], real.any(2)
+    unedited = changes.unedited.outputs.view_as(recorded)
+    if not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= layer.rounding):
+        return None
+    return changes if _is_proved(tail, distance, folded) else None
+
+
+def row_changes(tail: Tail, *, distance: str) -> ByChanges | None:
+    """The same for all targets of a recording of rows. Its checks wait for the end of the pass."""
+    layer, site, doubts = tail.layer, tail.site, tail.layer.doubts
+    mlp = _matrices(tail, distance)
+    assert doubts is not None
+    if mlp is None or (not doubts.patient and is_massive(site)):
+        return None
+    changes, path = ByChanges(tail, mlp, None, distance=distance, folded=False), layer.path
+    recorded = layer.native_output.flatten(0, 1)
+    doubts.rows_agree(changes.unedited.outputs, recorded, layer.rounding, _failure(path))
+    if doubts.patient:  # a look at a number stops a GPU
+        sizes = torch.linalg.vector_norm(site.values, torch.inf, dim=-1)
+        doubts.none_is_massive(sizes, MASSIVE, lambda _: LookAgain(path))
+    return changes if _is_proved(tail, distance, False) else None
+
+
+def _matrices(tail: Tail, distance: str) -> Perceptron | None:
+    """What follows attention, if distances can be had from products on what changed."""
     if tail.mode != "shortcut" or distance not in fused_zeroing.DISTANCES:
         return None
     if tail.site.gate is not None:  # what a source writes differs from target to target
         return None
-    patient = layer.doubts is not None and layer.doubts.patient  # a look at a number stops a GPU
-    if not patient and is_massive(tail.site):
-        return None
-    native = tail.site.values.dtype
-    mlp = perceptron(layer, native)
-    if mlp is None or mlp.after is not None:
-        return None
-    changes = ByChanges(tail, mlp, places, distance=distance, folded=folded)
-    unedited, bar = changes.unedited.outputs, layer.rounding
-    if places is None:
-        assert layer.doubts is not None
-        path, native_output = layer.structure.path, layer.native_output
-        layer.doubts.rows_agree(unedited, native_output, bar, _failure(path))
-        if patient:
-            sizes = torch.linalg.vector_norm(tail.site.values, torch.inf, dim=-1)
-            layer.doubts.none_is_massive(sizes, MASSIVE, lambda _: LookAgain(path))
-    else:
-        texts = torch.arange(len(places), device=places.device)[:, None]
-        recorded, asked = layer.output[texts, places], real.any(2)
-        if not bool(row_errors(unedited[asked][None], recorded[asked][None]) <= bar):
-            return None
-    key = (layer.structure.path, str(tail.kind), distance, folded, native)
+    mlp = perceptron(tail.layer, tail.site.values.dtype)
+    return None if mlp is None or mlp.after is not None else mlp
+
+
+def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
+    layer, native = tail.layer, tail.site.values.dtype
+    key = (layer.path, tail.kind, distance, folded, native)
     proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
     if not proof:
         note_fallback(layer, "Value Zeroing does without fused products, because they are off")
-    return changes if proof else None
+    return proof
 
 
 def _failure(path: str) -> Callable[[float], Exception]:
