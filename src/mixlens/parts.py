@@ -1,4 +1,4 @@
-"""Every part of a model, without names.
+"""Every part of a model, without names, and a copy of a part.
 
 `Module.modules` and `Module.parameters` name and compare what they give. That takes five times as
 long, and each call of a measure goes through a model several times.
@@ -6,9 +6,13 @@ long, and each call of a measure goes through a model several times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from torch import Tensor, nn
+
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
@@ -26,3 +30,18 @@ def tensors_of(module: nn.Module, *, buffers: bool = True) -> Iterator[Tensor]:
         for table in (part._parameters, part._buffers) if buffers else (part._parameters,):
             if table:
                 yield from (tensor for tensor in table.values() if tensor is not None)
+
+
+def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:
+    """A copy of a module, in which some objects (by their ids) are replaced by others.
+
+    Hooks are shared: one that is a bound method would take all that it belongs to with it, which
+    may be a recording and its model.
+    """
+    hooks = {
+        id(hook): hook
+        for part in parts_of(module)
+        for name in _HOOKS
+        for hook in getattr(part, name).values()
+    }
+    return copy.deepcopy(module, {**hooks, **(replaced or {})})

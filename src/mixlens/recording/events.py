@@ -4,7 +4,6 @@ structure is read.
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mixlens.parts import copied
 from mixlens.recording.bare_products import named_parts
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, hooks_removed
 from mixlens.recording.differences import row_sizes, same_bar
@@ -157,7 +157,7 @@ def trace_layer(call: LayerCall, axes: Any, backend: str) -> LayerTrace:
     if call.hidden_in.dtype in (torch.float16, torch.bfloat16):
         # Numbers distinguish structures only when they have digits; one layer at a time fits any
         # memory.
-        module = copy.deepcopy(module).float()
+        module = copied(module).float()
         args, kwargs = cast_call(call, args, kwargs, torch.float32)
     hidden = _telling(hidden_argument(args, kwargs))
     hidden = torch.stack([hidden[0], hidden[1].flip(-1)])

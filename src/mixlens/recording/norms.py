@@ -7,7 +7,6 @@ are read.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.parts import copied
 from mixlens.recording.remembered import Remembered
 
 
@@ -72,7 +72,7 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     if sum(parameter.numel() for parameter in module.parameters()) > 4 * d_model:
         # a norm has a few numbers per channel; do not copy whole feed-forward blocks to find out
         return None
-    wide = copy.deepcopy(module).to(
+    wide = copied(module).to(
         torch.float64
     )  # half-precision weights are exact in float64, their outputs are not
     for hooks in (wide._forward_hooks, wide._forward_pre_hooks):

@@ -9,7 +9,6 @@ them as plain numbers, and the recording's checks compare that copy with what th
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.parts import tensors_of
+from mixlens.parts import copied, tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
@@ -85,7 +84,7 @@ def _with_weights(module: nn.Module) -> nn.Module:
                 if tensor.is_meta and hook.weights_map is not None:
                     weight = hook.weights_map[name].to(hook.execution_device)
                     known[id(tensor)] = nn.Parameter(weight, tensor.requires_grad)
-    made = copy.deepcopy(module, known)
+    made = copied(module, known)
     for part in made.modules():
         for name in ("forward", "_old_forward", "_hf_hook"):
             vars(part).pop(name, None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mixlens.parts import copied
 from mixlens.recording.calls import LayerCall
 
 
@@ -41,7 +41,7 @@ def _wide_copy(module: nn.Module) -> nn.Module:
         if parameter.is_floating_point()
     }
     wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
-    return copy.deepcopy(module, wide)
+    return copied(module, wide)
 
 
 def wide(tensor: Tensor) -> Tensor:
