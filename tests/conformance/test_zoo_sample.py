@@ -24,6 +24,7 @@ SAMPLE = {
     "PhiModel": "a parallel feed-forward part",
     "SwitchTransformersModel": "experts with a capacity, and a router that casts itself",
     "TimesFm2_5ModelForPrediction": "patches of a time series",
+    "XLMModel": "layers that are spread over four lists",
     "XLNetModel": "projections that are bare parameters",
 }
 ENTRIES = {entry.key: entry for entry in entries()}

@@ -166,10 +166,12 @@ class Examination:
         channels = native.value_channels(self.model, given, part.values[0], module)
         if channels is None or channels.call:
             return
+        layout = layer.structure.layout
+        last = module if layout is None else layout.last(module)
         targets, sources = layer.width, scores.shape[1]
         places = sorted({int(p) for p in np.linspace(0, sources - 1, SOURCES)})
         whole, *edited = (
-            native.output_without(self.model, given, channels, place, module, layer.width)
+            native.output_without(self.model, given, channels, place, last, layer.width)
             for place in (None, *places)
         )
         size = layer.input.shape[-1]

@@ -188,7 +188,7 @@ def output_without(
         return edited.reshape(output.shape)
 
     def keep(layer: Any, output: Any) -> None:
-        seen.append(_states(output, tokens))
+        seen.append(_states(output, tokens).clone())  # XLM sets padding to zero in place
 
     with hooked([channels.maker], zero), hooked([layer], keep):
         model(**given)

@@ -48,7 +48,6 @@ Each kind of reason was compared with the code of one class.
 | a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
 | | ProphetNet's decoder | the main stream and each predicted n-gram attend by themselves |
 | no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
-| | XLM, Flaubert | the residual is added outside of the list of attentions |
 | | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
 | | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
 | does not add up afterwards | X-MOD | an adapter for each language follows the feed-forward part |

@@ -73,11 +73,12 @@ class BareProduct(nn.Module):
         """Its matrix, as a linear module has it."""
         order = self.equation.made + self.equation.contracted
         places = [self.equation.parameter.index(letter) for letter in order]
-        return self.parameter.permute(places).flatten(len(self.equation.made)).flatten(0, -2)
+        ordered = self.parameter.permute(places)
+        return ordered.flatten(len(self.equation.made)).flatten(0, -2)
 
     def product(self, given: Tensor) -> Tensor:
         """What `einsum` returns, by a call that hooks can see."""
-        rows = self(given.flatten(len(self.equation.rows)))
+        rows: Tensor = self(given.flatten(len(self.equation.rows)))
         sizes = dict(zip(self.equation.parameter, self.parameter.shape, strict=True))
         shape = [sizes[letter] for letter in self.equation.made]
         return rows.reshape(*given.shape[: len(self.equation.rows)], *shape)

@@ -182,12 +182,14 @@ def layer_calls(
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path in paths:
-            module = model.get_submodule(path)
+            module, layout = model.get_submodule(path), run.layouts.get(path)
+            whole = module if layout is None else layout.whole(module)
+            last = module if layout is None else layout.last(module)
             entered = functools.partial(run.entered, path)
             handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
-            handles.append(module.register_forward_hook(run.left, with_kwargs=True))
             if watch is not None:
-                handles += watch(module, path, lambda: run.seen_by[-1])
+                handles += watch(whole, path, lambda: run.seen_by[-1])
+            handles.append(last.register_forward_hook(run.left, with_kwargs=True))
         if backend is not None:
             stack.enter_context(listening(run.listener))
             stack.enter_context(overheard(model, backend))
@@ -213,10 +215,11 @@ class _Pass:
         self.listener = Listener(on_call=self.overheard)
         self.done: list[LayerCall] = []
         self.open: list[LayerCall] = []
+        self.replaced: list[Tensor | None] = []  # of open calls whose layer ends elsewhere
         # the first is for what runs outside of any call
         self.seen_by: list[dict[Any, Tensor]] = [{}]
         self.count = 0  # of the calls that began
-        self.busy = False  # with `on_layer`
+        self.busy = False  # with `on_layer`, or with a layer that runs again
 
     def entered(
         self, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -232,7 +235,9 @@ class _Pass:
         self.seen_by.append({})
         self.count += 1
         replacement = None if self.on_enter is None else self.on_enter(self.count - 1, call)
-        if replacement is None:
+        elsewhere = layout is not None and layout.last(module) is not module
+        self.replaced.append(replacement if elsewhere else None)
+        if replacement is None or elsewhere:
             return None
         if layout is None:
             return with_hidden_argument(args, kwargs, replacement)
@@ -241,11 +246,18 @@ class _Pass:
 
     def left(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-    ) -> None:
-        """A layer is finished."""
+    ) -> Any:
+        """A layer is finished: returns a different output if its parts were given other states than
+        the code between them.
+        """
         if self.busy:
-            return
-        call, seen = self.open.pop(), self.seen_by.pop()
+            return None
+        call, seen, replacement = self.open.pop(), self.seen_by.pop(), self.replaced.pop()
+        if replacement is not None:
+            self.busy = True
+            args, kwargs = with_hidden_argument(call.args, call.kwargs, replacement)
+            output = call.module(*args, **kwargs)
+            self.busy = False
         call.output = output
         layout = self.layouts.get(call.path)
         if layout is not None:
@@ -257,6 +269,7 @@ class _Pass:
         self.done.append(call)
         if len(self.done) == self.stop_after:
             raise _EnoughLayers
+        return None if replacement is None else output
 
     def overheard(self, call: AttentionCall) -> None:
         """Attention inside the layer that runs."""

@@ -7,6 +7,7 @@ shape.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from torch import nn
 from mixlens.recording.calls import Inputs, LayerCall, forward, hooks_removed, without_cache
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import Listener, listening
+from mixlens.recording.spread_layers import Spread
 
 _Chain = tuple[tuple[str, int], ...]  # list items around an attention call, outermost first
 
@@ -30,6 +32,7 @@ class Heard:
     layers: tuple[str, ...]  # their paths, in the order of their first calls
     order: tuple[str, ...]  # paths of all items of lists, as their calls end
     silent: tuple[str, ...]  # layers that ran next to them, or name attention, and were not heard
+    spread: Mapping[str, Spread]  # layers of which other lists may hold the rest
 
     def numbers(self) -> Iterator[tuple[str, int]]:
         """Each call of a layer with its number in its list, silent ones counted."""
@@ -92,7 +95,23 @@ def _heard(
         layers,
         tuple(call.path for call in calls),
         _silent(layers, called) if layers else (),
+        _spread(layers, calls),
     )
+
+
+def _spread(layers: tuple[str, ...], calls: list[LayerCall]) -> dict[str, Spread]:
+    """Layers that may go on in the items of other lists that run before the next layer."""
+    inside = tuple(f"{path}." for path in layers)
+    outside = [call for call in calls if not call.path.startswith(inside)]
+    starts = [number for number, call in enumerate(outside) if call.path in layers]
+    known: dict[str, Spread] = {}
+    for start, end in itertools.pairwise([*starts, len(outside)]):
+        items = list(itertools.takewhile(_hands_on, outside[start:end]))
+        following = outside[end] if end < len(outside) else None
+        layout = Spread.of(items, following) if len(items) > 1 else None
+        if layout is not None:
+            known[items[0].path] = layout
+    return known
 
 
 def _list_items(model: nn.Module) -> dict[str, nn.Module]:

@@ -59,6 +59,14 @@ class Layout:
         if self.packed:
             call.attention = placed(call.attention, *call.hidden_in.shape[:2])
 
+    def whole(self, module: nn.Module) -> nn.Module:
+        """The layer with all its parts, from the module at its path."""
+        return module
+
+    def last(self, module: nn.Module) -> nn.Module:
+        """The module whose output is that of the layer."""
+        return module
+
     def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
         """A tensor of a part of the layer, with rows first."""
         return tensor
@@ -86,7 +94,7 @@ class TwoStreams(Layout):
             if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 3:
                 shapes = [getattr(part, "shape", None) for part in returned[:2]]
                 both = shapes == [first.shape, value.shape]
-                return cls(_same, _same, second=place) if both else None
+                return cls(same, same, second=place) if both else None
         return None
 
     def entered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Arguments, Any]:
@@ -124,13 +132,14 @@ class TokensFirst(Layout):
         return turned_parts(layer, batch, tokens, self.paths)
 
 
-def _same(states: Tensor, _: Any) -> Tensor:
+def same(states: Tensor, _: Any) -> Tensor:
+    """A form that is rows of tokens already."""
     return states
 
 
 def turned_part(path: str) -> TokensFirst:
     """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
-    return TokensFirst(_same, _same, paths=frozenset({path}))
+    return TokensFirst(same, same, paths=frozenset({path}))
 
 
 _GRID = Layout(

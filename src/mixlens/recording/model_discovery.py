@@ -139,7 +139,13 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
             continue
         try:
             _require_native(ours, theirs, passes.heard.backend, probe.inputs)
-            structures.append(_layer_structure(ours, other, number, passes.heard.backend, rows))
+            layouts = possible_layouts(ours, other, rows)
+            if ours.path in passes.heard.spread:
+                layouts.append(passes.heard.spread[ours.path])
+            if not layouts:
+                why = why_unknown(ours, other, rows)
+                raise UnsupportedModel(f"layer `{ours.path}`: {why}")
+            structures.append(_layer_structure(ours, other, number, passes.heard.backend, layouts))
         except UnsupportedModel as error:
             left_out[ours.path] = str(error)
         except Exception as error:  # what a layer raises when it runs on its own
@@ -168,12 +174,9 @@ def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: In
 
 
 def _layer_structure(
-    call: LayerCall, resized: LayerCall, number: int, backend: str, rows: tuple[int, int]
+    call: LayerCall, resized: LayerCall, number: int, backend: str, layouts: list[Layout | None]
 ) -> LayerStructure:
-    """In the first of the forms that its hidden states may have in which it can be read."""
-    layouts = possible_layouts(call, resized, rows)
-    if not layouts:
-        raise UnsupportedModel(f"layer `{call.path}`: {why_unknown(call, resized, rows)}")
+    """In the first of the forms that it may have in which it can be read."""
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(
             f"layer `{call.path}`: hidden states enter with shape {tuple(call.hidden_in.shape)} and"

@@ -301,7 +301,7 @@ def row_recording(
 def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
     """Raises `RowsUnavailable` if a site of this structure is never cut to rows."""
     if any(layer.layout is not None for layer in chosen.stack.layers):
-        raise RowsUnavailable("its hidden states are not rows of tokens in the model itself")
+        raise RowsUnavailable("its layers are not modules that take and return rows of tokens")
     if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
         raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
     if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
