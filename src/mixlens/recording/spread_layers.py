@@ -22,7 +22,7 @@ from mixlens.recording.layouts import Layout, same
 
 
 @dataclass(frozen=True)
-class Step:
+class SpreadStep:
     """An item of a different list, and what it is given: a sum of the layer's input (0), the output
     of the first item (1) and the outputs of earlier steps (2 …).
     """
@@ -37,7 +37,7 @@ class Spread(Layout):
     """The first item of a layer is at its path, and others follow."""
 
     name: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SpreadStep, ...] = ()
 
     @classmethod
     def of(cls, items: Sequence[LayerCall], following: LayerCall | None) -> Spread | None:
@@ -46,12 +46,12 @@ class Spread(Layout):
         """
         first, *later = items
         known: list[Tensor] = [first.hidden_in, first.hidden_out]
-        steps: list[Step] = []
+        steps: list[SpreadStep] = []
         for call in later:
             summands = _summands(call.hidden_in, known)
             if summands is None:
                 break
-            steps.append(Step(_name(call), call.module, summands))
+            steps.append(SpreadStep(_name(call), call.module, summands))
             known.append(call.hidden_out)
         names = [_name(first), *(step.name for step in steps)]
         if not any(step.summands == (0, 1) for step in steps) or len(set(names)) < len(names):
@@ -102,7 +102,7 @@ def _total(parts: Sequence[Tensor]) -> Tensor:
 class SpreadLayer(nn.Module):
     """Items of several lists, one after the other."""
 
-    def __init__(self, name: str, first: nn.Module, steps: Sequence[Step]) -> None:
+    def __init__(self, name: str, first: nn.Module, steps: Sequence[SpreadStep]) -> None:
         super().__init__()
         self.names = (name, *(step.name for step in steps))
         self.summands = tuple(step.summands for step in steps)
