@@ -58,7 +58,7 @@ def text_bytes(shape: Shape, length: int, *, logits: bool = True) -> int:
 
 
 def batch_bytes(model: nn.Module) -> int:
-    """What a batch may hold unless told otherwise; the same on every machine."""
+    """What a batch may hold by default; the same on every machine."""
     return BATCH_BYTES.get(entry_device(model).type, BATCH_BYTES_ELSEWHERE)
 
 

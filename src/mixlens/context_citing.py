@@ -38,7 +38,7 @@ _ALPHA = 0.01  # of the LASSO, on standardised columns
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ContextCitation:
-    """How much each part of a context speaks for an answer.
+    """How much each part of a context supports an answer.
 
     `scores`: by how much the log-odds of the answer fall if a part is left out. `correlation`: of
     the surrogate's predictions with the log-odds after held-out prompts; NaN if either is constant.
@@ -189,7 +189,7 @@ def _filled(template: str, context: str, query: str) -> str:
 def _answer_ids(
     model: nn.Module, tokenizer: Any, prompt: Any, answer: Any, options: Mapping[str, Any]
 ) -> list[int]:
-    """Tokens of the answer, generated behind the whole prompt or given."""
+    """Tokens of the answer, generated after the whole prompt or given."""
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)
     made = continued(model, tokenizer, prompt, answer=answer, options=options)
@@ -198,7 +198,7 @@ def _answer_ids(
     before = tuple(made.ready.tensors["input_ids"][0, :count].tolist())
     if not takes_decoder_ids(model) and before != own:
         raise InvalidInput(
-            "the prompt has other tokens if the answer follows it: begin the answer with a blank,"
+            "the prompt has other tokens if the answer follows it: begin the answer with a space,"
             " or give it as token ids"
         )
     return [produced[0].ids[place] for place in made.targets]

@@ -15,15 +15,15 @@ def hub_refusal(error: BaseException) -> str | None:
     causes = list(_causes(error))
     if any(isinstance(cause, errors.GatedRepoError) for cause in causes) or _is_gated_data(causes):
         return (
-            "it is gated: ask for access on its page of the hub, then log in by `hf auth login` or"
-            " set HF_TOKEN"
+            "it is gated: ask for access on its page of the hub, then log in with `hf auth login`"
+            " or set HF_TOKEN"
         )
     if any(isinstance(cause, errors.RevisionNotFoundError) for cause in causes):
         return "it has no such revision: its page of the hub shows branches, tags and commits"
     if any(isinstance(cause, errors.RepositoryNotFoundError) for cause in causes):
         return (
             "the hub has nothing of that name that you may read: check the spelling (owner/name)."
-            " If it is private, log in by `hf auth login` or set HF_TOKEN"
+            " If it is private, log in with `hf auth login` or set HF_TOKEN"
         )
     if unreachable(error) and not constants.HF_HUB_OFFLINE:
         return (

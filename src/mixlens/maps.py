@@ -272,7 +272,7 @@ class MixingMaps:
         """Sources summed by segment: "sentences", "paragraphs", "turns", or {name: (first
         character, after the last) or text}. By default the turns of a chat, or prompt and answer.
 
-        The first token, on which much attention is parked, is a column of its own;
+        The first token, which often gets much attention, is a column of its own;
         `extras["sink_share"]` has its share. `sink=False` leaves it out, as `without_sink` does.
         """
         return merge_segments(self, by, sink)

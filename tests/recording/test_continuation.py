@@ -118,7 +118,7 @@ def test_a_given_answer_works_as_if_it_were_generated() -> None:
 
 def test_an_answer_that_joins_the_last_word_takes_the_models_own_tokens() -> None:
     lens = bundled()
-    with pytest.warns(UserWarning, match="Begin it with a blank"):
+    with pytest.warns(UserWarning, match="Begin it with a space"):
         rows = lens.generate("The keys to the cab", answer="inet are")
     assert one(mixlens.measure("attention", rows)).tokens == ("Ġcabin", "et", "Ġare")
 

@@ -1,7 +1,7 @@
 """Sources summed by segment, the share of the first token, and the tokens of one segment.
 
-Much of a row often falls on the first token, whatever it says: attention that is not needed is
-parked there (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks). It is
+Much of a row often falls on the first token, whatever it is: attention that is not needed goes
+there (Xiao et al. 2024, Efficient Streaming Language Models with Attention Sinks). It is
 therefore a column of its own, and can be left out. A row is divided by what is left only if the
 rows of the measure sum to one.
 """

@@ -28,7 +28,7 @@ def context_cite_command(
         str | None, typer.Option(help="The answer to explain. Default: the model's own.")
     ] = None,
     generate: Annotated[
-        int | None, typer.Option(help="Generate up to so many tokens; 20 by default.", min=1)
+        int | None, typer.Option(help="Generate up to this many tokens; 20 by default.", min=1)
     ] = None,
     segments: Annotated[
         str | None,
@@ -39,7 +39,7 @@ def context_cite_command(
     ] = None,
     ablations: Annotated[int, typer.Option(help="Prompts that are fitted.", min=2)] = 64,
     held_out: Annotated[int, typer.Option(help="Prompts that judge the fit.", min=2)] = 32,
-    seed: Annotated[int, typer.Option(help="Of what is left out.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Draws what is left out.", min=0)] = 0,
     template: Annotated[
         str | None, typer.Option(help="The prompt, with {context} and {query} in it.")
     ] = None,

@@ -39,7 +39,7 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
     from mixlens.render.labels import printable
 
     label = printable(maps.tokens[0])
-    opening = f"What speaks for {label}" if spec.explains_output else f"What is inside {label}"
+    opening = f"What supports {label}" if spec.explains_output else f"What is inside {label}"
     across = "layers across, each " if len(maps.layers) > 1 else ""
     console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
     console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))

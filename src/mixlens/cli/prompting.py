@@ -48,7 +48,7 @@ NoSinkOption = Annotated[
     bool,
     typer.Option(
         "--no-sink",
-        help="Leave out the first token as a source; much attention is parked there.",
+        help="Leave out the first token as a source; it often gets much attention.",
     ),
 ]
 

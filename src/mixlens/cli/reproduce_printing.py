@@ -92,8 +92,8 @@ def _show_numbers(console: Console, spec: ExperimentSpec, numbers: Any, own: boo
     console.print(table)
     if not own:
         console.print(
-            f"the paper's numbers are of {', '.join(spec.models) or 'its own models'} (data:"
-            f" {spec.data}) and not compared with these",
+            f"the paper's numbers are for {', '.join(spec.models) or 'its own models'} (data:"
+            f" {spec.data}) and are not compared with these",
             style="dim",
             markup=False,
         )

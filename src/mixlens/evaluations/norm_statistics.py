@@ -1,5 +1,4 @@
-"""Norm statistics: how far attention weights and the vectors that they weigh tell different stories
-about the same tokens.
+"""Norm statistics: how far attention weights and the vectors that they weigh differ.
 
 Kobayashi et al. (2020), section 4 and appendix A. f(x) is the value vector times the head's output
 projection, x what attention reads (after the input norm, if a layer has one). Four questions:

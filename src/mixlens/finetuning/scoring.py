@@ -43,7 +43,7 @@ class Settings:
         for name in ("epochs", "batch", "longest", "patience"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise InvalidInput(f"{name}={value}: one at least is needed")
+                raise InvalidInput(f"{name}={value}: at least one is needed")
         if not 0 < self.rate < 1:
             raise InvalidInput(
                 f"rate={self.rate}: a learning rate lies between 0 and 1, such as 2e-5"

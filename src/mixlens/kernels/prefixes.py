@@ -1,4 +1,4 @@
-"""Effective attention where every target sees other sources: behind a causal mask, inside a window.
+"""Effective attention if every target sees different sources: under a causal mask, inside a window.
 
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
 only the rows j <= i of V, so only attention over these rows can be exchanged without changing its

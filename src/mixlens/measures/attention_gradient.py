@@ -1,4 +1,4 @@
-"""Attention weights times their gradients: how much each attention link speaks for one output.
+"""Attention weights times their gradients: how much each attention link supports one output.
 
 Chefer, Gur, Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and
 Encoder-Decoder Transformers (ICCV), equation 5: the mean over heads of (dy/dA * A)+, entry by
@@ -30,7 +30,7 @@ SPEC = Spec(
         " Encoder-Decoder Transformers, ICCV, eq. 5"
     ),
     use_when=(
-        "maps of one prediction: which attention links speak for it, layer by layer and rolled out"
+        "maps of one prediction: which attention links support it, layer by layer and rolled out"
     ),
     cost="one forward and one backward pass",
     facts=Facts(),

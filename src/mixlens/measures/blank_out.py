@@ -4,7 +4,7 @@ The erasure baseline (Li et al. 2016) of two papers. Ferrando et al. 2022: each 
 [MASK], the absolute change of the probability over the whole vocabulary (the defaults). Mohebbi et
 al. 2023: each token becomes [UNK], the signed change of the probability among {target, foil}:
 `replacement="unk", signed=True` with `word` and `foil`. A score is f(text) - f(text with token j
-replaced): positive if the token speaks for the explained output (see `mixlens.explained`).
+replaced): positive if the token supports the explained output (see `mixlens.explained`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPEC = Spec(
     citation='Li et al. (2016), "Understanding Neural Networks through Representation Erasure"',
     use_when=(
         "a direct, model-agnostic check of which tokens one prediction needs; blind to tokens that"
-        " stand in for each other"
+        " can replace each other"
     ),
     cost="n forward passes",
     facts=Facts(),

@@ -1,4 +1,4 @@
-"""DecompX: the length of the vector that each hidden token owes to each input token.
+"""DecompX: the length of the part of each hidden token that comes from each input token.
 
 Modarressi et al. 2023, DecompX: Explaining Transformers Decisions by Propagating Token
 Decomposition (https://aclanthology.org/2023.acl-long.149), equations 3-13. Vectors are carried from
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 SPEC = Spec(
     summary=(
-        "the norm of the vector that each hidden token owes to each input token, carried through"
-        " attention, norms and feed-forward parts"
+        "the norm of the part of each hidden token that comes from each input token, carried"
+        " through attention, norms and feed-forward parts"
     ),
     citation=(
         "Modarressi et al. (2023), DecompX: Explaining Transformers Decisions by Propagating Token"

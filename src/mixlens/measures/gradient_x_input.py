@@ -25,7 +25,7 @@ SPEC = Spec(
         ' Propagating Activation Differences"'
     ),
     use_when=(
-        "a signed first look at which tokens speak for and against one prediction; exact for linear"
+        "a signed first look at which tokens support or oppose one prediction; exact for linear"
         " models only"
     ),
     cost="one forward and one backward pass (with `smooth=k`: k of each, per layer)",

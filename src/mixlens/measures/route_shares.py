@@ -3,7 +3,7 @@
 Ferrando & Voita 2024, Information Flow Routes: Automatically Interpreting Language Models at Scale
 (EMNLP). For a sum y = sum_k z_k + rest, the share of z_k is in proportion to max(0, ||y||_1 - ||y -
 z_k||_1). There are two such sums in a layer. In the attention block the summands are what each head
-brings of each source, and the residual stream. Behind the feed-forward part they are its output and
+brings of each source, and the residual stream. After the feed-forward part they are its output and
 the stream it is added to.
 
 As in the authors' tool the bias of the values belongs to no summand, unless `value_bias` says so:

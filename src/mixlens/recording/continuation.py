@@ -26,7 +26,7 @@ from mixlens.recording.placement import entry_device
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow
 
-_ANCHOR = 8  # tokens in front of a generated one that decide whether it begins with a blank
+_ANCHOR = 8  # tokens in front of a generated one that decide whether it begins with a space
 _NEW_TOKENS = 20
 
 
@@ -133,7 +133,7 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
     if ends.isascii() and ends.isalnum():
         warnings.warn(
             f"the answer is put right after the prompt: …{text[-10:]}{answer[:10]}…. Begin it"
-            " with a blank if it is a new word.",
+            " with a space if it is a new word.",
             stacklevel=2,
         )
 
@@ -164,7 +164,7 @@ def _generated(
         )
     new: list[int] = row[0].tolist()[1 if takes_decoder_ids(model) else len(ids) :]
     if not new:
-        raise InvalidInput("nothing was generated: allow more tokens by max_new_tokens")
+        raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
     return new
 
 

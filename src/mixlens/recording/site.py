@@ -44,7 +44,7 @@ class Site:
     structure: SiteStructure
     weights: Float[Tensor, "batch head target source"]
     values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
-    head_maps: Float[Tensor, "head d_head d_model"]  # the output projection, behind any gate
+    head_maps: Float[Tensor, "head d_head d_model"]  # the output projection, after any gate
     output_bias: Float[Tensor, " d_model"]
     gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
     residual: Float[Tensor, "batch target d_model"]

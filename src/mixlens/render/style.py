@@ -6,8 +6,8 @@ properties (`--ink`, `--mark`, `--series-0` ...), for light and for dark.
 The first eight of the series' colours were searched for the largest distance (OKLab) between any
 two of them, as seen with normal vision and with protanopia, deuteranopia and tritanopia (Machado et
 al. 2009), on white and on the dark paper alike. The others are as far from all as normal vision
-allows. No such palette is told apart by every eye, so a series has a marker and a dash as well: the
-first eight are solid, the second eight dashed, the rest dotted. A test measures all this.
+allows. Not every eye can distinguish so many colours, so a series has a marker and a dash as well:
+the first eight are solid, the second eight dashed, the rest dotted. A test measures all this.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SERIES = (
     "#659e95",
     "#61789e",
 )
-SAFE = 8  # of them are told apart by every eye
+SAFE = 8  # of them can be distinguished by every eye
 BASELINE = "#8a8f98"
 TARGET = "#a9720e"  # what outlines the target or a gold link on a shaded ground
 MARKERS = "osD^vPX*h"

@@ -54,7 +54,7 @@ def head_output_gradients(
     if any(len(added[module]) != modules.count(module) for module in set(modules)):
         raise UnsupportedModel(
             f"the output projections of {site} are not called once for each layer, so their"
-            " gradients cannot be told apart"
+            " gradients cannot be distinguished"
         )
     zeros = [next(calls[module]) for module in modules]
     gradients = (

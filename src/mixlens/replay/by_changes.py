@@ -1,6 +1,6 @@
 """Value Zeroing on a GPU: distances straight from products on what changed.
 
-For a perceptron behind a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
+For a perceptron after a norm, with t_ij = u_i - s c_ij the sum without source j and z = norm(t):
 
     change of the hidden layer   h_ij - h_i, from z_ij W_1 = z_i W_1 + (z_ij - z_i) W_1
     change of the output         (h_ij - h_i) W_2

@@ -87,7 +87,7 @@ def _discovered_columns(layer: Layer, site: Site) -> _Columns:
         affine = affine_map(event.module, int(given.shape[-1]), layer.input)
         if affine is None:
             continue
-        # Columns are told apart by their products with random directions: one alone does not do,
+        # Columns are distinguished by their products with random directions: one alone does not do,
         # as of thousands of columns two are closer than rounding.
         ours, theirs = (directions @ columns).T, (directions @ made.to(columns)).T
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)

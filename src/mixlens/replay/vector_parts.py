@@ -95,7 +95,7 @@ class VectorLayer:
             self.entering_last = seen[text, :length]
 
     def _require_values_of_the_stream(self, layer: Layer, text: int) -> None:
-        """What the value projection reads must be the stream behind its norm."""
+        """What the value projection reads must be the stream after its norm."""
         read = self.stream if self.input_norm is None else self.input_norm(self.stream)
         width, heads = int(read.shape[-1]), len(self.biases)
         if width == self.matrices.shape[1]:

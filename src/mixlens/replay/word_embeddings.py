@@ -1,7 +1,7 @@
 """A recorded model as a function of the vectors that its word embedding gives.
 
 The embedding is the one module that looks up the tokens of a site. A hook gives other vectors in
-place of what it returns, and is taken off afterwards. Factors and norms behind it are the model's
+place of what it returns, and is taken off afterwards. Factors and norms after it are the model's
 own.
 """
 
@@ -21,7 +21,7 @@ from mixlens.replay.intervention import input_rows, layer_input, model_output, t
 
 
 class ModelFromWords:
-    """The whole model as a function of word vectors; the first layer's input stands for them."""
+    """The whole model as a function of word vectors; the first layer's input takes their place."""
 
     def __init__(self, recording: Recording, site: str) -> None:
         self.recording = recording

@@ -68,7 +68,7 @@ def measure_texts(
 def _batches(
     lens: Lens, job: Job, rows: Sequence[TextRow], ready: Prepared | None, targets: Targets
 ) -> dict[str, MeasuredBatch]:
-    """By measure, and by `measure by head` for those whose heads are told apart."""
+    """By measure, and by `measure by head` for those that have heads."""
     given = [row.text for row in rows] if ready is None else ready
     specs = [spec_of(name) for name in job.measures]
     memory = batch_bytes(lens.model) if job.memory is None else job.memory

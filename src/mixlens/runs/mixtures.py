@@ -24,7 +24,7 @@ class Mixtures:
     """One measure of a batch. Whatever lies beyond the tokens of a text is padding."""
 
     values: Tensor  # [group, text, target, source]
-    groups: tuple[tuple[int, int | None], ...]  # layer, and head if heads are told apart
+    groups: tuple[tuple[int, int | None], ...]  # layer, and head if heads are kept separate
     sources: Sequence[TokenRow]  # of each text
     targets: Sequence[TokenRow]
     positions: Sequence[tuple[int, ...]]  # of the wanted targets of each text

@@ -51,7 +51,7 @@ def do_in_processes(
             yield number, result
         deaths = deaths + 1 if left and len(left) == before else 0
         if deaths == DEATHS:
-            raise MixlensError(too_many_deaths("most likely for want of memory"))
+            raise MixlensError(too_many_deaths("most likely because memory ran out"))
 
 
 def _until_one_dies(
