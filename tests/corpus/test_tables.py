@@ -34,6 +34,7 @@ def triples(data: corpus.Dataset) -> list[tuple[str, str | None, str]]:
             [('"One.', 'Two "x"', "1")],
         ),
         ("sentence\tlabel\r\ngood\t1\r\n", [("good", None, "1")]),
+        ("\ufeffTEXT\tLabel\ngood\t1\n", [("good", None, "1")]),
     ],
 )
 def test_headers(tmp_path: Path, text: str, expected: list[tuple[str, str | None, str]]) -> None:

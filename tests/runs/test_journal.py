@@ -53,6 +53,17 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         assert not journal.done
 
 
+def test_damaged_settings_are_named(tmp_path: Path) -> None:
+    with Journal.opened(tmp_path, {"a": 1}) as journal:
+        journal.add("0", {})
+    (tmp_path / "settings.json").write_text("{")
+    with (
+        pytest.raises(InvalidInput, match=r"settings cannot be read.*--fresh"),
+        Journal.opened(tmp_path, {"a": 1}),
+    ):
+        pass
+
+
 def test_what_cannot_be_kept_is_refused() -> None:
     with Journal.opened(None, {}) as journal, pytest.raises(TypeError, match=r"not .*Path"):
         journal.add("0", {"a": Path("x")})
