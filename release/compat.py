@@ -3,12 +3,16 @@
 The oldest and the newest torch and transformers of the ranges in `pyproject.toml`, with each Python
 from the oldest on. The conformance suite and the adapter test run in each. The table in
 `docs/support.md` is written from what happened. `--share` takes everything but transformers from
-the environment that runs this command, to save time.
+the environment that runs this command, to save time. `--here` builds nothing and tries that
+environment as it is.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import os
 import platform
 import re
 import shutil
@@ -16,10 +20,13 @@ import sys
 import sysconfig
 import time
 import tomllib
-from dataclasses import dataclass
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from release.environment import ROOT, Environment, Failed
+from release.environment import ROOT, Environment, Failed, run
 
 PAGE = ROOT / "docs" / "support.md"
 PLACE = ROOT / "build" / "compat"
@@ -65,35 +72,41 @@ def requirement(package: str, which: str) -> str:
 
 
 def interpreter(version: str) -> str | None:
-    """The Python of a version: of this process, on the path, or one that pyenv keeps."""
+    """The Python of a version: of this process, one that pyenv keeps, or on the path."""
     if version == ".".join(platform.python_version_tuple()[:2]):
         return sys.executable
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return shutil.which(f"python{version}") or (str(kept[-1]) if kept else None)
+    return str(kept[-1]) if kept else shutil.which(f"python{version}")
 
 
-def tried(wanted: Combination, tests: list[str], *, share: bool) -> tuple[str, str, str]:
+def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str]:
     """The versions of torch and transformers, and what the tests said."""
     python = interpreter(wanted.python)
     if python is None:
         return "", "", f"not run: no Python {wanted.python} was found"
     try:
         environment = Environment.new(PLACE / wanted.name, python)
-        _fill(environment, wanted, share=share)
-        versions = environment.run("python", "-c", VERSIONS).split()[-2:]
+        _fill(environment, wanted, share=given.share, largest=given.largest)
     except Failed as failed:
         return "", "", f"not run: {str(failed).splitlines()[-1][:120]}"
+    return tested(partial(environment.run, "python"), given)
+
+
+def tested(python: Callable[..., str], given: argparse.Namespace) -> tuple[str, str, str]:
+    """What the tests say to a Python, after its versions of torch and transformers."""
+    versions = python("-c", VERSIONS).split()[-2:]
     try:
-        shown = environment.run("python", "-m", "pytest", "-n", "2", *tests)
+        shown = python("-m", "pytest", "-n", str(given.jobs), *given.tests)
     except Failed as failed:
         shown = str(failed)
         print(shown, file=sys.stderr)
     summary = [line for line in shown.splitlines() if re.search(r"\d+ (passed|failed|error)", line)]
     ended = re.sub(r" in [\d.:()s ]+$", "", summary[-1].strip("= ")) if summary else "no result"
-    return versions[0], versions[1], f"{ended} ({time.strftime('%Y-%m-%d')}, {' '.join(tests)})"
+    when = time.strftime("%Y-%m-%d")
+    return versions[0], versions[1], f"{ended} ({when}, {' '.join(given.tests)})"
 
 
-def _fill(environment: Environment, wanted: Combination, *, share: bool) -> None:
+def _fill(environment: Environment, wanted: Combination, *, share: bool, largest: float) -> None:
     transformers = requirement("transformers", wanted.transformers)
     if share:
         own = sysconfig.get_paths(vars={"base": str(environment.folder)})["purelib"]
@@ -101,8 +114,27 @@ def _fill(environment: Environment, wanted: Combination, *, share: bool) -> None
         (Path(own) / "shared.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
         (Path(own) / "source.pth").write_text(str(ROOT / "src") + "\n")
         return
-    environment.install(requirement("torch", wanted.torch))
-    environment.install(f"{ROOT}[eval]", transformers, requirement("torch", wanted.torch), *TOOLS)
+    torch = requirement("torch", wanted.torch)
+    size = gigabytes(environment, torch) if largest < math.inf else 0.0
+    if size > largest:
+        raise Failed(f"{torch} is a download of {size:.1f} GB, more than the {largest:g} allowed")
+    environment.install(torch)
+    environment.install(f"{ROOT}[eval]", transformers, torch, *TOOLS)
+
+
+def gigabytes(environment: Environment, package: str) -> float:
+    """How much pip would fetch for a package and what it needs. Files at hand count nothing."""
+    report = environment.folder / "download.json"
+    how = ("--dry-run", "--quiet", "--report", str(report))
+    environment.run("python", "-m", "pip", "install", *how, package)
+    parts = json.loads(report.read_text(encoding="utf-8"))["install"]
+    sizes = []
+    for address in (part["download_info"]["url"] for part in parts):
+        if address.startswith("https:"):
+            asked = urllib.request.Request(address, method="HEAD")
+            with urllib.request.urlopen(asked, timeout=60) as answer:
+                sizes.append(int(answer.headers["Content-Length"]))
+    return sum(sizes) / 1e9
 
 
 def with_row(page: str, row: str) -> str:
@@ -113,9 +145,11 @@ def with_row(page: str, row: str) -> str:
 
 
 def _environment(row: str) -> tuple[str, ...]:
-    """Python, and whether torch and transformers are the oldest, the newest or as installed."""
+    """Python, and whether torch and transformers are the oldest or the newest; versions that are
+    neither count themselves.
+    """
     python, *others = (cell.strip() for cell in row.strip("|").split("|")[:3])
-    return (python, *(re.sub(r".*\((.*)\)", r"\1", cell) for cell in others))
+    return (python, *(re.sub(r".*\((oldest|newest)\)", r"\1", cell) for cell in others))
 
 
 def main() -> int:
@@ -124,19 +158,32 @@ def main() -> int:
     names = [each.name for each in COMBINATIONS]
     parser.add_argument("--only", action="append", choices=names)
     parser.add_argument("--share", action="store_true")
+    parser.add_argument("--here", action="store_true")
+    parser.add_argument("--largest", type=float, default=math.inf, help="download of torch, in GB")
+    parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
     parser.add_argument("--tests", nargs="+", default=list(TESTS))
     given = parser.parse_args()
-    bad = False
-    for wanted in COMBINATIONS:
+    results = []
+    if given.here:
+        here = partial(run, sys.executable, PYTHONPATH=os.environ.get("PYTHONPATH", ""))
+        result = tested(here, given)
+        python = ".".join(platform.python_version_tuple()[:2])
+        results.append(_written(Combination(python, "as installed", "as installed"), result))
+    for wanted in () if given.here else COMBINATIONS:
         if given.only is None or wanted.name in given.only:
-            torch, transformers, result = tried(wanted, given.tests, share=given.share)
-            which = "as installed" if given.share else wanted.torch
-            versions = f"{torch} ({which}) | {transformers} ({wanted.transformers})"
-            row = f"| {wanted.python} | {versions} | {result} |"
-            print(row, flush=True)
-            PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
-            bad |= any(word in result for word in ("failed", "error", "no result"))
-    return int(bad)
+            named = replace(wanted, torch="as installed") if given.share else wanted
+            results.append(_written(named, tried(wanted, given)))
+    return int(any(word in each for each in results for word in ("failed", "error", "no result")))
+
+
+def _written(wanted: Combination, result: tuple[str, str, str]) -> str:
+    """Puts a row into the page."""
+    torch, transformers, said = result
+    cells = (f"{torch} ({wanted.torch})", f"{transformers} ({wanted.transformers})")
+    row = f"| {' | '.join((wanted.python, *(cell.strip() for cell in cells), said))} |"
+    print(row, flush=True)
+    PAGE.write_text(with_row(PAGE.read_text(encoding="utf-8"), row), encoding="utf-8")
+    return said
 
 
 if __name__ == "__main__":
