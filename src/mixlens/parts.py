@@ -7,7 +7,7 @@ long, and each call of a measure goes through a model several times.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,12 +24,15 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
     return parts
 
 
-def tensors_of(module: nn.Module, *, buffers: bool = True) -> Iterator[Tensor]:
+def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
     """Parameters, and buffers, of a module and of all modules inside."""
+    tensors: list[Tensor | None] = []
     for part in parts_of(module):
-        for table in (part._parameters, part._buffers) if buffers else (part._parameters,):
-            if table:
-                yield from (tensor for tensor in table.values() if tensor is not None)
+        if part._parameters:
+            tensors += part._parameters.values()
+        if buffers and part._buffers:
+            tensors += part._buffers.values()
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:

@@ -267,7 +267,7 @@ def _estimate(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[
 
 
 def _require_eval(model: nn.Module) -> None:
-    if any(part.training for part in parts_of(model)):
+    if [part for part in parts_of(model) if part.training]:
         raise UnsupportedModel(
             "the model is in training mode, where dropout makes every run different: call"
             " model.eval() first"

@@ -81,7 +81,7 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
     """Modules that were compiled in place run as they are written while this is open: hooks inside
     compiled code would make torch compile it anew.
     """
-    if not any(part._compiled_call_impl is not None for part in parts_of(model)):
+    if not [part for part in parts_of(model) if part._compiled_call_impl is not None]:
         yield
         return
     import torch

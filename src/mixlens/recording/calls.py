@@ -19,11 +19,14 @@ from mixlens.parts import parts_of
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
 from mixlens.recording.placement import at_hand, has_plain_weights
+from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
     from mixlens.recording.layouts import Layout
 
 Inputs = Mapping[str, Any]
+
+_plain: Remembered[bool] = Remembered()
 
 
 @dataclass
@@ -39,7 +42,7 @@ class LayerCall:
 
     @functools.cached_property
     def _is_readable(self) -> bool:
-        return has_plain_weights(self.module)
+        return _plain.of(self.module, None, lambda: has_plain_weights(self.module))
 
     @property
     def readable(self) -> nn.Module:
@@ -108,17 +111,15 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
     """Turns the cache off in every config: a model may not take the option, or not pass it on."""
-    configs: dict[int, Any] = {
-        id(config): config
-        for config in (getattr(part, "config", None) for part in parts_of(model))
-        if getattr(config, "use_cache", None) is True
-    }
+    parts = [vars(part) for part in parts_of(model)]
+    each = {id(part["config"]): part["config"] for part in parts if "config" in part}
+    configs = [config for config in each.values() if getattr(config, "use_cache", None) is True]
     try:
-        for config in configs.values():
+        for config in configs:
             config.use_cache = False
         yield
     finally:
-        for config in configs.values():
+        for config in configs:
             config.use_cache = True
 
 

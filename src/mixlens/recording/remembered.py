@@ -55,7 +55,7 @@ def numbers_of(module: nn.Module) -> Hashable:
 
 
 def _numbers(module: nn.Module) -> tuple[tuple[int, int, int], ...]:
-    return tuple((id(part), part._version, part.data_ptr()) for part in tensors_of(module))
+    return tuple([(id(part), part._version, part.data_ptr()) for part in tensors_of(module)])
 
 
 class Remembered(Generic[Found]):

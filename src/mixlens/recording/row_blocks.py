@@ -47,7 +47,7 @@ def visit_blocks(
             heard, seen = _run_again(recording, index, call)
             for block in needed:
                 places = torch.tensor([list(block)], device=call.hidden_in.device)
-                wanted = Wanted(places)
+                wanted = Wanted(places, [block])
                 attention = RowAttention(wanted)
                 layer = cut_layer(
                     recording,

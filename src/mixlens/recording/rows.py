@@ -136,7 +136,7 @@ class RowRecording(Recording):
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
-    stack, wanted = recording.site.stack, Wanted(recording.places)
+    stack, wanted = recording.site.stack, Wanted(recording.places, recording.targets)
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
     heard: list[AttentionCall] = []
