@@ -152,7 +152,8 @@ def _double(module: Any, given: Any, output: Any) -> Any:
 def test_a_layer_that_a_hook_changes_is_left_out(lens: Lens) -> None:
     """What it does cannot be taken apart. The other layers are as they are."""
     changed = Lens.bundled()
-    changed.model.bert.encoder.layer[1].register_forward_hook(_double)
+    model: Any = changed.model
+    model.bert.encoder.layer[1].register_forward_hook(_double)
     measured = changed.measure("value_zeroing", TEXT)
     assert measured.layers == (0, 2, 3, 4, 5)
     with pytest.raises(InvalidInput, match="joining them needs every layer"):
@@ -202,7 +203,8 @@ def test_settings_of_the_process_change_nothing(lens: Lens, maps: MixingMaps) ->
     frozen = Lens.bundled()
     frozen.model.requires_grad_(False)
     saving = Lens.bundled()
-    saving.model.gradient_checkpointing_enable()
+    model: Any = saving.model
+    model.gradient_checkpointing_enable()
     with torch.no_grad():
         for each in (lens, frozen, saving):
             assert np.allclose(each.measure("gradient_norm", TEXT).scores, expected, atol=1e-6)

@@ -14,12 +14,13 @@ import numpy as np
 
 from mixlens.corpus.dataset import Dataset, digest
 from mixlens.corpus.examples import Example
-from mixlens.errors import InvalidInput, MissingExtra
+from mixlens.errors import InvalidInput
 from mixlens.provenance import versions
 from mixlens.runs.example_view import example_frame
 from mixlens.runs.journal import Journal
 from mixlens.runs.observing import Progress, Workers, work_through
 from mixlens.runs.settings import describe_model
+from mixlens.runs.store import require_parquet
 from mixlens.trust.findings import Findings, RowError, conclude_run
 from mixlens.trust.observing import Observer, Task, observer_for
 from mixlens.trust.plan import Plan, make_plan
@@ -59,7 +60,7 @@ def benchmark(
     settings = _settings(lens, data, plan, other=other, seed=seed)
     folder = None if out is None else Path(out)
     if folder is not None:
-        _require_parquet()
+        require_parquet()
     with Journal.opened(folder, settings, fresh=fresh) as journal:
         observer = Observer(lens, plan)
         tasks = dict(_tasks(data, plan, observer))
@@ -133,11 +134,3 @@ def _with_unread(findings: Findings, data: Dataset) -> Findings:
 def _reasons(ranking: Ranking) -> list[str]:
     reasons = [f"{error.example}: {error.reason}" for error in ranking.errors[:3]]
     return reasons or [f"{name}: {reason}" for name, reason in ranking.left_out.items()]
-
-
-def _require_parquet() -> None:
-    """Better now than after hours of work."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "corpus") from error
