@@ -284,8 +284,7 @@ def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[A
     call.output = layout.left(call.output, batch)
     layout.attention(call)
     return {
-        witness: layout.inside(tensor, witness.path, batch, tokens)
-        for witness, tensor in seen.items()
+        witness: layout.inside(tensor, witness, batch, tokens) for witness, tensor in seen.items()
     }
 
 

@@ -21,7 +21,8 @@ from torch import Size, Tensor, nn
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, with_hidden_argument
 from mixlens.recording.listener import current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
-from mixlens.recording.turned_parts import turned, turned_parts, turned_paths
+from mixlens.recording.structure import Witness
+from mixlens.recording.turned_parts import turned, turned_parts, turned_sides
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -67,7 +68,7 @@ class Layout:
         """The module whose output is that of the layer."""
         return module
 
-    def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
+    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
         """A tensor of a part of the layer, with rows first."""
         return tensor
 
@@ -118,18 +119,18 @@ class TwoStreams(Layout):
 class TokensFirst(Layout):
     """[tokens, batch, channel] in some parts of the layer."""
 
-    paths: frozenset[str] = frozenset()
+    sides: frozenset[Witness] = frozenset()
 
-    def inside(self, tensor: Tensor, path: str, batch: int, tokens: int) -> Tensor:
-        """Turned, if that part is."""
-        is_turned = path in self.paths
+    def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
+        """Turned, if that side of the part is."""
+        is_turned = replace(witness, position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
         self, layer: nn.Module, batch: int, tokens: int
     ) -> contextlib.AbstractContextManager[None]:
         """Its parts are turned."""
-        return turned_parts(layer, batch, tokens, self.paths)
+        return turned_parts(layer, batch, tokens, self.sides)
 
 
 def same(states: Tensor, _: Any) -> Tensor:
@@ -139,7 +140,7 @@ def same(states: Tensor, _: Any) -> Tensor:
 
 def turned_part(path: str) -> TokensFirst:
     """One part of the layer takes and returns the tokens first (MLCD's output projection)."""
-    return TokensFirst(same, same, paths=frozenset({path}))
+    return TokensFirst(same, same, sides=frozenset({Witness(path, "in"), Witness(path, "out")}))
 
 
 _GRID = Layout(
@@ -184,7 +185,7 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
         return [_GRID, _CHANNELS_FIRST, _SERIES]
     if len(shape) == 3 and _is_second(shape, other, rows):
         telling = call if shape[0] != shape[1] else resized
-        return [replace(_TOKENS_FIRST, paths=turned_paths(telling))]
+        return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
     tokens, others = shape[:-1].numel(), other[:-1].numel()
     doubled = others == 2 * tokens and rows[1] == 2 * rows[0]
     return [_PACKED] if len(shape) in (2, 3) and shape[:-2].numel() == 1 and doubled else []

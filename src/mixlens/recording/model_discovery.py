@@ -251,7 +251,8 @@ def _require_whole_sequence(
 def _is_taken_too(call: LayerCall, size: Size) -> bool:
     """Does a layer take states of this [batch, tokens] that are not its own?"""
     given = (value for value in (*call.args, *call.kwargs.values()) if isinstance(value, Tensor))
-    return any(tensor.dim() == 3 and tensor.shape[:2] == size for tensor in given)
+    states = (tensor for tensor in given if tensor.is_floating_point() and tensor.dim() == 3)
+    return any(tensor.shape[:2] == size for tensor in states)
 
 
 def _require_one_of_each_kind(layer: LayerStructure) -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from mixlens.recording.bare_products import BareProducts, named_parts
 from mixlens.recording.calls import LayerCall, changed, hooks_removed
 from mixlens.recording.events import float_tensors
+from mixlens.recording.structure import Witness
 
 
 def _fits(tensor: Tensor, first: int, second: int) -> bool:
@@ -32,31 +33,34 @@ def turned(value: Any, first: int, second: int) -> Any:
 
 
 @torch.no_grad()
-def turned_paths(call: LayerCall) -> frozenset[str]:
-    """The parts of a layer that take or return the tokens first, from a call that does."""
+def turned_sides(call: LayerCall) -> frozenset[Witness]:
+    """Where parts of a layer take ("in") or return ("out") the tokens first, from a call that does.
+    A part may do one and not the other.
+    """
     tokens, batch = call.hidden_in.shape[:2]
     assert tokens != batch  # else shapes do not tell
-    paths: set[str] = set()
+    sides: set[Witness] = set()
 
     def look(path: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        for tensor in float_tensors((*args, *kwargs.values(), output)):
-            if _fits(tensor, int(tokens), int(batch)):
-                paths.add(path)
+        for side, values in (("in", (*args, *kwargs.values())), ("out", (output,))):
+            if any(_fits(tensor, int(tokens), int(batch)) for tensor in float_tensors(values)):
+                sides.add(Witness(path, side))
 
     handles: list[Any] = []
     with hooks_removed(handles), BareProducts(call.module):
         for path, part in named_parts(call.module):
-            hook = functools.partial(look, path)
-            handles.append(part.register_forward_hook(hook, with_kwargs=True))
+            if path:
+                hook = functools.partial(look, path)
+                handles.append(part.register_forward_hook(hook, with_kwargs=True))
         call.module(*call.args, **call.kwargs)
-    return frozenset(paths - {""})
+    return frozenset(sides)
 
 
 @contextlib.contextmanager
 def turned_parts(
-    layer: nn.Module, batch: int, tokens: int, paths: frozenset[str]
+    layer: nn.Module, batch: int, tokens: int, sides: frozenset[Witness]
 ) -> Iterator[None]:
-    """While open, hooks that are already there see the named parts with rows first."""
+    """While open, hooks that are already there see these sides of parts with rows first."""
 
     def rows_first(module: nn.Module, args: Any, kwargs: Any) -> Any:
         return turned(args, tokens, batch), turned(kwargs, tokens, batch)
@@ -73,10 +77,11 @@ def turned_parts(
     handles: list[Any] = []
     with hooks_removed(handles):
         for path, part in named_parts(layer):
-            if path in paths:
-                before, after = part.register_forward_pre_hook, part.register_forward_hook
+            before, after = part.register_forward_pre_hook, part.register_forward_hook
+            if Witness(path, "in") in sides:
                 handles.append(before(rows_first, with_kwargs=True, prepend=True))
                 handles.append(before(as_it_was, with_kwargs=True))
+            if Witness(path, "out") in sides:
                 handles.append(after(output_rows_first, prepend=True))
                 handles.append(after(output_as_it_was))
         yield

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.bare_products import BareProducts
 from mixlens.recording.calls import hooks_removed
+from mixlens.recording.structure import Witness
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def head_output_gradients(
             raise UnsupportedModel(f"`{layer.structure.path}`: its heads are not laid out by token")
         layout = layer.structure.layout
         if layout is not None:
-            given = layout.inside(given, structure.output_projection, *shape[:2])
+            entered = Witness(structure.output_projection, "in")
+            given = layout.inside(given, entered, *shape[:2])
         by_layer.append(given.reshape(shape).to(layer.input.dtype))
     return by_layer
 
