@@ -44,7 +44,7 @@ Each kind of reason was compared with the code of one class.
 | shows no softmax attention | Jamba | some of its layers are recurrent |
 | pieces of the sequence | Swin | `window_partition`: a window attends to itself |
 | | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
-| | ProphetNet's decoder | the stream of the tokens and that of each predicted n-gram are pieces of a row, and attend by themselves |
+| | ProphetNet's decoder | tokens and each predicted n-gram are pieces that attend by themselves |
 | | Q-Former of BLIP-2 | with a text, only its queries read the image |
 | a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
 | no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
