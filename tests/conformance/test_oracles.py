@@ -25,7 +25,8 @@ from mixlens.recording.norms import norm_of
 from mixlens.recording.recording import Recording
 from mixlens.recording.site import Site
 from mixlens.recording.structure import Witness
-from tests.conformance.zoo import FAMILIES, ZOO, built, inputs
+from tests.conformance.families import Family
+from tests.conformance.zoo import FAMILIES, ZOO, inputs
 
 Oracle = Callable[[Layer, Site], Tensor]
 
@@ -189,18 +190,18 @@ def scores_of(name: str, recording: Recording, site: str) -> np.ndarray[Any, Any
     return np.asarray((maps[0] if isinstance(maps, list) else maps).scores)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_fast_forms_are_the_equations(name: str) -> None:
+@pytest.mark.parametrize("bare", FAMILIES, indirect=True)
+def test_fast_forms_are_the_equations(bare: Family) -> None:
     """In float64 both ways start from one recording; the measures in float32 are held against the
     equations in float64.
     """
     recordings = [
-        Lens(built(name, dtype)).record(inputs(name, dtype, rows=1))
+        Lens(bare.models[dtype]).record(inputs(bare.name, dtype, rows=1))
         for dtype in (torch.float64, torch.float32)
     ]
-    exact = recordings[0]
+    exact, animal = recordings[0], ZOO[bare.name]
     narrow = (
-        ZOO[name].narrow_block_norm or not ZOO[name].float64_inside
+        animal.narrow_block_norm or not animal.float64_inside
     )  # softmax or norms in float32 whatever comes in
     bars = (1e-6 if narrow else 1e-10, 1e-5)
     held = set()
@@ -221,5 +222,5 @@ def test_fast_forms_are_the_equations(name: str) -> None:
                 assert given is not None
                 assert given.shape == right.shape
                 assert relative_error(given, right) <= bar, (site, measure, bar)
-    refused = {"globenc"} if ZOO[name].style != "post" or len(exact.sites) > 1 else set()
+    refused = {"globenc"} if animal.style != "post" or len(exact.sites) > 1 else set()
     assert held >= {*ORACLES, "hidden_token_attribution"} - refused

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel
 from mixlens.recording.recording import Recording
+from tests.conformance.families import Family, state
 from tests.conformance.zoo import (
     FAMILIES,
     HEADS,
@@ -21,6 +22,7 @@ from tests.conformance.zoo import (
     ZOO,
     built,
     inputs,
+    with_plain_attention,
 )
 
 CAUSAL = {"decoder", "text_model"}
@@ -53,15 +55,17 @@ def _native_layer_outputs(
     return seen
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+every_family = pytest.mark.parametrize("bare", ZOO, indirect=True)
+
+
+@pytest.mark.parametrize("bare", FAMILIES, indirect=True)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_parts_add_up_to_the_native_model(name: str, dtype: torch.dtype) -> None:
-    model, given = built(name, dtype), inputs(name, dtype)
-    recording = Lens(model).record(given)
-    exact = dtype == torch.float64 and ZOO[name].float64_inside and not ZOO[name].narrow_block_norm
-    bar = 1e-5 if dtype == torch.float32 else 1e-6 if ZOO[name].narrow_block_norm else 1e-12
+def test_parts_add_up_to_the_native_model(bare: Family, dtype: torch.dtype) -> None:
+    recording, animal = bare.recordings[dtype], ZOO[bare.name]
+    exact = dtype == torch.float64 and animal.float64_inside and not animal.narrow_block_norm
+    bar = 1e-5 if dtype == torch.float32 else 1e-6 if animal.narrow_block_norm else 1e-12
     assert len(_layers(recording)) == LAYERS * len(recording.structure.stacks)
-    assert recording.structure.stacks[0].layers[0].style == ZOO[name].style
+    assert recording.structure.stacks[0].layers[0].style == animal.style
     for layer in _layers(recording):
         assert layer.input.shape == layer.output.shape
         for site in layer.sites():
@@ -75,23 +79,22 @@ def test_parts_add_up_to_the_native_model(name: str, dtype: torch.dtype) -> None
             )
             assert _far(from_sources, site.projected) <= bar
     if (
-        name not in ("mixtral", "qwen3-moe", "gpt-oss") or dtype == torch.float32
+        bare.name not in ("mixtral", "qwen3-moe", "gpt-oss") or dtype == torch.float32
     ):  # grouped products have no float64
         paths = [layer.structure.path for layer in _layers(recording)]
         ordered = [recording.layers(stack.name)[i] for stack, i in recording.structure.calls]
-        for layer, native in zip(
-            ordered, _native_layer_outputs(model, dict(given), paths), strict=True
-        ):
+        natives = _native_layer_outputs(bare.models[dtype], inputs(bare.name, dtype), paths)
+        for layer, native in zip(ordered, natives, strict=True):
             assert _far(layer.output, native) <= (1e-11 if exact else 1e-5)
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_rerun_and_two_routes_to_a_zeroed_value(name: str) -> None:
+@every_family
+def test_rerun_and_two_routes_to_a_zeroed_value(bare: Family) -> None:
     """Editing values inside the attention function and subtracting contributions at the output
     projection are one thing.
     """
-    recording = Lens(built(name, torch.float64)).record(inputs(name, torch.float64))
-    for layer in _layers(recording):
+    animal = ZOO[bare.name]
+    for layer in _layers(bare.recordings[torch.float64]):
         again = layer.rerun(1, copies=3)
         assert _far(again, layer.output[1].expand_as(again)) <= 1e-12
         for site in layer.sites():
@@ -106,51 +109,52 @@ def test_rerun_and_two_routes_to_a_zeroed_value(name: str) -> None:
                 1, attention_output=(site.projected[1] - contribution)[None], kind=kind
             )
             assert _far(inside, outside) <= (
-                1e-11 if ZOO[name].float64_inside and not ZOO[name].narrow_block_norm else 1e-6
+                1e-11 if animal.float64_inside and not animal.narrow_block_norm else 1e-6
             )
             assert _far(inside[0], layer.output[1]) > 1e-4, "zeroing a value must change something"
 
 
-@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize(
-    "name",
+    "bare",
     [name for name, animal in ZOO.items() if animal.kind in ("text", "translation", "towers")],
+    indirect=True,
 )
-def test_padding_changes_nothing(name: str, side: str) -> None:
-    model = built(name)
-    given = inputs(name)
+def test_padding_changes_nothing(bare: Family) -> None:
+    """The first text, cut, alone and padded on either side, with the second as company."""
+    model, given = bare.models[torch.float32], inputs(bare.name)
     alone = {
         key: value[:1, :6] if key in ("input_ids", "attention_mask") else value[:1]
         for key, value in given.items()
     }
-    if "clip" in name:
+    if "clip" in bare.name:
         alone["input_ids"] = torch.cat([given["input_ids"][:1, :5], given["input_ids"][:1, -1:]], 1)
     blank = torch.zeros(1, 3, dtype=torch.long)
-    pads = blank + (getattr(model.config, "pad_token_id", None) or 0)
-
-    def beside(row: Tensor, fill: Tensor) -> Tensor:
-        return torch.cat([fill, row] if side == "left" else [row, fill], 1)
-
-    batch = dict(given)
-    batch["input_ids"] = torch.cat([beside(alone["input_ids"], pads), given["input_ids"][1:]])
-    batch["attention_mask"] = torch.cat(
-        [beside(alone["attention_mask"], blank), given["attention_mask"][1:]]
-    )
+    pads = {
+        "input_ids": blank + (getattr(model.config, "pad_token_id", None) or 0),
+        "attention_mask": blank,
+    }
+    batch = {key: torch.cat([value[:1], value]) for key, value in given.items()}
+    for key, fill in pads.items():
+        short = alone[key]
+        batch[key] = torch.cat(
+            [torch.cat([fill, short], 1), torch.cat([short, fill], 1), given[key][1:]]
+        )
     lens = Lens(model)
     single, several = lens.record(alone), lens.record(batch)
     for one, many in zip(_layers(single), _layers(several), strict=True):
         length = one.input.shape[1]
-        assert _far(many.output[:1, :length], one.output) <= 1e-5
-        for a, b in zip(one.sites(), many.sites(), strict=True):
-            n, m = a.weights.shape[-2:]
-            assert (b.weights[:1, :, :n, :m] - a.weights).abs().max() <= 1e-5
-            assert not b.weights[:1, :, :n, m:].any(), "a real token must not see padding"
-            assert _far(b.block_output[:1, :n], a.block_output) <= 1e-5
+        for place in (slice(0, 1), slice(1, 2)):
+            assert _far(many.output[place, :length], one.output) <= 1e-5
+            for a, b in zip(one.sites(), many.sites(), strict=True):
+                n, m = a.weights.shape[-2:]
+                assert (b.weights[place, :, :n, :m] - a.weights).abs().max() <= 1e-5
+                assert not b.weights[place, :, :n, m:].any(), "a real token must not see padding"
+                assert _far(b.block_output[place, :n], a.block_output) <= 1e-5
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_causal_models_see_no_future(name: str) -> None:
-    recording = Lens(built(name)).record(inputs(name))
+@every_family
+def test_causal_models_see_no_future(bare: Family) -> None:
+    recording = bare.recordings[torch.float32]
     for stack in recording.structure.stacks:
         causal = stack.name in CAUSAL or "decoder" in stack.path.split(".")
         for layer in recording.layers(stack.name):
@@ -160,44 +164,31 @@ def test_causal_models_see_no_future(name: str) -> None:
             assert bool(above.any()) != causal
             sums = site.weights.sum(-1)
             assert (sums <= 1 + 1e-5).all()
-            if name != "gpt-oss":  # its sinks take a share of every row
+            if bare.name != "gpt-oss":  # its sinks take a share of every row
                 assert (sums - 1).abs().max() <= 1e-5
             assert site.structure.heads == HEADS
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_the_model_is_left_as_it_was(name: str) -> None:
-    model = built(name)
-    parts = list(model.modules())
-    before = [
-        (
-            len(part._forward_hooks),
-            len(part._forward_pre_hooks),
-            part.training,
-            "forward" in vars(part),
-            getattr(getattr(part, "config", None), "_attn_implementation_internal", None),
-            getattr(getattr(part, "config", None), "_experts_implementation_internal", None),
-        )
-        for part in parts
-    ]
-    weights = {key: value.clone() for key, value in model.state_dict().items()}
-    recording = Lens(model).record(inputs(name))
-    for layer in _layers(recording):
-        layer.sites()
-        layer.rerun(0, copies=2)
-    after = [
-        (
-            len(part._forward_hooks),
-            len(part._forward_pre_hooks),
-            part.training,
-            "forward" in vars(part),
-            getattr(getattr(part, "config", None), "_attn_implementation_internal", None),
-            getattr(getattr(part, "config", None), "_experts_implementation_internal", None),
-        )
-        for part in parts
-    ]
-    assert before == after
-    assert all(torch.equal(weights[key], value) for key, value in model.state_dict().items())
+@every_family
+def test_attention_implementation_changes_nothing(bare: Family) -> None:
+    """Loaded as eager or as sdpa: the same numbers, if a model offers both."""
+    plain = with_plain_attention(bare.name, bare.models[torch.float32])
+    other = Lens(plain).record(inputs(bare.name))
+    for a, b in zip(_layers(bare.recordings[torch.float32]), _layers(other), strict=True):
+        assert _far(a.output, b.output) <= 1e-5
+        assert _far(a.sites()[0].weights, b.sites()[0].weights) <= 1e-5
+
+
+@every_family
+def test_the_model_is_left_as_it_was(bare: Family) -> None:
+    """After all of the above."""
+    for dtype, model in bare.models.items():
+        for layer in _layers(bare.recordings[dtype]):
+            layer.sites()
+            layer.rerun(0, copies=2)
+        (parts, weights), (parts_before, weights_before) = state(model), bare.before[dtype]
+        assert parts == parts_before
+        assert all(torch.equal(weights[key], value) for key, value in weights_before.items())
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -156,7 +156,18 @@ FAST: dict[str, dict[str, Any]] = {
 }
 # Coarser than anyone would take them for a result.
 COARSE = {"hidden_token_attribution": {"probes": 4}, "integrated_gradients": {"steps": 5}}
-TEXTS = 8
+# What a paper measures is measured of every text. Probes need more of them than the rest.
+TEXTS, TEXTS_FOR_PROBES = 3, 8
+TRAINED = {"mohebbi2023/fig3", *(name for name, options in FAST.items() if "folds" in options)}
+
+
+def data_of(name: str) -> Dataset | None:
+    """The texts of an experiment, if it takes any."""
+    spec = module(name).SPEC
+    if not spec.kinds:
+        return None
+    count = TEXTS_FOR_PROBES if name in TRAINED else TEXTS
+    return dataset_for(spec.kinds[0], count, spec.needs)
 
 
 def main(paper: str, out: str) -> None:
@@ -169,13 +180,12 @@ def main(paper: str, out: str) -> None:
     for name in names():
         if name.startswith(f"{paper}/"):
             spec = module(name).SPEC
-            data = dataset_for(spec.kinds[0], TEXTS, spec.needs) if spec.kinds else None
             other = lens_for(spec.needs, 1) if spec.compares else None
             start = time.process_time()
             reproduce(
                 name,
                 lens_for(spec.needs),
-                data,
+                data_of(name),
                 out=Path(out),
                 other=other,
                 measure_options=COARSE,

@@ -16,7 +16,7 @@ import pytest
 from mixlens.errors import InvalidInput
 from mixlens.experiments import experiments, module, names, papers, resolved
 from mixlens.experiments.reproduction import reproduce
-from tests.experiments.settings import COARSE, FAST, TEXTS, dataset_for, lens_for
+from tests.experiments.settings import COARSE, FAST, data_of, lens_for
 
 
 @pytest.fixture(scope="module", params=papers())
@@ -64,7 +64,7 @@ def test_a_finished_experiment_is_not_run_again(finished: tuple[str, Path]) -> N
     paper, out = finished
     name = next(name for name in names() if name.startswith(f"{paper}/"))
     spec = module(name).SPEC
-    data = dataset_for(spec.kinds[0], TEXTS, spec.needs)
+    data = data_of(name)
     again = reproduce(
         name, lens_for(spec.needs), data, out=out, measure_options=COARSE, **FAST.get(name, {})
     )
