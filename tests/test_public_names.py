@@ -190,8 +190,9 @@ def test_a_class_name_has_one_meaning() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+            if isinstance(node, ast.ClassDef):
+                name = node.name.removeprefix("_")
+                places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 

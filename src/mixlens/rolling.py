@@ -96,7 +96,7 @@ def _from_maps(
 
 
 @dataclass(kw_only=True)
-class _Product:
+class _RolledRows:
     """The rows of every R_l, as far down as the layer that was visited last."""
 
     rows: np.ndarray  # [layer, target, source]
@@ -141,7 +141,7 @@ def _by_rows(
         recording.places.device,
     )
     shape = (len(layers), len(targets), recording.width)
-    product = _Product(rows=np.zeros(shape), targets=targets)
+    product = _RolledRows(rows=np.zeros(shape), targets=targets)
     measured: list[Scores] = []
 
     def blocks(index: int) -> list[list[int]]:
@@ -171,7 +171,7 @@ def _as_maps(
     recording: RowRecording,
     request: Request,
     rule: Rule,
-    product: _Product,
+    product: _RolledRows,
     measured: Sequence[Scores],
     options: Mapping[str, Any],
 ) -> MixingMaps:

@@ -7,7 +7,7 @@ from functools import partial
 
 from mixlens import Lens
 from mixlens.evaluations.case import Case
-from mixlens.experiments.questions import _Unpickler, packed
+from mixlens.experiments.questions import QuestionReader, packed
 
 
 def asked(case: Case, *, other: Lens, number: int) -> int:
@@ -20,6 +20,6 @@ def test_a_model_is_replaced_by_its_name() -> None:
     content = packed(questions, lens, other)
     assert len(content) < 1000, "no weights are inside"
     there = Lens.bundled("causal")
-    loaded = _Unpickler(io.BytesIO(content), {"lens": lens, "other": there}).load()
+    loaded = QuestionReader(io.BytesIO(content), {"lens": lens, "other": there}).load()
     assert loaded["q"].keywords["other"] is there
     assert loaded["q"].keywords["number"] == 3

@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from mixlens import InvalidInput, Lens, MixlensError
 from mixlens.finetuning import Settings, prompt_finetuned
 from mixlens.finetuning.checkpoint import NAME
-from mixlens.finetuning.loop import _batches, _share
+from mixlens.finetuning.loop import batches_of, rate_share
 from mixlens.finetuning.result import DESCRIPTION
 from tests.finetuning.sentences import agreement
 
@@ -35,14 +35,14 @@ from mixlens import Lens
 from mixlens.finetuning import loop, prompt_finetuned
 from tests.finetuning.sentences import agreement
 from tests.finetuning.test_loop import RUN
-steps, original = 0, loop._share
+steps, original = 0, loop.rate_share
 def share(*given):
     global steps
     steps += 1
     if steps == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     return original(*given)
-loop._share = share
+loop.rate_share = share
 prompt_finetuned(Lens.bundled(), agreement(), settings=RUN, out=sys.argv[1])
 """
 
@@ -142,13 +142,13 @@ def test_patience_keeps_the_best_epoch(lens: Lens) -> None:
 
 @pytest.mark.smoke
 def test_the_rate_rises_and_falls_in_straight_lines() -> None:
-    shares = [_share(step, 40, 0.1) for step in range(40)]
+    shares = [rate_share(step, 40, 0.1) for step in range(40)]
     assert max(shares) == shares[4] == 1
     assert shares[:5] == sorted(shares[:5])
     assert shares[4:] == sorted(shares[4:], reverse=True)
     assert 0 < shares[-1] < 0.05
     assert 0 < shares[0] < 0.5
-    assert _share(0, 10, 0.0) == 1
+    assert rate_share(0, 10, 0.0) == 1
 
 
 def test_every_example_is_used_once_an_epoch(lens: Lens) -> None:
@@ -158,12 +158,12 @@ def test_every_example_is_used_once_an_epoch(lens: Lens) -> None:
 
     items = prompts(lens, agreement(), 128, Counter())
     settings = replace(RUN, batch=5)
-    batches = _batches(items, settings, 0)
+    batches = batches_of(items, settings, 0)
     assert sorted(len(batch) for batch in batches) == [2, 5, 5]
     assert sorted(item.name for batch in batches for item in batch) == sorted(
         item.name for item in items
     )
-    assert batches == _batches(items, settings, 0) != _batches(items, settings, 1)
+    assert batches == batches_of(items, settings, 0) != batches_of(items, settings, 1)
 
 
 @pytest.mark.parametrize(

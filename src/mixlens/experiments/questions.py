@@ -67,7 +67,7 @@ class Sent:
         models = {"lens": self.workers.source.load()}
         if self.workers.other is not None:
             models["other"] = self.workers.other.load()
-        questions = _Unpickler(io.BytesIO(self.packed), models).load()
+        questions = QuestionReader(io.BytesIO(self.packed), models).load()
         return Asker(models["lens"], questions, self.measure_options, Memory())
 
 
@@ -87,10 +87,13 @@ class _Pickler(pickle.Pickler):
         return self.names.get(id(value))
 
 
-class _Unpickler(pickle.Unpickler):
+class QuestionReader(pickle.Unpickler):
+    """Reads packed questions, with models of this process in place of names."""
+
     def __init__(self, content: io.BytesIO, models: Mapping[str, Lens]) -> None:
         super().__init__(content)
         self._models = models
 
     def persistent_load(self, name: str) -> Lens:
+        """The model of a name."""
         return self._models[name]

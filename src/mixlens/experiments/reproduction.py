@@ -79,9 +79,7 @@ def reproduce(
         **_describe_models(lens, other),
         **_describe_data(dataset, examples),
         "seed": seed,
-        "options": plain(options),
-        "all_options": plain({**_defaults(run), **options}),
-        "measure_options": plain(measure_options or {}),
+        **_describe_options(run, options, measure_options or {}),
         "mixlens": __version__,
     }
     folder = out / name.replace("/", "_") if out is not None else None
@@ -126,6 +124,16 @@ def _describe_data(dataset: Dataset | None, examples: list[Example]) -> dict[str
         "data": _data_name(dataset),
         "texts": len(examples),
         "texts_digest": digest(examples),
+    }
+
+
+def _describe_options(
+    run: Callable[..., Outcome], options: Mapping[str, Any], measure_options: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "options": plain(options),
+        "all_options": plain({**_defaults(run), **options}),
+        "measure_options": plain(measure_options),
     }
 
 

@@ -104,7 +104,7 @@ class Training:
 
         self.model.train()
         total, right = 0.0, 0
-        batches = _batches(self.items, self.settings, epoch)
+        batches = batches_of(self.items, self.settings, epoch)
         steps = len(batches) * self.settings.epochs
         shown = track(
             batches,
@@ -114,7 +114,7 @@ class Training:
             disable=not sys.stderr.isatty(),
         )
         for step, batch in enumerate(shown, epoch * len(batches)):
-            rate = self.settings.rate * _share(step, steps, self.settings.warmup)
+            rate = self.settings.rate * rate_share(step, steps, self.settings.warmup)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
             logits, answers = answered(self.model, batch, self.task, self.settings)
@@ -133,7 +133,7 @@ class Training:
         return total / len(self.items), right / len(self.items)
 
 
-def _share(step: int, steps: int, warmup: float) -> float:
+def rate_share(step: int, steps: int, warmup: float) -> float:
     """How much of the learning rate is used: a linear rise, then a linear fall to zero."""
     rise = warmup * steps
     return (step + 1) / (rise + 1) if step < rise else (steps - step) / max(1.0, steps - rise)
@@ -149,7 +149,7 @@ def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=settings.rate)
 
 
-def _batches(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
+def batches_of(items: Sequence[Item], settings: Settings, epoch: int) -> list[list[Item]]:
     """Shuffled; within a pool of batches texts of similar length are together, so that little is
     computed for padding.
     """

@@ -67,6 +67,7 @@ _RELEASED_SHIFT = 1e-6
 
 
 def scores(recording: Recording, request: Request, *, variant: str = "paper") -> Scores:
+    """`variant`: paper or released."""
     released = is_released(variant)
     lengths = recording.source_lengths(request.site)
     layers, shares = [], []

@@ -43,6 +43,7 @@ SPEC = Spec(
 
 
 def scores(recording: Recording, request: Request) -> Scores:
+    """The weights of each head, or their mean."""
     layers, whole = [], []
     for _, site in request.sites(recording):
         whole.append(rows_are_whole(recording, request, site.weights))

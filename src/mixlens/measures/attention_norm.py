@@ -47,6 +47,7 @@ SPEC = Spec(
 
 
 def scores(recording: Recording, request: Request) -> Scores:
+    """Norms of each head's vectors, or of their sum."""
     limit = block_bytes(recording.memory_budget)
     layers = []
     for _, site in request.sites(recording):

@@ -44,6 +44,7 @@ SPEC = Spec(
 
 
 def scores(recording: Recording, request: Request) -> Scores:
+    """Norms of the sum over heads, with the residual stream on the diagonal."""
     limit = block_bytes(recording.memory_budget)
     layers = []
     for _, site in request.sites(recording):

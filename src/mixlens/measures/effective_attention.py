@@ -73,6 +73,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 
 def scores(recording: Recording, request: Request, *, constraint: str = "none") -> Scores:
+    """`constraint`: none, sum or simplex."""
     if constraint not in CONSTRAINTS:
         raise InvalidInput(
             f"effective_attention has no constraint {constraint!r}; choose one of:"

@@ -117,8 +117,7 @@ def _layer_norms(
     stream = site.decomposition(request)
     first, slope = _first_product(stream, mlp, site, bias)
     second = feed_forward.scaled(mlp.second[0])
-    through = [feed_forward.residual_scale * stream.own, stream.vectors.matrix]
-    through[1] = feed_forward.residual_scale * through[1]
+    through = [feed_forward.own(stream.own), feed_forward.own(stream.vectors.matrix)]
     if last_norm:
         assert feed_forward.output_norm is not None  # `refusal` was asked before
         norm = norm_of(layer.module.get_submodule(feed_forward.output_norm), site.block_output)

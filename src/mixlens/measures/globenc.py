@@ -52,6 +52,7 @@ SPEC = Spec(
 
 
 def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
+    """Why there is no second norm to pass through."""
     use = "; use attention_norm_res_ln or alti instead"
     if site.output_norm is None:
         return (
@@ -72,6 +73,7 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
 
 
 def scores(recording: Recording, request: Request) -> Scores:
+    """Norms of each source's part after both norms of the layer."""
     limit = block_bytes(recording.memory_budget)
     layers = []
     for layer, site in request.sites(recording):

@@ -80,8 +80,8 @@ class LogitParts:
         head = head_chain(recording, logits_of(recording.output), output.positions, lengths)
         reach = [1.0]
         for layer in reversed(layers[1:]):
-            site, behind = layer.structure.sites[0], _behind(layer.structure)
-            reach.insert(0, reach[0] * site.residual_scale * behind)
+            site, after = layer.structure.sites[0], _scale_after(layer.structure)
+            reach.insert(0, reach[0] * site.residual_scale * after)
         return cls(layers, request, head, output, tuple(reach))
 
     @property
@@ -101,13 +101,13 @@ class LogitParts:
     def initial(self) -> Float[Tensor, " batch"]:
         """What the embedding of the explained token adds."""
         first, site = self.layers[0], self.layers[0].structure.sites[0]
-        factor = self.reach[0] * site.residual_scale * _behind(first.structure)
+        factor = self.reach[0] * site.residual_scale * _scale_after(first.structure)
         return self._of_states(factor * first.input)
 
     def updates(self, number: int, site: Site) -> Float[Tensor, "batch source"]:
         """What each source adds in one layer."""
         parts = site.parts()
-        factor = self.reach[number] * _behind(self.layers[number].structure)
+        factor = self.reach[number] * _scale_after(self.layers[number].structure)
         matrix, values = parts.vectors.matrix, parts.vectors.values
         by_layer = []
         for text, place in enumerate(self.places):
@@ -124,7 +124,7 @@ class LogitParts:
     ) -> Float[Tensor, " batch"]:
         """What a layer adds that belongs to no source: biases and the feed-forward part."""
         layer = self.layers[number]
-        kept = layer.structure.sites[0].residual_scale * _behind(layer.structure)
+        kept = layer.structure.sites[0].residual_scale * _scale_after(layer.structure)
         added = self._of_states(self.reach[number] * (layer.output - kept * layer.input))
         return added - updates.sum(-1)
 
@@ -135,7 +135,7 @@ class LogitParts:
         return torch.cat(rows)
 
 
-def _behind(layer: LayerStructure) -> float:
+def _scale_after(layer: LayerStructure) -> float:
     """By what the attention block's output is multiplied on its way to the layer's."""
     feed_forward = layer.feed_forward
     if feed_forward is None or layer.sites[0].parallel:

@@ -33,6 +33,7 @@ SPEC = Spec(
 
 
 def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
+    """Numbers from [0, 1) that depend on the text and the `seed` alone."""
     layers = recording.layers(request.site)
     sources = [
         recording.source_tokens(request.site, row) for row in range(recording.rows(request.site))

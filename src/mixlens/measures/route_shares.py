@@ -127,7 +127,7 @@ def feed_forward_shares(
     structure = layer.structure.feed_forward
     if structure is None:
         return torch.zeros_like(total[..., 0]), torch.ones_like(total[..., 0])
-    stream = stream if site.structure.parallel else structure.residual_scale * stream
+    stream = stream if site.structure.parallel else structure.own(stream)
     added = total - stream
     if structure.output_norm is not None:
         entering = request.take(layer.seen(Witness(structure.output_norm, "in")), 1)

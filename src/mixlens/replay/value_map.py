@@ -24,7 +24,7 @@ ValueMap = tuple[Float[Tensor, "head d_in d_head"], Float[Tensor, "head d_head"]
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _ValueColumns:
     """Where the values are in the output of a module of the layer."""
 
     path: str
@@ -48,7 +48,7 @@ def value_map(layer: Layer, site: Site) -> ValueMap:
     return weight, affine[1][places].view(heads, d_head)
 
 
-_known: Remembered[_Columns] = Remembered()
+_known: Remembered[_ValueColumns] = Remembered()
 
 
 def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
@@ -62,7 +62,7 @@ def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
-def _discovered_columns(layer: Layer, site: Site) -> _Columns:
+def _discovered_columns(layer: Layer, site: Site) -> _ValueColumns:
     """The affine module that makes the values, in a run in float32 or better on noise: columns that
     are alike there are alike, which a text may make them by chance.
     """
@@ -93,7 +93,7 @@ def _discovered_columns(layer: Layer, site: Site) -> _Columns:
         nearest = torch.cdist(ours, theirs, compute_mode=_EXACT).argmin(1)
         weight, bias = affine[0][:, nearest], affine[1][nearest]
         if difference(given.to(weight) @ weight + bias, columns) <= same_bar(columns):
-            return _Columns(event.path, int(given.shape[-1]), _sliced(nearest))
+            return _ValueColumns(event.path, int(given.shape[-1]), _sliced(nearest))
     raise UnsupportedModel(
         f"`{layer.structure.path}`: no affine module makes its values, so parts of the stream"
         " cannot be followed through them"

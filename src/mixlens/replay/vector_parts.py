@@ -144,7 +144,7 @@ class VectorLayer:
         if not inside:
             written = torch.einsum("he,hed->hd", self.biases, self.site.output_weight)
             constant = constant + self.weights[:, targets].sum(-1).T @ written
-        residual = structure.residual_scale * parts[targets]
+        residual = structure.own(parts[targets])
         if rules.released:
             made = rules.shared(structure.scaled(made) + residual, structure.scaled(constant))
         else:

@@ -36,6 +36,7 @@ def run(
     metrics: Sequence[str] = ("cosine", "l2"),
     folds: int = 10,
 ) -> Outcome:
+    """Each layer's probe maps its output back to its own input; `folds`: parts of the texts."""
     seen, layers = paper.rates(setting, probes, metrics, single=True, folds=folds)
     table = pd.DataFrame({"layer": np.arange(len(next(iter(layers.values())))), **layers})
     naive = min(

@@ -35,6 +35,7 @@ OFFSETS = (-3, -2, -1, 1, 2, 3)
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
+    """One probe for each layer and offset; `folds`: parts of the texts, each tested once."""
     seen = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     layers, chance = {}, {}

@@ -25,6 +25,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32, reach: int = 10) -> Outcome:
+    """Offsets up to `reach`; `probes`: random probes for each source; None: exact."""
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )

@@ -30,6 +30,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """One point for each text: its length, and how alike its two attentions are."""
     seen = setting.observe({"texts": _observe})
     table = (
         pd.DataFrame(seen.answers["texts"]).sort_values("tokens").dropna(subset="r")

@@ -37,6 +37,7 @@ SIDES = ("raw", "effective")
 
 
 def run(setting: Setting) -> Outcome:
+    """Means over the texts, of raw and of effective attention."""
     seen = setting.observe({"texts": _observe})
     texts = seen.answers["texts"]
     weight = np.array([text["targets"] for text in texts], float)

@@ -29,6 +29,7 @@ SPEC = ExperimentSpec(
 def run(
     setting: Setting, *, probe: str = "linear", metric: str = "cosine", folds: int = 10
 ) -> Outcome:
+    """The probe of every layer on the states of every layer; `folds`: parts of the texts."""
     seen = setting.observe({"states": token_identifiability.observe})
     options = paper.probe_options(setting, probe=probe, metric=metric, folds=folds)
     cross = np.asarray(

@@ -37,6 +37,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, probes: int | None = 32) -> Outcome:
+    """`probes`: random probes for each source of Hidden Token Attribution; None: exact."""
     seen = setting.observe(
         {"shares": partial(context_contribution.observe, probes=probes, seed=setting.seed)}
     )

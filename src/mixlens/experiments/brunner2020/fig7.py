@@ -40,6 +40,7 @@ def run(
     learner: str = "mlp",
     folds: int = 10,
 ) -> Outcome:
+    """`learner`: the probe that is trained on shares of the data; `folds`: parts of the texts."""
     seen = setting.observe({"states": token_identifiability.observe})
     states = seen.answers["states"]
     options: dict[str, Any] = {

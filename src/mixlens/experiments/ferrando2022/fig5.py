@@ -40,6 +40,7 @@ BY_LAYER = ("attention", "attention_norm", "alti")
 
 
 def run(setting: Setting) -> Outcome:
+    """A few texts, each by every measure."""
     seen = setting.observe({"texts": _shown})
     drawn, rows = {}, []
     for number, answer in enumerate(seen.answers["texts"], 1):

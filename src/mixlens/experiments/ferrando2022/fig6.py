@@ -31,6 +31,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """The places of these tokens by each measure, 0 for the least relevant."""
     seen = setting.observe(
         {name: partial(special_token_rank.observe, measure=name) for name in list_measures()}
     )

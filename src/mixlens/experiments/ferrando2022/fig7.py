@@ -31,6 +31,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Each measure on both models, compared text by text."""
     assert setting.other is not None
     observe = partial(cross_model_consistency.observe, other=setting.other)
     seen = setting.observe(

@@ -67,6 +67,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Each measure on every set, with the authors' rule for equal scores."""
     observe = evidence_rank.observe
     seen = setting.observe(
         {name: partial(observe, measure=name, options=given) for name, given in METHODS.items()}

@@ -26,6 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Shares of each category in all weight and in all norm, mean over heads."""
     seen = setting.observe({"norms": norm_statistics.observe})
     details = norm_statistics.conclude(seen.answers["norms"], seed=setting.seed).details
     names = list(details["categories"])

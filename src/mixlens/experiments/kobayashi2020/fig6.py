@@ -32,6 +32,7 @@ BERT_VOCABULARY = 30522
 
 
 def run(setting: Setting) -> Outcome:
+    """One point for each occurrence of a token."""
     ranks = _ranks(setting)
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = norm_statistics.frequencies(seen.answers["norms"], ranks)

@@ -26,6 +26,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """One correlation for each category."""
     seen = setting.observe({"norms": norm_statistics.observe})
     correlations = {
         key: float(value)
@@ -47,6 +48,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def findings(correlations: Mapping[str, float]) -> list[Finding]:
+    """The paper's statements, from the correlation of each category."""
     return [
         Finding(
             f"weight and norm go against each other on [{name.upper()}], more than on other tokens",

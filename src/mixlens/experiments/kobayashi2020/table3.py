@@ -42,6 +42,7 @@ MEASURES = ("attention", "attention_norm", "alti", "value_zeroing")
 
 
 def run(setting: Setting, *, names: Sequence[str] = MEASURES, eos: str = "drop") -> Outcome:
+    """`eos`: what becomes of links to the end mark, "drop" or "exclude"; `names` of measures."""
     keys = [(name, how) for name in names for how in word_alignment.SETTINGS]
     questions = {
         key: partial(word_alignment.observe, measure=key[0], setting=key[1], eos=eos)

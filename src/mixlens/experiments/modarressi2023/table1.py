@@ -82,6 +82,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Masks by each measure in turn, and lets the model classify again."""
     seen = setting.observe(
         {
             name: partial(paper.observe, measure=name, options=given, seed=setting.seed)

@@ -33,6 +33,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Counts examples of each paradigm, and asks the model for target and foil."""
     seen = setting.observe({"right": _right})
     table = pd.DataFrame(seen.answers["right"])
     groups = (

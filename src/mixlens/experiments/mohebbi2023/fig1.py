@@ -27,6 +27,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, metrics: Sequence[str] = ("dot", "average_precision")) -> Outcome:
+    """Each measure in each layer, by every metric of `metrics`."""
     aligned = paper.align_cues(setting, metrics)
     return Outcome(
         aligned.tables,

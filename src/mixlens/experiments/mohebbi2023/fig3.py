@@ -55,6 +55,7 @@ BY_LAYER = ("gradient_x_input", "integrated_gradients", "deep_lift")
 
 
 def run(setting: Setting, *, variant: str = "paper") -> Outcome:
+    """Probes of every layer, and cue alignments to compare with; `variant` of the probe's code."""
     names = [
         name for name, spec in list_measures().items() if spec.gives == "maps" or name in BY_LAYER
     ]

@@ -44,6 +44,7 @@ MEASURES = (
 
 
 def run(setting: Setting) -> Outcome:
+    """A few texts, each by every measure."""
     seen = setting.observe({"maps": _maps})
     drawn, tables = {}, []
     for number, answer in enumerate(seen.answers["maps"], 1):

@@ -19,6 +19,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting) -> Outcome:
+    """Each measure in each layer, by the tokens that it puts before the last cue token."""
     aligned = paper.align_cues(setting, ("probes_needed",))
     by_layer = aligned.tables["by_layer"]
     means = by_layer.groupby("measure").alignment.mean().drop("random").sort_values()

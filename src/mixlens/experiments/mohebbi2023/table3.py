@@ -42,6 +42,7 @@ SPEC = ExperimentSpec(
 
 
 def run(setting: Setting, *, variant: str = "mohebbi2023") -> Outcome:
+    """Each measure against erasure, text by text; `variant` of the erasure."""
     names = [name for name in list_measures() if name != "blank_out"]
     known = isinstance(getattr(setting.lens.tokenizer, "unk_token_id", None), int)
     observe = partial(
