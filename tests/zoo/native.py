@@ -132,7 +132,7 @@ def value_channels(
     makers: list[nn.Module | nn.Parameter] = []
     for part in inside.modules():
         own = list(part.parameters(recurse=False))
-        makers += own if list(part.children()) else [part] if own else []
+        makers += own if list(part.children()) else [part]
     with hooked(makers, look):
         model(**given)
     return channels[0] if channels else None
@@ -208,8 +208,12 @@ def _states(output: Any, tokens: int) -> Tensor:
 
 def first_tokens(states: Tensor, tokens: int, channels: int) -> Tensor:
     """[token, channel] of the first row, of states that may have their channels or tokens in
-    front.
+    front, or several streams whose channels are joined.
     """
+    if states.dim() == 4 and states.shape[0] * states.shape[3] == channels:
+        states = states.permute(1, 2, 0, 3).flatten(2)
+    elif states.dim() == 4 and states.shape[2] * states.shape[3] == channels:
+        states = states.flatten(2)
     if states.dim() == 4 and states.shape[-1] != channels:
         states = states.movedim(1, -1)
     if states.dim() == 3 and states.shape[0] == tokens != states.shape[1]:

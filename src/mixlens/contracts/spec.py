@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 GIVES = ("maps", "rows", "row", "graph")
 READS = ("attention", "output", "gradient")
+SPLITS = (None, "projection", "block")
 
 
 class AttentionKind(StrEnum):
@@ -74,6 +75,9 @@ class Spec:
     # Does a layer's score of a target need that layer, its sources and this target alone? Then a
     # few targets are measured without forming maps.
     row_by_row: bool = False
+    # Which sum it splits by source: what the output "projection" returns, or the output of the whole
+    # "block", residual stream included. None: neither, so that it is given for open layers as well.
+    splits: str | None = None
     # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
     one_row: str = "first"
     # The share of the identity that the paper's own rollout mixes in.
@@ -106,6 +110,8 @@ class Spec:
             raise InvalidInput(f"gives={self.gives!r}: choose one of {', '.join(GIVES)}")
         if self.reads not in READS:
             raise InvalidInput(f"reads={self.reads!r}: choose one of {', '.join(READS)}")
+        if self.splits not in SPLITS:
+            raise InvalidInput(f"splits={self.splits!r}: choose projection, block or None")
         if self.one_row not in ("first", "sum"):
             raise InvalidInput(f"one_row={self.one_row!r}: choose first or sum")
 

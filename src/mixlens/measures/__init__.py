@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mixlens.explained import Explained
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
+    from mixlens.recording.structure import SiteStructure
 
 __all__ = [
     "MEASURES",
@@ -165,14 +166,26 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
     if kind not in measure.SPEC.sites:
         return f"{name} is not defined for {kind}-attention"
     check: Refusal | None = getattr(measure, "refusal", None)
-    if check is None:
-        return None
     for number, layer in enumerate(stack.layers):
         for part in layer.sites:
             if kind in part.kinds:
-                reason = check(layer, part)
+                reason = _no_sum(measure.SPEC, part)
+                if reason is None and check is not None:
+                    reason = check(layer, part)
                 if reason is not None:
                     return f"{name}, layer {number} of {stack.name}: {reason}"
+    return None
+
+
+def _no_sum(spec: Spec, site: SiteStructure) -> str | None:
+    """Why an open site lacks the sum that a measure splits."""
+    if spec.splits == "block" and site.open is not None:
+        return (
+            f"the sum that it splits is not known: {site.open}. attention and value_zeroing do"
+            " without it"
+        )
+    if spec.splits == "projection" and site.projection is None:
+        return f"what a source writes is not known: {site.open}"
     return None
 
 

@@ -50,6 +50,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + head d_model n^2 per layer",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
+    splits="block",
     row_by_row=True,
     blind_spots=(
         "counts what reaches the output of the attention block, and cannot see that the feed-"

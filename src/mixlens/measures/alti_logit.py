@@ -43,6 +43,7 @@ SPEC = Spec(
     ),
     cost="as alti",
     facts=Facts(signed=True, reaches_input=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",

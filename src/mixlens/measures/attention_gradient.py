@@ -34,6 +34,7 @@ SPEC = Spec(
     ),
     cost="one forward and one backward pass",
     facts=Facts(),
+    splits="projection",
     per_head=True,
     explains_output=True,
     explains_embedding=True,

@@ -33,6 +33,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(),
+    splits="projection",
     per_head=True,
     row_by_row=True,
     blind_spots=(

@@ -45,6 +45,7 @@ SPEC = Spec(
     use_when="for the whole attention block of post-norm models; the feed-forward part is left out",
     cost="1 forward pass + head^2 n^2 per layer",
     facts=Facts(residual_included=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     row_by_row=True,
     blind_spots=(

@@ -40,6 +40,7 @@ SPEC = Spec(
     ),
     cost="about 0.8 n forward passes",
     facts=Facts(residual_included=True, reaches_input=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     blind_spots=(
         "follows every vector with the attention, the norms and the slopes held as they were, so"

@@ -43,6 +43,7 @@ SPEC = Spec(
     use_when="signed parts of one logit that add up to it, without a baseline text",
     cost="about 0.8 n forward passes; 4 if bias is none, equal, cls or column",
     facts=Facts(signed=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",

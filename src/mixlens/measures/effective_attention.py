@@ -52,6 +52,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + d_head n^2 per head (causal: + d_head^3 n)",
     facts=Facts(signed=True),
+    splits="projection",
     per_head=True,
     blind_spots=(
         "drops the weights that a head's own values make void (empty values, null space). It does"

@@ -50,6 +50,7 @@ def scope_spec(*, summary: str, use_when: str) -> Spec:
         use_when=use_when,
         cost="as value_zeroing: about 0.4 n forward passes",
         facts=Facts(residual_included=True),
+        splits="block",
         sites=(AttentionKind.SELF,),
         blind_spots=(
             "sees what the feed-forward network passes on of each source, with the slope that all"

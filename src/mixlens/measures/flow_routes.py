@@ -43,6 +43,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass + a few times alti",
     facts=Facts(rows_sum_to_one=True, residual_included=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     per_head=True,
     row_by_row=True,

@@ -31,6 +31,7 @@ SPEC = Spec(
     ),
     cost="1 forward pass, and next to nothing",
     facts=Facts(signed=True),
+    splits="block",
     sites=(AttentionKind.SELF,),
     explains_output=True,
     explains_by_default="logit",

@@ -42,13 +42,21 @@ class TurnedProjection(UnsupportedModel):
         self.path = path
 
 
-def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
-    """The affine module that takes A V, and whether it takes it gated."""
+def projection_of(
+    evidence: Evidence, index: int, *, any_width: bool = False
+) -> tuple[Event, bool]:
+    """The affine module that takes A V, and whether it takes it gated; `any_width`: even if it
+    returns other channels than those of the stream.
+    """
     core = evidence.trace.cores[index]
     weights, values = core.call.weights, core.call.values
     values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     product = (weights @ values).transpose(1, 2)
-    takers = [event for event in evidence.trace.events if _may_take(evidence, event, core, product)]
+    takers = [
+        event
+        for event in evidence.trace.events
+        if _may_take(evidence, event, core, product, any_width)
+    ]
     for event in takers:
         if evidence.same(event.inputs[0].reshape(product.shape).flatten(2), product.flatten(2)):
             return event, False
@@ -71,9 +79,9 @@ def projection_of(evidence: Evidence, index: int) -> tuple[Event, bool]:
     if width is not None:
         raise UnsupportedModel(
             f"layer `{evidence.path}`: its output projection returns {width} channels, and the"
-            f" layer's states have {evidence.d_model}. Attention in a bottleneck (MobileBERT) adds"
-            " to a stream of its own, which is not the one that layers hand on. Nothing is reported"
-            " rather than a wrong number."
+            f" layer's states have {evidence.d_model}. It adds to one of several streams (Gemma 3n)"
+            " or to one of its own (the bottleneck of MobileBERT), which is not what layers hand"
+            " on. Nothing is reported rather than a wrong number."
         )
     for event in evidence.trace.events:
         if event.inputs and _is_turned(evidence, event.inputs[0], product.flatten(2)):
@@ -106,11 +114,15 @@ def _other_width(evidence: Evidence, core: Core, product: Tensor) -> int | None:
     return None
 
 
-def _may_take(evidence: Evidence, event: Event, core: Core, product: Tensor) -> bool:
+def _may_take(
+    evidence: Evidence, event: Event, core: Core, product: Tensor, any_width: bool
+) -> bool:
     """Is this an affine module that could take something of the size of A V to the stream?"""
     if event.start < core.tick or not event.inputs or event.output is None:
         return False
-    if event.inputs[0].numel() != product.numel() or event.output.shape != evidence.hidden.shape:
+    axes = slice(0, 2 if any_width else 3)
+    fits = event.output.dim() == 3 and event.output.shape[axes] == evidence.hidden.shape[axes]
+    if event.inputs[0].numel() != product.numel() or not fits:
         return False
     affine = affine_map(event.module, int(product.shape[2] * product.shape[3]), evidence.hidden)
     # dropout hands on what it takes, and so does every map of nothing

@@ -3,7 +3,7 @@
 For each attention call `attention_reading` finds the block around it, and `feed_forward_reading`
 what follows. Whether a norm after the residual sum is the block's output norm (post-norm) or the
 feed-forward part's input norm (pre-norm) is settled by trying both: only one of them explains the
-layer's output.
+layer's output. If nothing does, the layer may be left open (`open_reading`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.attention_reading import (
+    TurnedProjection,
     branch_of,
     entries,
     input_norm_of,
@@ -26,13 +27,33 @@ from mixlens.recording.attention_reading import (
 from mixlens.recording.events import LayerTrace
 from mixlens.recording.evidence import Evidence
 from mixlens.recording.feed_forward_reading import feed_forwards, parallel, several_parts
+from mixlens.recording.open_reading import open_sites
 from mixlens.recording.sources import is_causal, sources_of
 from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure, Witness
 
 
+_LAST_WORDS = " Nothing is reported rather than a wrong number."
+
+
 def structure_of(path: str, trace: LayerTrace, axes: Any) -> LayerStructure:
-    """The layer's structure, or `UnsupportedModel` with the step that could not be explained."""
-    explainer = _Explainer(Evidence(path, trace))
+    """The layer's structure; an open one if a step could not be explained. `UnsupportedModel` with
+    that step if nothing is known.
+    """
+    evidence = Evidence(path, trace)
+    try:
+        return _explained(evidence, axes)
+    except TurnedProjection:
+        raise
+    except UnsupportedModel as error:
+        why = str(error).removeprefix(f"layer `{path}`: ").removesuffix(_LAST_WORDS).rstrip(".")
+        sites = open_sites(evidence, why)
+        if sites is None:
+            raise
+    return LayerStructure(path, sites, None, axes)
+
+
+def _explained(evidence: Evidence, axes: Any) -> LayerStructure:
+    path, explainer = evidence.path, _Explainer(evidence)
     for several in (False, True):
         for entry, stream in explainer.starts():
             # a residual taken after a norm (Bloom's option) only if the plain reading fails
@@ -58,8 +79,7 @@ class _Explainer:
         self.detours = self.several = False
         self.projection = functools.cache(lambda index: projection_of(evidence, index))
         self.obstacle = (
-            "its output is not explained by its parts. Nothing is reported rather than a wrong"
-            " number."
+            f"its output is not explained by its parts.{_LAST_WORDS}"
         )
 
     @functools.cached_property
@@ -105,7 +125,7 @@ class _Explainer:
             kv_heads=int(values.shape[1]),
             d_head=int(values.shape[-1]),
             causal=is_causal(self.evidence, index),
-            output_projection=projection.path,
+            projection=projection.path,
             gated=gated,
             branch=branch_paths,
             branch_norm=branch_norm,
@@ -133,8 +153,7 @@ class _Explainer:
                     yield replace(site, output_norm=event.path, witness=seen), event.output, None
             self.obstacle = (
                 f"attention was found (`{projection.path}` and its residual), but what the layer"
-                " does afterwards does not add up to its output. Nothing is reported rather than a"
-                " wrong number."
+                f" does afterwards does not add up to its output.{_LAST_WORDS}"
             )
             return
         if index + 1 == len(self.trace.cores):

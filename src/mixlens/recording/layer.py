@@ -179,7 +179,8 @@ class Layer:
             rebuilt.append(
                 rebuilt_site(structure, self.structure, module, stream, parts, where, gate)
             )
-            stream = rebuilt[-1].block_output
+            if structure.open is None:
+                stream = rebuilt[-1].block_output
         same = self._call.hidden_in.dtype == stream.dtype
         if self.keeps_internals and (same or self._whole is not None):
             self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept

@@ -166,6 +166,16 @@ _PACKED = Layout(
 )
 
 
+_STREAMS_FIRST = Layout(
+    # [streams, batch, tokens, channel]: all streams of a token are its state
+    lambda states, batch: states.permute(1, 2, 0, 3).flatten(2),
+    lambda rows, shape: rows.unflatten(2, (shape[0], shape[3])).permute(2, 0, 1, 3),
+)
+_STREAMS_LAST = Layout(
+    # [batch, tokens, streams, channel]
+    lambda states, batch: states.flatten(2),
+    lambda rows, shape: rows.unflatten(2, shape[2:]),
+)
 _TOKENS_FIRST = TokensFirst(
     lambda states, batch: states.transpose(0, 1),
     lambda rows, shape: rows.transpose(0, 1),
@@ -182,7 +192,9 @@ def possible_layouts(call: LayerCall, resized: LayerCall, rows: tuple[int, int])
         joined = TwoStreams.of(call)
         return [None] if joined is None else [None, joined]
     if len(shape) == 4 and in_step:
-        return [_GRID, _CHANNELS_FIRST, _SERIES]
+        return [_GRID, _CHANNELS_FIRST, _SERIES, _STREAMS_LAST]
+    if len(shape) == 4 and _is_second(shape, other, rows):
+        return [_STREAMS_FIRST]
     if len(shape) == 3 and _is_second(shape, other, rows):
         telling = call if shape[0] != shape[1] else resized
         return [replace(_TOKENS_FIRST, sides=turned_sides(telling))]
@@ -200,8 +212,6 @@ def why_unknown(call: LayerCall, resized: LayerCall, rows: tuple[int, int]) -> s
     """Why hidden states are in none of the forms."""
     shape, other = tuple(call.hidden_in.shape), tuple(resized.hidden_in.shape)
     seen = f"{shape} for {rows[0]} rows, {other} for {rows[1]}"
-    if len(shape) == 4 and _is_second(call.hidden_in.shape, resized.hidden_in.shape, rows):
-        return f"it hands on several streams ({seen}), and a map of tokens shows one"
     return (
         f"hidden states are in no form that is known ({seen}): rows of tokens, grids of patches,"
         " or rows that are packed one after the other"

@@ -7,7 +7,7 @@ recurrent layer of a hybrid, a tower with window attention) is left out, with th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -47,6 +47,10 @@ _SILENT = (
 _Choice = TypeVar("_Choice")
 
 
+class InPieces(UnsupportedModel):
+    """Attention does not lead from every token to every source."""
+
+
 class OnWholeInput(UnsupportedModel):
     """What stops it on the whole input is the reason; a cut one may just not be an input."""
 
@@ -80,9 +84,9 @@ def _on_probe(model: nn.Module, probe: Probe) -> ModelStructure:
 def _best(
     choices: Iterable[_Choice], attempt: Callable[[_Choice], ModelStructure], in_part: bool
 ) -> ModelStructure:
-    """The first structure that leaves out nothing (`in_part`: or something), else the one that
-    leaves out least; if there is none, the reason that is worth most: of the whole input, or of the
-    first way that heard attention.
+    """The first structure that reads every layer (`in_part`: or some), else the one that reads
+    most; if there is none, the reason that is worth most: of the whole input, or of the first way
+    that heard attention.
     """
     best: ModelStructure | None = None
     reason: UnsupportedModel | None = None
@@ -93,11 +97,11 @@ def _best(
             if reason is None or isinstance(reason, NoAttention) or isinstance(error, OnWholeInput):
                 reason = error
             continue
-        if best is None or len(structure.left_out) < len(best.left_out):
+        if best is None or structure.unread < best.unread:
             best = structure
         else:  # what was heard in this way and not in the other has a better reason
             best = replace(best, left_out={**best.left_out, **_shared(structure, best)})
-        if in_part or not best.left_out:
+        if in_part or best.unread == (0, 0):
             break
     if best is None:
         assert reason is not None
@@ -155,7 +159,22 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
                 f"layer `{ours.path}`: it raises {in_short(error)} when it runs again on what it"
                 " was given"
             )
+    left_out |= _open_among_read(structures)
     return [layer for layer in structures if layer.path not in left_out], left_out
+
+
+def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
+    """Open layers of lists in which others are read: most measures would be lost for all of them."""
+    read = {_list_of(layer) for layer in structures if layer.open is None}
+    return {
+        layer.path: f"layer `{layer.path}`: {layer.open}"
+        for layer in structures
+        if layer.open is not None and _list_of(layer) in read
+    }
+
+
+def _list_of(layer: LayerStructure) -> str:
+    return layer.path.rpartition(".")[0]
 
 
 def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> None:
@@ -176,24 +195,31 @@ def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: In
 def _layer_structure(
     call: LayerCall, resized: LayerCall, number: int, backend: str, layouts: list[Layout | None]
 ) -> LayerStructure:
-    """In the first of the forms that it may have in which it can be read."""
+    """In the first of the forms that it may have in which it can be read, or else be left open."""
     if call.hidden_in.shape != call.hidden_out.shape:
         raise UnsupportedModel(
             f"layer `{call.path}`: hidden states enter with shape {tuple(call.hidden_in.shape)} and"
             f" leave with {tuple(call.hidden_out.shape)}, so there is no stream to which it adds"
         )
     reasons: list[Exception] = []
+    left_open: LayerStructure | None = None
     for layout in layouts:
         try:
-            structure = _in_rows(call, resized, backend, layout)
-            return replace(structure, number=number)
+            structure = replace(_in_rows(call, resized, backend, layout), number=number)
+            if structure.open is None:
+                return structure
+            left_open = left_open or structure
         except TurnedProjection as error:
             layouts.append(turned_part(error.path))
         except Exception as error:
             if is_out_of_memory(error):
                 raise
             reasons.append(error)
-    raise reasons[0]
+    if left_open is not None:
+        return left_open
+    # a form in which attention does not lead from token to token is not that of the layer
+    read = (r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces))
+    raise next(read, reasons[0])
 
 
 def _in_rows(
@@ -230,18 +256,13 @@ def _require_whole_sequence(
     whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
     if whole and values.shape[2] == weights.shape[3]:
         return
-    if len(shape) == 4 and weights.dim() == 4 and weights.shape[2] == shape[1] != shape[2]:
-        raise UnsupportedModel(
-            f"layer `{path}`: it hands on {shape[2]} streams (hidden states {shape}, attention over"
-            f" {shape[1]} tokens), and a map of tokens shows one"
-        )
     if weights.dim() == 4 and _is_taken_too(call, weights.shape[:3:2]):
         raise UnsupportedModel(
             f"layer `{path}`: it attends from a second stream of {weights.shape[2]} tokens too"
             f" (weights {tuple(weights.shape)} for hidden states {shape}), and a map of tokens"
             " shows one"
         )
-    raise UnsupportedModel(
+    raise InPieces(
         f"layer `{path}`: attention works on pieces of the sequence (weights"
         f" {tuple(weights.shape)} for hidden states {shape}), as window, block and sparse"
         " attention do. These are not supported."

@@ -63,6 +63,13 @@ class ModelStructure:
     whole: bool  # was it found on the whole input?
 
     @property
+    def unread(self) -> tuple[int, int]:
+        """How many layers are left out or open, and how many of them are left out."""
+        layers = [layer for stack in self.stacks for layer in stack.layers]
+        left_out = len(self.left_out)
+        return left_out + sum(layer.open is not None for layer in layers), left_out
+
+    @property
     def layouts(self) -> dict[str, Layout]:
         """Of layers whose hidden states are not [batch, tokens, d_model], by path."""
         layers = (layer for stack in self.stacks for layer in stack.layers)

@@ -23,7 +23,7 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import Affine, affine_map, plain_matrix
-from mixlens.recording.site import Site
+from mixlens.recording.site import BlockParts, Projection, Site
 from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
 
 
@@ -48,40 +48,74 @@ def rebuilt_site(
         raise RowsUnavailable(f"{where}: gates are found by a run on the whole sequence")
     if not rows:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
-    path = structure.output_projection
-    projection = part_at(module, path)
-    affine = affine_map(projection, structure.heads * structure.d_head, stream)
-    if affine is None:
-        raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
+    gate = None if gate is None else gate.to(stream)
     errors: dict[str, float] = {}
     waiting: dict[str, tuple[Tensor, ...]] = {}
-    if rows:
-        projected, waiting = _projected_rows(path, affine, internals, stream)
+    projection: Projection | None = None
+    if structure.projection is None:
+        output = attention.output.to(stream)
+        errors["attention product"] = attention_product(
+            weights, values, output, attention.output.dtype
+        )[1]
     else:
-        gate = None if gate is None else gate.to(stream)
-        projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
-    norm = functools.partial(_norm, module, stream, where)
-    residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
-    branch = tuple(norm(path) for path in structure.branch)
-    output_norm = None if structure.output_norm is None else norm(structure.output_norm)
-    block = Block.of(structure, residual, projected, branch, output_norm)
+        projection, errors, waiting = _projection(
+            structure, module, stream, internals, weights, values, gate, where
+        )
+    parts: BlockParts | None = None
+    if structure.open is None:
+        assert projection is not None
+        parts = _block_parts(structure, module, stream, projection.output, where)
+    block = None if parts is None else parts.block
     errors |= _checked(block, structure, layer, internals, where, errors, waiting)
     return Site(
         structure=structure,
         weights=weights,
         values=values,
-        head_maps=affine[0].reshape(structure.heads, structure.d_head, -1),
         half=attention.output.element_size() < 4,
-        native_matrix=plain_matrix(projection) if rows else None,
-        output_bias=affine[1],
+        native_matrix=plain_matrix(part_at(module, structure.output_projection))
+        if rows
+        else None,
         gate=gate,
-        residual=residual,
-        projected=projected,
-        branch=branch,
-        output_norm=output_norm,
-        block=block,
+        projection=projection,
+        block_parts=parts,
         errors=errors,
     )
+
+
+def _projection(
+    structure: SiteStructure,
+    module: nn.Module,
+    stream: Tensor,
+    internals: Internals,
+    weights: Tensor,
+    values: Tensor,
+    gate: Tensor | None,
+    where: str,
+) -> tuple[Projection, dict[str, float], dict[str, tuple[Tensor, ...]]]:
+    """The output projection, how far what it returned is off, and what must agree later."""
+    path = structure.output_projection
+    affine = affine_map(part_at(module, path), structure.heads * structure.d_head, stream)
+    if affine is None:
+        raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
+    errors: dict[str, float] = {}
+    waiting: dict[str, tuple[Tensor, ...]] = {}
+    if internals.attention.product is not None:
+        projected, waiting = _projected_rows(path, affine, internals, stream)
+    else:
+        projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
+    head_maps = affine[0].reshape(structure.heads, structure.d_head, -1)
+    return Projection(head_maps=head_maps, bias=affine[1], output=projected), errors, waiting
+
+
+def _block_parts(
+    structure: SiteStructure, module: nn.Module, stream: Tensor, projected: Tensor, where: str
+) -> BlockParts:
+    norm = functools.partial(_norm, module, stream, where)
+    residual = stream if structure.residual_from is None else norm(structure.residual_from)(stream)
+    branch = tuple(norm(path) for path in structure.branch)
+    output_norm = None if structure.output_norm is None else norm(structure.output_norm)
+    block = Block.of(structure, residual, projected, branch, output_norm)
+    return BlockParts(residual=residual, branch=branch, output_norm=output_norm, block=block)
 
 
 def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> LinearisedNorm:
@@ -92,7 +126,7 @@ def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> Linearise
 
 
 def _checked(
-    block: Block,
+    block: Block | None,
     structure: SiteStructure,
     layer: LayerStructure,
     internals: Internals,
@@ -100,11 +134,10 @@ def _checked(
     errors: Mapping[str, float],
     waiting: Mapping[str, tuple[Tensor, ...]],
 ) -> dict[str, float]:
-    """The error of the block's output, if it is known now. Raises if it, or one of `errors`, is
+    """The error of the block's output, if there is one and it is known now. Raises if it, or one of `errors`, is
     more than rounding; what is `waiting` is compared at the end of the pass.
     """
-    dtype = internals.attention.output.dtype
-    bar = rounding(block.total, dtype)
+    bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
 
     def failure(part: str, error: float) -> UnsupportedModel:
@@ -115,7 +148,9 @@ def _checked(
         )
 
     own: dict[str, float] = {}
-    if internals.doubts is not None:
+    if block is None:
+        pass
+    elif internals.doubts is not None:
         blocks = {"block output": _blocks(block, structure, layer, internals)}
         for part, (made, expected, *summands) in (*waiting.items(), *blocks.items()):
             failed = functools.partial(failure, part)
@@ -161,7 +196,7 @@ def _projected(
     """
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
-    seen = internals.seen[Witness(path, "out")].to(stream).reshape(stream.shape)
+    seen = internals.seen[Witness(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
     product: Tensor | None = None
     if gate is not None:
         output = internals.seen[Witness(path, "in")].to(stream).reshape(output.shape)

@@ -203,6 +203,11 @@ class _Kept:
         parts = Internals.of_layer(call.attention, seen, call.hidden_out)
         for part, site in zip(parts, expected, strict=True):
             _, _, targets, count = part.attention.weights.shape
+            if site.kinds == (AttentionKind.SELF,) and count != targets:
+                raise StructureDiffers(
+                    f"layer `{call.path}` reads {count} sources for {targets} tokens on this input,"
+                    " and its tokens alone on the probe"
+                )
             for kind in site.kinds:
                 columns = range(count)[site.columns(kind, targets, count)]
                 self.sources.setdefault((stack.name, kind), len(columns))

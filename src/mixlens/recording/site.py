@@ -38,25 +38,86 @@ class Targets(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Projection:
+    """The output projection of a site, and what it returned."""
+
+    head_maps: Float[Tensor, "head d_head d_model"]
+    bias: Float[Tensor, " d_model"]
+    output: Float[Tensor, "batch target d_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockParts:
+    """What follows the output projection, up to the block's output."""
+
+    residual: Float[Tensor, "batch target d_model"]
+    branch: tuple[LinearisedNorm, ...]
+    output_norm: LinearisedNorm | None
+    block: Block
+
+
+@dataclass(frozen=True, kw_only=True)
 class Site:
     """One attention site of one layer, for the whole batch, in float32 or better."""
 
     structure: SiteStructure
     weights: Float[Tensor, "batch head target source"]
     values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
-    head_maps: Float[Tensor, "head d_head d_model"]  # the output projection, after any gate
-    output_bias: Float[Tensor, " d_model"]
     gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
-    residual: Float[Tensor, "batch target d_model"]
-    projected: Float[Tensor, "batch target d_model"]  # the attention module's output, A V W_O + b
-    branch: tuple[LinearisedNorm, ...]
-    output_norm: LinearisedNorm | None
-    block: Block
+    projection: Projection | None  # None: of an open site without one
+    block_parts: BlockParts | None  # None: of an open site
     errors: Mapping[str, float]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
     half: bool = False  # did the model compute it in half precision?
     # The output projection as the model has it, if it is plain and `values` are so too.
     native_matrix: Float[Tensor, "d_in d_model"] | None = None
+
+    @property
+    def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
+        """The output projection, after any gate, split by head."""
+        return self._projection.head_maps
+
+    @property
+    def output_bias(self) -> Float[Tensor, " d_model"]:
+        """The bias of the output projection."""
+        return self._projection.bias
+
+    @property
+    def projected(self) -> Float[Tensor, "batch target d_model"]:
+        """The attention module's output, A V W_O + b."""
+        return self._projection.output
+
+    @property
+    def _projection(self) -> Projection:
+        if self.projection is None:
+            raise UnsupportedModel(f"what a source writes is not known: {self.structure.open}")
+        return self.projection
+
+    @property
+    def residual(self) -> Float[Tensor, "batch target d_model"]:
+        """What the block adds to."""
+        return self._block_parts.residual
+
+    @property
+    def branch(self) -> tuple[LinearisedNorm, ...]:
+        """Norms between the output projection and the residual sum."""
+        return self._block_parts.branch
+
+    @property
+    def output_norm(self) -> LinearisedNorm | None:
+        """The norm after the residual sum, if it belongs to the block."""
+        return self._block_parts.output_norm
+
+    @property
+    def block(self) -> Block:
+        """From the output projection to the block's output."""
+        return self._block_parts.block
+
+    @property
+    def _block_parts(self) -> BlockParts:
+        if self.block_parts is None:
+            raise UnsupportedModel(f"the block's output is not known as a sum: {self.structure.open}")
+        return self.block_parts
 
     def reading(self, kind: AttentionKind) -> Site:
         """The same site with the sources of one kind, if it reads both at once."""
@@ -67,6 +128,8 @@ class Site:
         causal = self.structure.causal and kind is AttentionKind.SELF
         structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
         weights, values = self.weights[..., columns], self.values[:, :, columns]
+        if self.projection is None:
+            return replace(self, structure=structure, weights=weights, values=values)
         mixed = weights @ values
         if self.gate is not None:
             mixed = mixed * self.gate.transpose(1, 2)
@@ -99,7 +162,7 @@ class Site:
     def head_values(self, head: int) -> Float[Tensor, "batch source d_head"]:
         """The value vectors that one query head reads, in float32 or better."""
         shared = self.structure.heads // self.values.shape[1]
-        return self.values[:, head // shared].to(self.head_maps)
+        return self.values[:, head // shared].to(self.weights)
 
     def source_values(
         self, text: int, columns: Int[Tensor, " column"] | slice, heads: slice
@@ -108,7 +171,7 @@ class Site:
         shared = self.structure.heads // self.values.shape[1]
         read = range(self.structure.heads)[heads]
         groups = slice(read[0] // shared, read[-1] // shared + 1)
-        values = self.values[text, groups][:, columns].to(self.head_maps)
+        values = self.values[text, groups][:, columns].to(self.weights)
         first = read[0] - groups.start * shared
         repeated = values.repeat_interleave(shared, 0)[first : first + len(read)]
         return repeated.transpose(0, 1)

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
+from mixlens.errors import UnsupportedModel
 
 if TYPE_CHECKING:
     from mixlens.recording.layouts import Layout
@@ -57,7 +58,8 @@ class ResidualSum:
 @dataclass(frozen=True, kw_only=True)
 class SiteStructure(ResidualSum):
     """One attention site: y = output_norm(residual_scale * residual + branch_scale * branch(A V W_O
-    + b)), with gates (g * A V) W_O + b.
+    + b)), with gates (g * A V) W_O + b. If it is open, its sources and values are known, and what
+    follows them can be run again but is not read as this sum.
     """
 
     kind: AttentionKind  # of its sources, or of its own ones if it reads both at once
@@ -66,7 +68,7 @@ class SiteStructure(ResidualSum):
     d_head: int
     causal: bool
     own_values: bool = True  # made from the layer's input; False: from an earlier layer or stack
-    output_projection: str
+    projection: str | None  # the path of W_O; None: no linear module takes A V
     gated: bool = False  # A V is multiplied by factors of each target before the projection
     branch: tuple[str, ...]  # norms and per-channel scales between the projection and the residual
     branch_norm: bool  # is one of them a norm?
@@ -77,6 +79,14 @@ class SiteStructure(ResidualSum):
     witness: Witness | None = None  # where y can be seen; None: it is the layer's output
     enters: Witness | None = None  # where its stream can be seen, if it is not the layer's input
     own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
+    open: str | None = None  # why y is not known as a sum; None: it is
+
+    @property
+    def output_projection(self) -> str:
+        """The path of W_O."""
+        if self.projection is None:
+            raise UnsupportedModel(f"its attention has no output projection that is known: {self.open}")
+        return self.projection
 
     @property
     def kinds(self) -> tuple[AttentionKind, ...]:
@@ -97,7 +107,7 @@ class SiteStructure(ResidualSum):
         """What sites that are put together in the same way have in common."""
         return (
             self.kind,
-            self.output_projection,
+            self.projection,
             self.branch,
             self.residual_scale,
             self.residual_from,
@@ -158,16 +168,23 @@ class LayerStructure:
     layout: Layout | None = None  # of its hidden states, if they are not [batch, tokens, d_model]
 
     @property
+    def open(self) -> str | None:
+        """Why its output is not known as a sum; None: it is."""
+        return self.sites[0].open
+
+    @property
     def has_other_parts(self) -> bool:
         """Does more than attention and one feed-forward part add to the stream?"""
         return bool(self.further) or self.sites[0].enters is not None
 
     @property
     def style(self) -> str:
-        """post, pre, sandwich, branch (a norm on the branch only), parallel, or bare (no norm at
-        all).
+        """post, pre, sandwich, branch (a norm on the branch only), parallel, bare (no norm at
+        all), or open (what follows attention is not known as a sum).
         """
         site = self.sites[0]
+        if self.open is not None:
+            return "open"
         if site.parallel:
             return "parallel"
         if site.output_norm is not None:
@@ -184,8 +201,9 @@ class LayerStructure:
     @property
     def watched(self) -> frozenset[Witness]:
         """What a recording keeps of the layer to prove itself right."""
-        seen = {Witness(site.output_projection, "out") for site in self.sites}
-        seen |= {Witness(site.output_projection, "in") for site in self.sites if site.gated}
+        projecting = [site for site in self.sites if site.projection is not None]
+        seen = {Witness(site.output_projection, "out") for site in projecting}
+        seen |= {Witness(site.output_projection, "in") for site in projecting if site.gated}
         for site in self.sites:
             seen |= {witness for witness in (site.witness, site.enters) if witness is not None}
         if self.feed_forward is not None and self.feed_forward.output_norm is not None:

@@ -18,7 +18,7 @@ from mixlens.replay.zeroed_sources import Sources, is_massive
 class ByRows:
     """Rows through the layer's own code.
 
-    If a norm follows the attention module, or a value is massive, o_i - c_ij is taken in float64.
+    If a norm follows the attention module (or may follow it), or a value is massive, o_i - c_ij is taken in float64.
     A source may carry nearly all of o_i (the first token of a causal model all of its own), and the
     norm makes what is left, rounding included, as large as the whole was.
     """
@@ -35,7 +35,9 @@ class ByRows:
         self.positions = positions
         site, texts = tail.site, torch.arange(len(positions), device=positions.device)[:, None]
         self.cast: Callable[[Tensor], Tensor] = (
-            wide if site.structure.branch_norm or is_massive(site) else lambda tensor: tensor
+            wide
+            if site.structure.branch_norm or site.structure.open or is_massive(site)
+            else lambda tensor: tensor
         )
         if self.cast is not wide:
             self.whole = site.projected[texts, positions]

@@ -135,6 +135,13 @@ class Tail:
 
     @torch.no_grad()
     def _chosen_mode(self) -> str:
+        if self.site.structure.open is not None:
+            note_fallback(
+                self.layer,
+                "Value Zeroing runs whole sequences, because what follows attention is not known as"
+                " a sum",
+            )
+            return "sequences"
         last = self.position == len(self.sites) - 1
         structure = self.layer.structure
         alone = structure.feed_forward is None and not structure.further

@@ -76,7 +76,7 @@ def sources_within(
 
 def nothing_zeroed(site: Site, text: int, count: int) -> Sources:
     """A source that no target reads: the unedited outputs, rounded as the edited ones are."""
-    heads, d_head, like = site.structure.heads, site.values.shape[3], site.projected
+    heads, d_head, like = site.structure.heads, site.values.shape[3], site.weights
     weights, values = like.new_zeros(1, count, heads), like.new_zeros(1, heads, d_head)
     everywhere = torch.ones_like(weights[..., 0], dtype=torch.bool)
     return Sources(text, None, slice(0, count), slice(0, heads), weights, values, everywhere)

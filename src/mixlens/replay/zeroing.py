@@ -7,7 +7,8 @@ outside a window) are left out: their distance is exactly zero. Pairs are taken 
 time, so that target x source x d_model numbers never exist at once.
 
 `ByProducts` is for feed-forward parts that are perceptrons, `ByRows` runs the layer's own code, and
-`BySequences` the whole layer if its rest does not work on rows.
+`BySequences` the whole layer if its rest does not work on rows. `ByValues` does so with other values
+if no output projection is known.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.site import Site
 from mixlens.replay.by_products import ByProducts, folding_is_faster
 from mixlens.replay.by_rows import ByRows, BySequences
+from mixlens.replay.by_values import ByValues
 from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
@@ -85,6 +87,8 @@ def fastest_rest(
     per_head: bool,
 ) -> Rest:
     """By products if the layer allows it and they prove right, else by rows."""
+    if tail.site.projection is None:
+        return ByValues(tail, positions)
     if tail.mode == "sequences":
         return BySequences(tail, positions)
     by_rows, mlp = ByRows(tail, weights, positions), feed_forward_matrices(tail)
