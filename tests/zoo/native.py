@@ -210,9 +210,9 @@ def first_tokens(states: Tensor, tokens: int, channels: int) -> Tensor:
     """[token, channel] of the first row, of states that may have their channels or tokens in
     front, or several streams whose channels are joined.
     """
-    if states.dim() == 4 and states.shape[0] * states.shape[3] == channels:
+    if states.dim() == 4 and states.shape[::3].numel() == channels and states.shape[2] == tokens:
         states = states.permute(1, 2, 0, 3).flatten(2)
-    elif states.dim() == 4 and states.shape[2] * states.shape[3] == channels:
+    elif states.dim() == 4 and states.shape[2:].numel() == channels and states.shape[1] == tokens:
         states = states.flatten(2)
     if states.dim() == 4 and states.shape[-1] != channels:
         states = states.movedim(1, -1)

@@ -42,9 +42,7 @@ class TurnedProjection(UnsupportedModel):
         self.path = path
 
 
-def projection_of(
-    evidence: Evidence, index: int, *, any_width: bool = False
-) -> tuple[Event, bool]:
+def projection_of(evidence: Evidence, index: int, *, any_width: bool = False) -> tuple[Event, bool]:
     """The affine module that takes A V, and whether it takes it gated; `any_width`: even if it
     returns other channels than those of the stream.
     """

@@ -78,9 +78,7 @@ class _Explainer:
         self.evidence, self.trace = evidence, evidence.trace
         self.detours = self.several = False
         self.projection = functools.cache(lambda index: projection_of(evidence, index))
-        self.obstacle = (
-            f"its output is not explained by its parts.{_LAST_WORDS}"
-        )
+        self.obstacle = f"its output is not explained by its parts.{_LAST_WORDS}"
 
     @functools.cached_property
     def entries(self) -> list[tuple[Witness, Tensor]]:

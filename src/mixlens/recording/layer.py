@@ -297,7 +297,7 @@ class Layer:
         *,
         hidden: Float[Tensor, "copies target d_model"] | None = None,
         values: Float[Tensor, "copies kv_head source d_head"] | None = None,
-        attention_output: Float[Tensor, "copies target d_model"] | None = None,
+        attention_output: Float[Tensor, "copies target d_out"] | None = None,
         kind: AttentionKind = AttentionKind.SELF,
         copies: int | None = None,
         grad: bool = False,

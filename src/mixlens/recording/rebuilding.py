@@ -72,9 +72,7 @@ def rebuilt_site(
         weights=weights,
         values=values,
         half=attention.output.element_size() < 4,
-        native_matrix=plain_matrix(part_at(module, structure.output_projection))
-        if rows
-        else None,
+        native_matrix=plain_matrix(part_at(module, structure.output_projection)) if rows else None,
         gate=gate,
         projection=projection,
         block_parts=parts,

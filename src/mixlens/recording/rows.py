@@ -302,6 +302,8 @@ def _require_rows(structure: ModelStructure, chosen: AttentionSite) -> None:
     """Raises `RowsUnavailable` if a site of this structure is never cut to rows."""
     if any(layer.layout is not None for layer in chosen.stack.layers):
         raise RowsUnavailable("its layers are not modules that take and return rows of tokens")
+    if any(layer.open is not None for layer in chosen.stack.layers):
+        raise RowsUnavailable("what follows its attention is run on whole sequences")
     if structure.whole or len(chosen.numbers) != len(chosen.stack.layers):
         raise RowsUnavailable("its structure shows on the whole input only, or differs by layer")
     if chosen.kind is AttentionKind.CROSS and len(structure.stacks) != 2:
