@@ -1,8 +1,7 @@
-"""Layers whose output is not known as a sum: several streams, a norm before the output projection."""
+"""Layers whose output is not known as a sum: several streams, a norm before the projection."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -128,7 +127,7 @@ def test_measures_that_split_a_block_are_refused_for_what_is_missing(gemma3n: An
 
 
 @pytest.fixture
-def without_value(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def without_value(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """DeepSeek's own eager attention, with the value of one source of one layer left out."""
     chosen: dict[str, Any] = {"layer": -1, "source": 0}
     eager = modeling_deepseek_v4.eager_attention_forward
@@ -142,7 +141,7 @@ def without_value(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
         return eager(module, query, key, value, *args, **more)
 
     monkeypatch.setattr(modeling_deepseek_v4, "eager_attention_forward", edited)
-    yield chosen
+    return chosen
 
 
 def test_hyper_connections(without_value: dict[str, Any]) -> None:

@@ -75,8 +75,8 @@ class Spec:
     # Does a layer's score of a target need that layer, its sources and this target alone? Then a
     # few targets are measured without forming maps.
     row_by_row: bool = False
-    # Which sum it splits by source: what the output "projection" returns, or the output of the whole
-    # "block", residual stream included. None: neither, so that it is given for open layers as well.
+    # Which sum it splits by source: what the output "projection" returns, or the output of the
+    # whole "block", residual stream included. None: neither, so it is given for open layers too.
     splits: str | None = None
     # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
     one_row: str = "first"

@@ -31,7 +31,6 @@ from mixlens.recording.open_reading import open_sites
 from mixlens.recording.sources import is_causal, sources_of
 from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure, Witness
 
-
 _LAST_WORDS = " Nothing is reported rather than a wrong number."
 
 

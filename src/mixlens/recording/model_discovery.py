@@ -164,7 +164,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
 
 
 def _open_among_read(structures: Sequence[LayerStructure]) -> dict[str, str]:
-    """Open layers of lists in which others are read: most measures would be lost for all of them."""
+    """Open layers of lists in which others are read: most measures would be lost for all."""
     read = {_list_of(layer) for layer in structures if layer.open is None}
     return {
         layer.path: f"layer `{layer.path}`: {layer.open}"

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.attention_reading import projection_of
-from mixlens.recording.differences import attention_product, row_sizes, rounding
+from mixlens.recording.differences import attention_product, rounding, row_sizes
 from mixlens.recording.evidence import Evidence
 from mixlens.recording.sources import is_causal, sources_of
 from mixlens.recording.structure import SiteStructure

@@ -132,8 +132,8 @@ def _checked(
     errors: Mapping[str, float],
     waiting: Mapping[str, tuple[Tensor, ...]],
 ) -> dict[str, float]:
-    """The error of the block's output, if there is one and it is known now. Raises if it, or one of `errors`, is
-    more than rounding; what is `waiting` is compared at the end of the pass.
+    """The error of the block's output, if there is a block and it is known now. Raises if it, or
+    one of `errors`, is more than rounding; what is `waiting` is compared at the end of the pass.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None

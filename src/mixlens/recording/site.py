@@ -116,9 +116,7 @@ class Site:
     @property
     def _block_parts(self) -> BlockParts:
         if self.block_parts is None:
-            raise UnsupportedModel(
-                f"the block's output is not known as a sum: {self.structure.open}"
-            )
+            raise UnsupportedModel(f"its output is not known as a sum: {self.structure.open}")
         return self.block_parts
 
     def reading(self, kind: AttentionKind) -> Site:

@@ -85,9 +85,7 @@ class SiteStructure(ResidualSum):
     def output_projection(self) -> str:
         """The path of W_O."""
         if self.projection is None:
-            raise UnsupportedModel(
-                f"its attention has no output projection that is known: {self.open}"
-            )
+            raise UnsupportedModel(f"its output projection is not known: {self.open}")
         return self.projection
 
     @property

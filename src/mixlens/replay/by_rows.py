@@ -18,9 +18,9 @@ from mixlens.replay.zeroed_sources import Sources, is_massive
 class ByRows:
     """Rows through the layer's own code.
 
-    If a norm follows the attention module (or may follow it), or a value is massive, o_i - c_ij is taken in float64.
-    A source may carry nearly all of o_i (the first token of a causal model all of its own), and the
-    norm makes what is left, rounding included, as large as the whole was.
+    If a norm follows the attention module (or may follow it), or a value is massive, o_i - c_ij is
+    taken in float64. A source may carry nearly all of o_i (the first token of a causal model all of
+    its own), and the norm makes what is left, rounding included, as large as the whole was.
     """
 
     mixes = False

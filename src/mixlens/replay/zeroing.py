@@ -7,8 +7,8 @@ outside a window) are left out: their distance is exactly zero. Pairs are taken 
 time, so that target x source x d_model numbers never exist at once.
 
 `ByProducts` is for feed-forward parts that are perceptrons, `ByRows` runs the layer's own code, and
-`BySequences` the whole layer if its rest does not work on rows. `ByValues` does so with other values
-if no output projection is known.
+`BySequences` the whole layer if its rest does not work on rows. `ByValues` does so with other
+values if no output projection is known.
 """
 
 from __future__ import annotations
