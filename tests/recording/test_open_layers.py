@@ -11,6 +11,9 @@ from torch import Tensor
 from transformers.models.deepseek_v4 import modeling_deepseek_v4
 
 import mixlens
+from mixlens.recording.calls import layer_calls
+from mixlens.recording.discovery import structure_of
+from mixlens.recording.events import trace_layer
 from tests.zoo import native
 from tests.zoo.models import entries, randomise
 
@@ -209,6 +212,11 @@ def test_value_zeroing_by_values_is_that_by_outputs() -> None:
 
 
 def test_a_list_of_attentions_without_their_residual_is_not_a_list_of_layers() -> None:
+    """XLM's, taken by itself: without attention, nothing of a token leaves it."""
     entry = next(entry for entry in entries() if entry.key == "XLMModel")
-    with pytest.raises(mixlens.UnsupportedModel, match="made outside of the layer"):
-        mixlens.Lens(entry.build()).record(entry.given())
+    path, given = "attentions.0", entry.given()
+    (call,), _ = layer_calls(entry.build(), given, {path}, "trace")
+    with torch.no_grad():
+        trace = trace_layer(call, (None, None), "trace")
+        with pytest.raises(mixlens.UnsupportedModel, match="made outside of the layer"):
+            structure_of(path, trace, (None, None))

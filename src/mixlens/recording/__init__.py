@@ -15,7 +15,7 @@ probe, hearing, passes          a short probe, and the passes in which a model s
 model_discovery, model_structure
                                 the stacks and sites of a model
 events, evidence                one layer: what happens in it
-discovery, attention_reading, feed_forward_reading, sources, structure
+discovery, attention_reading, feed_forward_reading, open_reading, sources, structure
                                 and what follows from that
 projection, norms               modules read as matrices and as linearised norms
 differences, doubts             how far two tensors are apart, and how far rounding brings them
