@@ -4,8 +4,8 @@
     shortcuts, tail        the rest of a layer after attention, on rows
     perceptron             a feed-forward part as matrices
     zeroing                every source's value set to zero, for every target (`zeroed_sources`):
-                           `by_rows`, `by_products`, `by_values` if no output projection is known, and
-                           on a GPU `by_changes` (`changes` decides)
+                           `by_rows`, `by_products`, `by_values` if no output projection is known,
+                           and on a GPU `by_changes` (`changes` decides)
     jacobian               norms of the derivatives of all layers, by `tangents` that are pushed
                            through each layer's `forward_derivative`
     folding                the rest of a layer as one matrix for each target (`halves`), made of
