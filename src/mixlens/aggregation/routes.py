@@ -17,7 +17,7 @@ In a parallel layer the feed-forward part reads the layer's input, and its edge 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -131,46 +131,48 @@ class _Search:
         shares = torch.stack(feed_forward_shares(layer, site, request, self.rules))[:, 0]
         for token, added in zip(tokens, shares[0].tolist(), strict=True):
             self.blocks.append(BlockShare(index, token, "feed_forward", added))
-        return [
-            (token, *self._kept(np.array(pair)).tolist())
-            for token, pair in zip(tokens, shares.T.tolist(), strict=True)
-        ]
+        kept = self._kept(shares.T.double().cpu().numpy())
+        return [(token, *pair) for token, pair in zip(tokens, kept.tolist(), strict=True)]
 
     def _attention(
         self, index: int, layer: Layer, tokens: list[int]
-    ) -> list[tuple[int, np.ndarray]]:
+    ) -> Iterator[tuple[int, np.ndarray]]:
         """Of each token, the weights of the edges from all sources; 0 if one is dropped."""
         if not tokens:
-            return []
+            return iter(())
         self.rows += len(tokens)
         site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
         budget = self.recording.memory_budget
         shares = attention_shares(layer, site, request, budget, [], self.rules)
-        edges = []
-        for number, token in enumerate(tokens):
-            heads = shares.heads[0, :, number].cpu().numpy().astype(np.float64)
-            residual = float(shares.residual[0, number])
-            self._describe(index, token, heads, residual)
-            if self.renormalise:
-                kept = self._kept(np.append(heads.ravel(), residual))
-                merged = kept[:-1].reshape(heads.shape).sum(0)
-                merged[token] += kept[-1]
-            else:
-                merged = heads.sum(0)
-                merged[token] += residual
-                merged = self._kept(merged)
-            edges.append((token, merged))
-        return edges
+        heads = shares.heads[0].transpose(0, 1).double().cpu().numpy()  # [token, head, source]
+        residual = shares.residual[0].double().cpu().numpy()
+        self._describe(index, tokens, heads, residual)
+        rows = np.arange(len(tokens))
+        if self.renormalise:
+            kept = self._kept(np.column_stack([heads.reshape(len(tokens), -1), residual]))
+            merged = kept[:, :-1].reshape(heads.shape).sum(1)
+            merged[rows, tokens] += kept[:, -1]
+        else:
+            merged = heads.sum(1)
+            merged[rows, tokens] += residual
+            merged = self._kept(merged)
+        return zip(tokens, merged, strict=True)
 
-    def _describe(self, index: int, token: int, heads: np.ndarray, residual: float) -> None:
-        self.blocks.append(BlockShare(index, token, "attention", float(heads.sum())))
-        self.blocks.append(BlockShare(index, token, "residual", residual))
-        for head, row in enumerate(heads):
-            active = bool((row > self.threshold).any())
-            self.heads.append(HeadShare(index, token, head, float(row.sum()), active))
+    def _describe(
+        self, index: int, tokens: list[int], heads: np.ndarray, residual: np.ndarray
+    ) -> None:
+        by_head, active = heads.sum(-1), (heads > self.threshold).any(-1)
+        for row, token in enumerate(tokens):
+            whole, own = float(by_head[row].sum()), float(residual[row])
+            self.blocks.append(BlockShare(index, token, "attention", whole))
+            self.blocks.append(BlockShare(index, token, "residual", own))
+            pairs = zip(by_head[row].tolist(), active[row].tolist(), strict=True)
+            self.heads += [HeadShare(index, token, head, *pair) for head, pair in enumerate(pairs)]
 
     def _kept(self, shares: np.ndarray) -> np.ndarray:
-        """Shares above the threshold, divided by their sum if that is asked for."""
+        """Rows of shares: those above the threshold, divided by their sum if that is asked for."""
         kept = np.where(shares > self.threshold, shares, 0.0)
-        whole = kept.sum() if self.renormalise else 1.0
-        return kept / whole if whole > 0 else kept
+        if not self.renormalise:
+            return kept
+        whole = kept.sum(-1, keepdims=True)
+        return kept / np.where(whole > 0, whole, 1.0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -44,6 +45,7 @@ class _WholeStream(PartRules):
     other.
     """
 
+    one_source: ClassVar[bool] = True
     constants: list[_Bias] = field(default_factory=list)
     seen: list[Iterator[Seen]] = field(default_factory=list)
 

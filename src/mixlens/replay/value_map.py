@@ -21,6 +21,7 @@ from mixlens.recording.site import Site
 
 _DIRECTIONS, _EXACT = 4, "donot_use_mm_for_euclid_dist"
 ValueMap = tuple[Float[Tensor, "head d_in d_head"], Float[Tensor, "head d_head"]]
+Places = slice | Int[Tensor, " column"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class _ValueColumns:
 
     path: str
     width: int  # of what the module reads
-    places: slice | Int[Tensor, " column"]  # for each head and channel; a slice needs no copy
+    places: Places  # for each head and channel; a slice needs no copy
 
 
 @torch.no_grad()
@@ -37,15 +38,19 @@ def value_map(layer: Layer, site: Site) -> ValueMap:
     """Weights and biases of v = z W + b, with z what the module that makes them reads. Where they
     are is remembered until the weights change.
     """
+    weight, bias, places = _affine_columns(layer, site)
+    shape = (site.structure.heads, site.structure.d_head)
+    return weight[:, places].reshape(-1, *shape).transpose(0, 1), bias[places].view(shape)
+
+
+def _affine_columns(layer: Layer, site: Site) -> tuple[Tensor, Tensor, Places]:
+    """Weight and bias of the module that makes the values, and which of its columns are theirs."""
     columns = _known.of(
         layer.submodule(""), site.structure.kind, lambda: _discovered_columns(layer, site)
     )
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
     assert affine is not None  # it was one when the columns were found, and weights are the same
-    heads, d_head = site.structure.heads, site.structure.d_head
-    places = columns.places
-    weight = affine[0][:, places].reshape(-1, heads, d_head).transpose(0, 1)
-    return weight, affine[1][places].view(heads, d_head)
+    return *affine, columns.places
 
 
 _known: Remembered[_ValueColumns] = Remembered()
@@ -54,11 +59,12 @@ _known: Remembered[_ValueColumns] = Remembered()
 def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
     """b alone, or None if it is zero."""
     try:
-        bias = value_map(layer, site)[1]
+        _, every, places = _affine_columns(layer, site)
     except UnsupportedModel as error:
         raise UnsupportedModel(
             f"{error}: it is not known whether they have a bias. value_bias=True leaves it in them"
         ) from error
+    bias = every[places].view(site.structure.heads, site.structure.d_head)
     return bias.to(site.head_maps) if bool(bias.any()) else None
 
 
@@ -100,7 +106,7 @@ def _discovered_columns(layer: Layer, site: Site) -> _ValueColumns:
     )
 
 
-def _sliced(places: Int[Tensor, " column"]) -> slice | Int[Tensor, " column"]:
+def _sliced(places: Int[Tensor, " column"]) -> Places:
     """Places that follow each other, as a slice."""
     first, count = int(places[0]), len(places)
     follows = torch.equal(places, torch.arange(first, first + count, device=places.device))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -45,6 +46,7 @@ class PartRules:
     bias: str = "absdot"
     released: bool = False
     feed_forward: bool = True
+    one_source: ClassVar[bool] = False  # True: the whole stream, with all constants
 
     @property
     def shift(self) -> float:
@@ -68,7 +70,7 @@ class VectorLayer:
     def __init__(self, layer: Layer, site: Site, text: int, length: int, rules: PartRules) -> None:
         feed_forward = layer.structure.feed_forward
         assert feed_forward is not None  # `refusal` was asked before
-        self.rules = rules
+        self.rules, self.rounding = rules, layer.rounding
         self.site = site
         self.feed_forward: FeedForwardStructure = feed_forward
         self.stream = layer.input[text, :length]
@@ -100,9 +102,12 @@ class VectorLayer:
         width, heads = int(read.shape[-1]), len(self.biases)
         if width == self.matrices.shape[1]:
             made = read @ self.matrices + self.biases[:, None]
-            seen = [self.site.head_values(head)[text, : len(read)] for head in range(heads)]
+            values = [self.site.head_values(head)[text, : len(read)] for head in range(heads)]
+            seen = torch.stack(values)
+            if difference(made, seen) <= layer.rounding:
+                return
             summands = row_sizes(read.abs() @ self.matrices.abs())  # what cancels leaves rounding
-            if difference(made, torch.stack(seen), summands) <= layer.rounding:
+            if difference(made, seen, summands) <= layer.rounding:
                 return
         raise UnsupportedModel(
             f"`{layer.structure.path}`: its values are not an affine map of the stream, so that"
@@ -164,7 +169,7 @@ class VectorLayer:
                 whole = self.mlp.norm(whole)
             (first, bias), (second, shift) = self.mlp.first[-1], self.mlp.second
             hidden = self.rules.shared(entering @ first, bias.expand(len(made), -1))
-            hidden = hidden.mul_(self._slope(whole)[:, None])
+            hidden = hidden.mul_(self._slope(entering, hidden, whole)[:, None])
             branch = self.rules.shared(hidden @ second, shift.expand(len(made), -1))
             total = self.feed_forward.total(made, branch)
         if self.last_norm is None:
@@ -172,17 +177,21 @@ class VectorLayer:
         assert self.entering_last is not None
         return self._normed(total, self.last_norm, self.entering_last[targets])
 
-    def _slope(self, entering: Tensor) -> Tensor:
+    def _slope(self, entering: Parts, hidden: Tensor, whole: Tensor) -> Tensor:
         """What the hidden layer multiplies every part by: the chord of its activation, or the
-        gate.
+        gate. `hidden`: the parts before it, `whole`: what they enter from, as it was recorded.
         """
-        matrix, bias = self.mlp.first[0]
-        whole = entering @ matrix + bias
-        if len(self.mlp.first) > 1:
-            return self.mlp.activation(whole)
+        gated, (matrix, bias) = len(self.mlp.first) > 1, self.mlp.first[0]
+        alone = self.rules.one_source and not gated
+        if alone and difference(entering[:, 0].detach(), whole) <= self.rounding:
+            before = hidden[:, 0].detach()  # the same product
+        else:
+            before = whole @ matrix + bias
+        if gated:
+            return self.mlp.activation(before)
         if self.rules.released:
-            return self.mlp.activation(whole) / (whole + SHIFT)
-        return chord(self.mlp.activation, torch.zeros_like(whole), whole)
+            return self.mlp.activation(before) / (before + SHIFT)
+        return chord(self.mlp.activation, torch.zeros_like(before), before)
 
     def _normed(self, parts: Parts, norm: LinearisedNorm, whole: Tensor) -> Parts:
         inverse = norm.inverse_sigma(whole)
