@@ -22,7 +22,6 @@ import mixlens
 from benchmarks import hidden_tokens, models, naive
 from benchmarks.cpu_rows import all_compared
 from benchmarks.imports import import_figures
-from benchmarks.part_rows import all_parts
 from benchmarks.report import (
     RESULTS,
     Figure,
@@ -213,8 +212,6 @@ def measured(sizes: Sizes) -> Run:
     for row in rows(sizes.tokens):
         passes_row(run, row, lens, inputs, sizes)
     run.passes += all_compared(tiny=sizes is TINY, repeats=sizes.repeats, seconds=6 * sizes.seconds)
-    say("vectors of each source")
-    run.other += all_parts(sizes.config, tiny=sizes is TINY, seconds=6 * sizes.seconds)
     recording = lens.record(inputs)
     layer = naive.RecordedLayer.of(recording, sizes.layer)
     say(f"kernel against naive: layer {sizes.layer}, {sizes.tokens} tokens, float32")
@@ -283,18 +280,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--only",
-        choices=["rows", "parts"],
-        help="one target of long texts, or vectors of each source, and nothing else; not written",
+        choices=["rows"],
+        help="one target of long texts, and nothing else; not written",
     )
     chosen = parser.parse_args(arguments)
     sizes = TINY if chosen.tiny else Sizes()
     if chosen.only == "rows":
         with threads(sizes.threads):
             all_compared(tiny=chosen.tiny, repeats=sizes.repeats, seconds=6 * sizes.seconds)
-        return 0
-    if chosen.only == "parts":
-        with threads(sizes.threads):
-            all_parts(sizes.config, tiny=chosen.tiny, seconds=6 * sizes.seconds)
         return 0
     with threads(sizes.threads):
         run = measured(sizes)

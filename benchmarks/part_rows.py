@@ -11,39 +11,37 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mixlens
 from benchmarks import models
-from benchmarks.report import Figure, say
-from benchmarks.timing import in_turns
+from benchmarks.report import Figure
+from benchmarks.timing import Clock, in_turns
 
 SCOPES = ("attention_norm_ff", "attention_norm_ff_res", "attention_norm_ff_res_ln")
+TINY = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+}
 Line = tuple[Figure, str]
 
 
-def all_parts(config: Mapping[str, Any], *, tiny: bool, seconds: float) -> list[Line]:
-    """Every row, in the order of the bars."""
-    model = models.bert("BertForSequenceClassification", **config)
-    lens = mixlens.Lens(model)
-    lines = [*decompx(lens, 12 if tiny else 64, seconds), *scopes(lens, 12 if tiny else 128)]
-    for figure, why in lines:
-        say(f"  {figure.key}: {figure.shown} {figure.verdict}; {why}")
-    return lines
-
-
-def decompx(lens: mixlens.Lens, tokens: int, seconds: float) -> list[Line]:
+def decompx(*, tiny: bool, clock: Clock) -> list[Line]:
     """All targets by the default rule, and one logit by a linear rule."""
+    lens, tokens = _classifier(tiny), 12 if tiny else 64
     inputs = models.tokens(lens.model, tokens)
     runs: dict[str, Callable[[], Any]] = {
         "forward": partial(models.forward, lens.model, inputs),
         "all": partial(lens.measure, "decompx", inputs),
         "one": partial(lens.measure, "decompx_logit", inputs, label=1, bias="equal"),
     }
-    times = in_turns(runs, repeats=5, seconds=seconds)
+    times = in_turns(runs, repeats=5, seconds=60, clock=clock)
     best = times["forward"].best
     peak = _peak_of(runs["all"])
     return [
@@ -56,13 +54,14 @@ def decompx(lens: mixlens.Lens, tokens: int, seconds: float) -> list[Line]:
     ]
 
 
-def scopes(lens: mixlens.Lens, tokens: int) -> list[Line]:
+def scopes(*, tiny: bool, clock: Clock) -> list[Line]:
     """Against Value Zeroing of all targets."""
-    inputs = models.tokens(lens.model, tokens)
+    lens = _classifier(tiny)
+    inputs = models.tokens(lens.model, 12 if tiny else 128)
     runs: dict[str, Callable[[], Any]] = {
         name: partial(lens.measure, name, inputs) for name in ("value_zeroing", *SCOPES)
     }
-    times = in_turns(runs, repeats=2, warm_up=False)
+    times = in_turns(runs, repeats=2, warm_up=False, clock=clock)
     zeroing = times["value_zeroing"].best
     return [
         (
@@ -71,6 +70,10 @@ def scopes(lens: mixlens.Lens, tokens: int) -> list[Line]:
         )
         for name in SCOPES
     ]
+
+
+def _classifier(tiny: bool) -> mixlens.Lens:
+    return mixlens.Lens(models.bert("BertForSequenceClassification", **(TINY if tiny else {})))
 
 
 def _peak_of(run: Callable[[], Any]) -> int:

@@ -144,7 +144,13 @@ def committed(name: str) -> dict[str, Any] | None:
 
 def save(path: Path, facts: Mapping[str, Any], figures: Sequence[Figure], **more: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    values = {
+    kept = {**facts, "figures": figures_of(figures), **more}
+    path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+
+
+def figures_of(figures: Sequence[Figure]) -> dict[str, dict[str, Any]]:
+    """As they are kept, by their keys."""
+    return {
         f.key: {
             "value": _rounded(f.value),
             "bar": f.bar,
@@ -153,9 +159,6 @@ def save(path: Path, facts: Mapping[str, Any], figures: Sequence[Figure], **more
         }
         for f in figures
     }
-    path.write_text(
-        json.dumps({**facts, "figures": values, **more}, indent=2, ensure_ascii=False) + "\n"
-    )
 
 
 def _rounded(value: float) -> float:

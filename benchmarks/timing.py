@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+Clock = Callable[[], float]
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -56,7 +58,7 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def once(run: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> float:
+def once(run: Callable[[], Any], clock: Clock = time.perf_counter) -> float:
     """Seconds of one call by a clock; a GPU is waited for."""
     _wait()
     start = clock()
@@ -76,7 +78,7 @@ def in_turns(
     repeats: int,
     seconds: float = float("inf"),
     warm_up: bool = True,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Clock = time.perf_counter,
 ) -> dict[str, Timing]:
     """Each run `repeats` times, one after the other in every round; no new round after `seconds`.
 

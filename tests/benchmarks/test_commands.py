@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cpu, decoder, gpu, gpu_rows, growth, naive, report
+from benchmarks import cpu, gpu, gpu_rows, growth, naive, report, since
 
 
 def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,19 +21,33 @@ def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert f"value_zeroing, all targets, {cpu.FLOOR}: against naive" in report["figures"]
     assert "hidden_token_attribution, 16 probes: mean relative error" in report["figures"]
-    assert "decompx_logit, linear rules: forward passes" in report["figures"]
-    assert report["figures"]["attention_norm_ff_res_ln: against value_zeroing"]["bar"] == 1.5
     assert report["figures"]["torch modules loaded by mixlens --help"]["passed"]
     assert {"date", "command", "versions", "machine"} <= set(report)
     assert "against the last" in capsys.readouterr().out
 
 
-def test_decoder(tmp_path: Path) -> None:
-    out = tmp_path / "decoder.json"
-    assert decoder.main(["--tiny", "--out", str(out)]) == 0
-    report = json.loads(out.read_text())
-    assert len(report["figures"]) == 4
-    assert "rows" in report["details"]["one route at 0.04, against alti"]
+def test_measures_since_2023(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A part that is run again leaves the others as they are."""
+    out = ["--tiny", "--threads", "1", "--out", str(tmp_path / "since.json")]
+    assert since.main([*out, "--only", "decompx,scopes,decoders"]) == 0
+    assert since.main([*out, "--only", "route", "--cpu-seconds"]) == 0
+    known = json.loads((tmp_path / "since.json").read_text())
+    bars = {key: kept["bar"] for part in known.values() for key, kept in part["figures"].items()}
+    assert bars == {
+        "decompx: forward passes": 55,
+        "decompx: memory of the call": 1,
+        "decompx_logit, linear rules: forward passes": 4,
+        "attention_norm_ff: against value_zeroing": 1.5,
+        "attention_norm_ff_res: against value_zeroing": 1.5,
+        "attention_norm_ff_res_ln: against value_zeroing": 1.5,
+        "alti, in forward passes": None,
+        "alti_logit beyond alti, in forward passes": 0.3,
+        "flow_routes of all rows, against alti": 3.5,
+        "one route at 0.04, against alti": 1,
+    }
+    assert "rows" in known["route"]["details"]["one route at 0.04, against alti"]
+    assert known["decompx"]["figures"]["decompx: memory of the call"]["unit"] == "GB"
+    assert "≤ 1.5" in capsys.readouterr().out
 
 
 def test_cpu_fails_where_numbers_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
