@@ -32,7 +32,7 @@ from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.runs.corpus_run import run_corpus
 from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import Job, ModelSource
-from mixlens.runs.shard import ShardWorker, measure_shard, read_texts
+from mixlens.runs.shard import ShardWorker, read_texts
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "corpus_runs.md"
@@ -42,6 +42,7 @@ TARGETS = {"value_zeroing": "last"}
 FORWARD = "forward passes"
 WORDS = 30_522  # of BERT's vocabulary: a head is part of the shape
 SHARDS = {"cpu": 1, "cuda": 4}
+TEXTS = {"cpu": 128, "cuda": 8192}  # sentences: on a GPU four shards as large as a run has them
 WRITES = importlib.util.find_spec("pyarrow") is not None
 
 
@@ -49,16 +50,15 @@ class Unwritten(ShardWorker):
     """The same work without a file, for machines that have no pyarrow."""
 
     def __call__(self, shard: Shard) -> dict[str, Any]:
-        texts = read_texts(self.lens, self.job, shard)
-        with self.device:
-            measure_shard(self.lens, self.job, texts)
+        self.measure(read_texts(self.lens, self.job, shard))
         return {}
 
 
 def seconds(
     runs: Mapping[str, Callable[[], Any]], device: str, repeats: int = 3
 ) -> dict[str, float]:
-    """The best of a few runs after one to warm up: of the processor, or of the clock on a GPU.
+    """The best of a few runs after one to warm up, seconds of the processor, or of the clock on a
+    GPU.
 
     They take turns, so that a busy machine disturbs all of them alike.
     """
@@ -133,36 +133,39 @@ def compare(
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         shards = cut_into_shards(str(path), rows)
         Path(folder, "data").mkdir()
-        for measure, bar in BARS.items():
-            targets = TARGETS.get(measure, "all")
-            job = Job(corpus=str(path), out=folder, measures=(measure,), targets=targets)
-            runs = {
-                FORWARD: partial(forward_passes, lens, parts),
-                measure: partial(measured, lens, job, shards, device),
-            }
-            took = seconds(runs, device, turns)
-            spent = took[measure]
-            alone = seconds({measure: partial(one_by_one, lens, measure, few)}, device, 1)
-            result: dict[str, Any] = {
-                "model": name,
-                "device": device,
-                "tokens_each": round(each),
-                "measure": measure,
-                "targets": targets,
-                "multiple": spent / took[FORWARD],
-                "bar": bar,
-                "tokens_per_second": tokens / spent,
-                "forward_tokens_per_second": tokens / took[FORWARD],
-                "gain": alone[measure] / len(few) / (spent / len(texts)),
-            }
-            verdict = "ok" if result["multiple"] <= bar else "ABOVE"
-            print(
-                f"  {measure:15} {targets:5} {result['multiple']:5.2f} x forward (bar {bar:.2f})"
-                f" {verdict:6} {result['tokens_per_second']:11,.0f} tokens/s"
-                f" {result['gain']:6.1f} x single calls",
-                flush=True,
-            )
-            yield result
+        runs = {FORWARD: partial(forward_passes, lens, parts)}
+        for measure in BARS:
+            job = job_for(measure, path, folder)
+            runs[measure] = partial(measured, lens, job, shards, device)
+        took = seconds(runs, device, turns)
+    for measure, bar in BARS.items():
+        spent = took[measure]
+        alone = seconds({measure: partial(one_by_one, lens, measure, few)}, device, 1)
+        result: dict[str, Any] = {
+            "model": name,
+            "device": device,
+            "tokens_each": round(each),
+            "measure": measure,
+            "targets": TARGETS.get(measure, "all"),
+            "multiple": spent / took[FORWARD],
+            "bar": bar,
+            "tokens_per_second": tokens / spent,
+            "forward_tokens_per_second": tokens / took[FORWARD],
+            "gain": alone[measure] / len(few) / (spent / len(texts)),
+        }
+        verdict = "ok" if result["multiple"] <= bar else "ABOVE"
+        print(
+            f"  {measure:15} {result['targets']:5} {result['multiple']:5.2f} x forward"
+            f" (bar {bar:.2f}) {verdict:6} {result['tokens_per_second']:11,.0f} tokens/s"
+            f" {result['gain']:6.1f} x single calls",
+            flush=True,
+        )
+        yield result
+
+
+def job_for(measure: str, corpus: Path, out: str) -> Job:
+    targets = TARGETS.get(measure, "all")
+    return Job(corpus=str(corpus), out=out, measures=(measure,), targets=targets)
 
 
 def one_by_one(lens: Lens, measure: str, texts: list[str]) -> None:
@@ -254,7 +257,7 @@ def main() -> None:
     torch.set_num_threads(1)
     if not WRITES:
         print("pyarrow is not installed: Parquet files are not written, all else is counted")
-    count = given.texts or (128 if given.device == "cpu" else 2048)
+    count = given.texts or TEXTS[given.device]
     path = given.out or RESULTS / f"corpus_{given.device}.json"
     results: list[dict[str, Any]] = []
     for name, lens in lenses(given.device).items():

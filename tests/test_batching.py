@@ -35,6 +35,16 @@ def test_a_batch_size_takes_the_place_of_memory() -> None:
         plan_batches([1], MODEL, batch_size=0)
 
 
+def test_batches_have_little_padding_once_they_are_large_enough() -> None:
+    lengths = [length for length in range(5, 60) for _ in range(40)]
+    batches = plan_batches(lengths, MODEL)
+    tokens = [[lengths[place] for place in batch] for batch in batches]
+    padding = [1 - sum(own) / (len(own) * max(own)) for own in tokens]
+    assert len(batches) < 30
+    for own, share in zip(tokens, padding, strict=True):
+        assert share <= 0.1 or sum(own) < 1024 + max(own)
+
+
 def test_memory_counts_words_of_a_large_vocabulary() -> None:
     bare = MODEL.base_model
     words = MODEL.config.vocab_size

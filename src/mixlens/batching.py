@@ -26,6 +26,9 @@ BATCH_BYTES = {"cpu": 2**30}
 BATCH_BYTES_ELSEWHERE = 2**33  # a GPU is slow on small batches
 MOST_TOKENS = {"cpu": 4096}  # more at once is not faster on a CPU
 MOST_TOKENS_ELSEWHERE = 65_536
+ENOUGH_TOKENS = {"cpu": 1024}  # a batch of so many takes no text that would pad it too much
+ENOUGH_TOKENS_ELSEWHERE = 8192
+MOST_PADDING = 0.1
 
 
 def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
@@ -78,7 +81,9 @@ def plan_batches(
     memory = batch_bytes(model) if memory is None else memory
     shape, device = Shape.of(model), entry_device(model).type
     most_tokens = MOST_TOKENS.get(device, MOST_TOKENS_ELSEWHERE)
+    enough_tokens = ENOUGH_TOKENS.get(device, ENOUGH_TOKENS_ELSEWHERE)
     batches: list[list[int]] = []
+    tokens = 0  # of the last batch
     for place in sorted(range(len(lengths)), key=lengths.__getitem__):
         length, now = lengths[place], batches[-1] if batches else []
         count = len(now) + 1
@@ -86,11 +91,15 @@ def plan_batches(
             fits = count <= batch_size
         else:
             size = text_bytes(shape, length, logits=logits)
+            padding = 1 - (tokens + length) / (count * length)
             fits = count * length <= most_tokens and count * size <= memory
+            fits = fits and (tokens < enough_tokens or padding <= MOST_PADDING)
         if now and fits:
             now.append(place)
+            tokens += length
         else:
             batches.append([place])
+            tokens = length
     return batches
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
@@ -35,10 +36,17 @@ class MeasuredBatch:
         numbers = self.scores.layers
         return tuple(self.request.numbers(self.recording) if numbers is None else numbers)
 
-    @property
+    @cached_property
     def facts(self) -> Facts:
         """Of these scores, with this attention and these options."""
-        facts = self.scores.known_facts(self.spec.facts)
+        return self._here(self.scores.known_facts(self.spec.facts))
+
+    @property
+    def usual_facts(self) -> Facts:
+        """The same, whether rows sum to one left as the measure says: no score is looked at."""
+        return self._here(self.spec.facts if self.scores.facts is None else self.scores.facts)
+
+    def _here(self, facts: Facts) -> Facts:
         own = self.request.kind == AttentionKind.SELF
         return replace(
             facts,

@@ -19,7 +19,7 @@ import pytest
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.runs.batch import measure_texts
+from mixlens.runs.batch import start_measuring
 from mixlens.runs.corpus_run import read_status, verify_files
 from tests.runs.sentences import contents, run, write_corpus
 
@@ -175,9 +175,9 @@ def test_a_batch_that_does_not_fit_is_halved_and_recorded(
     def small(lens: Any, job: Any, texts: Any, places: list[int], *rest: Any) -> Any:
         if len(places) > 3:
             raise MemoryError
-        return measure_texts(lens, job, texts, places, *rest)
+        return start_measuring(lens, job, texts, places, *rest)
 
-    monkeypatch.setattr("mixlens.runs.shard.measure_texts", small)
+    monkeypatch.setattr("mixlens.runs.shard.start_measuring", small)
     assert run(corpus, tmp_path, measures=("attention",)).texts == 24
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert [entry["halved"] for entry in manifest["files"]] == [[6]] * 4
@@ -189,9 +189,9 @@ def test_a_text_that_fits_no_memory_is_an_error_of_its_own(
     def small(lens: Any, job: Any, texts: Any, places: list[int], *rest: Any) -> Any:
         if any(texts[place].id == "5" for place in places):
             raise MemoryError
-        return measure_texts(lens, job, texts, places, *rest)
+        return start_measuring(lens, job, texts, places, *rest)
 
-    monkeypatch.setattr("mixlens.runs.shard.measure_texts", small)
+    monkeypatch.setattr("mixlens.runs.shard.start_measuring", small)
     counts = run(corpus, tmp_path, measures=("attention",), targets="first")
     assert (counts.texts, counts.errors, counts.complete) == (23, 1, True)
 

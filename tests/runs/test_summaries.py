@@ -17,10 +17,11 @@ from hypothesis import strategies as some
 from mixlens import Lens
 from mixlens.corpus.rows import TextRow
 from mixlens.measuring import measure_batches
+from mixlens.runs import summaries as summarising
 from mixlens.runs.aggregates import UNIT, Aggregates, BatchSums
 from mixlens.runs.mixtures import Mixtures
-from mixlens.runs.sketches import quantiles, sketch
-from mixlens.runs.summaries import Summaries, entropies_of, shares_of
+from mixlens.runs.sketches import quantiles, sketch, totals, totals_by_text
+from mixlens.runs.summaries import Summaries, shares_of
 from mixlens.runs.tags import tag_classes, token_tags
 
 TEXTS = ["The old dog .", "A cat near the house saw a bird , and ran", "Keys !", "the the the dog"]
@@ -45,23 +46,24 @@ def aggregate(texts: Sequence[int], **chosen: Any) -> Aggregates:
         TextRow(line=text, id=str(text), text=TEXTS[text], tags=tuple(TAGS[text])) for text in texts
     ]
     aggregates, sums = Aggregates(), BatchSums(batch, tag_classes(batch, tagged))
-    for shares in shares_of(batch):
-        sums.add(shares, entropies_of(shares))
-    aggregates.of("m", batch).add(sums, [f"text {text}" for text in texts])
+    for part in shares_of(batch):
+        sums.add(part)
+    made = {key: values.numpy() for key, values in sums.sums().items()}
+    aggregates.of("m", batch).add(sums, made, [f"text {text}" for text in texts])
     return aggregates
 
 
 def test_a_summary_is_what_its_equations_say() -> None:
     batch = mixtures((1, 0, 2), targets=(2, 1))
     summaries = Summaries(batch)
-    for shares in shares_of(batch):
-        summaries.add(shares, entropies_of(shares))
-    summary = summaries.conclude()
+    for part in shares_of(batch):
+        summaries.add(part)
+    summary = {key: values.numpy() for key, values in summaries.columns.items()}
     for text, place in enumerate((1, 0, 2)):
         one: Any = lens().measure("alti", TEXTS[place], targets=[2, 1])
         count = len(one.source_row)
         for layer in range(len(one.layers)):
-            own = {key: value[text, layer] for key, value in summary.items() if value is not None}
+            own = {key: value[text, layer] for key, value in summary.items()}
             for row, target in enumerate((2, 1)):
                 sizes = [abs(float(score)) for score in one.scores[layer, row]]
                 p = [size / sum(sizes) for size in sizes]
@@ -80,15 +82,38 @@ def test_a_summary_is_what_its_equations_say() -> None:
                     assert own[key][row] == pytest.approx(value, rel=1e-4), key
 
 
+def test_a_batch_cut_into_parts_gives_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def numbers() -> dict[str, Any]:
+        batch = mixtures((1, 0, 2))
+        summaries, sums = Summaries(batch), BatchSums(batch, None)
+        for part in shares_of(batch):
+            summaries.add(part)
+            sums.add(part)
+        return summaries.columns | sums.sums()
+
+    whole = numbers()
+    for most in (1, 2 * 12 * 12, 7 * 12 * 12):  # a text at a time, two, or two layers of all three
+        monkeypatch.setitem(summarising._NUMBERS, "cpu", most)
+        for key, values in numbers().items():
+            torch.testing.assert_close(values, whole[key], rtol=0, atol=0, equal_nan=True)
+
+
+def test_totals_are_the_same_by_text_as_by_group() -> None:
+    places = torch.randint(0, 5, (3, 4, 50))
+    weights = torch.randint(0, 1000, places.shape).double()
+    for own in (None, weights):
+        assert torch.equal(totals(places, 5, own), totals_by_text(places, 5, own))
+
+
 def test_equal_shares_are_in_the_order_of_positions_and_zeros_have_none() -> None:
     batch = mixtures((0,), "attention")
     even = Mixtures(**{**vars(batch), "values": torch.ones_like(batch.values)})
     empty = Mixtures(**{**vars(batch), "values": torch.zeros_like(batch.values)})
     for case, tops, entropy in ((even, 1 / 6, math.log(6)), (empty, math.nan, math.nan)):
         summaries = Summaries(case)
-        for shares in shares_of(case):
-            summaries.add(shares, entropies_of(shares))
-        summary: dict[str, Any] = summaries.conclude()
+        for part in shares_of(case):
+            summaries.add(part)
+        summary = {key: values.numpy() for key, values in summaries.columns.items()}
         assert (summary["top_sources"] == np.arange(6)).all()
         np.testing.assert_allclose(summary["top_shares"], tops, rtol=1e-6)
         np.testing.assert_allclose(summary["entropy"], entropy, rtol=1e-6)
@@ -164,7 +189,7 @@ def _inside(count: int, shift: int) -> range:
 @settings(max_examples=50, deadline=None)
 @given(some.lists(some.floats(1e-5, 1.0), min_size=1, max_size=50))
 def test_a_quantile_is_within_five_percent(values: list[float]) -> None:
-    edges = quantiles(sketch(torch.tensor(values, dtype=torch.float64), 1).numpy(), 1)
+    edges = quantiles(sketch(torch.tensor([[values]], dtype=torch.float64), 1)[0].numpy(), 1)
     for q, near in edges.items():
         stored = np.array(values, np.float32)
         exact = float(np.quantile(stored, float(q), method="inverted_cdf"))

@@ -102,7 +102,10 @@ class Scores:
 
     def known_facts(self, usual: Facts) -> Facts:
         """What is true of these scores, `usual` being what is true of the measure's."""
-        facts = usual if self.facts is None else self.facts
-        if self.rows_whole is None:
-            return facts
-        return replace(facts, rows_sum_to_one=bool(self.rows_whole.all()))
+        facts, whole = usual if self.facts is None else self.facts, self.all_whole
+        return facts if whole is None else replace(facts, rows_sum_to_one=bool(whole))
+
+    @property
+    def all_whole(self) -> Tensor | None:
+        """Do all rows sum to one? None: as the facts say."""
+        return None if self.rows_whole is None else self.rows_whole.all()

@@ -28,6 +28,7 @@ from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.gains import manhattan_gain, manhattan_gains
 from mixlens.recording.block import Block
+from mixlens.recording.placement import sent
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float
@@ -120,7 +121,7 @@ def _with_unseen(
     lengths: Sequence[int],
 ) -> Float[Tensor, "batch target source"]:
     """The gain of a zero vector for each source without any weight, padding left out."""
-    ends = torch.tensor(lengths, device=gains.device)
+    ends = sent(torch.tensor(lengths), gains.device)
     real = torch.arange(gains.shape[-1], device=gains.device) < ends[:, None]
     unseen = (parts.weights == 0).all(1) & real[:, None]
     if parts.own_is_source:
@@ -134,6 +135,6 @@ def rows_are_defined(
     """Which rows of shares add up to one: a row that has no part is empty. Padding is not asked."""
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     counts = lengths if request.targets is None else [len(row) for row in request.targets]
-    ends = torch.tensor(counts, device=values.device)[:, None]
+    ends = sent(torch.tensor(counts), values.device)[:, None]
     padding = torch.arange(values.shape[2], device=values.device) >= ends
     return (values.sum(-1) > 0.5) | padding

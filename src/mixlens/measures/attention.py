@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
+from mixlens.recording.placement import sent
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -61,7 +62,7 @@ def rows_are_whole(recording: Recording, request: Request, weights: Tensor) -> B
     """
     half = next(recording.model.parameters()).dtype in (torch.float16, torch.bfloat16)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    ends = torch.tensor(lengths, device=weights.device)[:, None, None]
+    ends = sent(torch.tensor(lengths), weights.device)[:, None, None]
     real = torch.arange(weights.shape[2], device=weights.device) < ends
     missing = torch.where(real, (1 - weights.sum(-1)).abs(), 0.0)
     return missing.max() <= (2e-2 if half else 1e-4)

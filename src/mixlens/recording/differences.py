@@ -50,20 +50,30 @@ def difference(
     summands: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> float:
+    """`largest_difference` as a number."""
+    return float(largest_difference(actual, expected, summands, dtype))
+
+
+def largest_difference(
+    actual: Tensor,
+    expected: Tensor,
+    summands: Tensor | None = None,
+    dtype: torch.dtype | None = None,
+) -> Float[Tensor, ""]:
     """Largest difference of any row (along the last axis), relative to that row's size.
 
     `summands`: for each row the size of what was summed up in it; `dtype`: the precision in which
     that was done, if it was not that of `expected`.
     """
     if actual.shape != expected.shape:
-        return float("inf")
+        return torch.tensor(torch.inf)
     if actual.numel() == 0:
-        return 0.0
+        return torch.tensor(0.0)
     share = _floor(expected.dtype if dtype is None else dtype)
     actual, expected = actual.detach(), expected.detach().to(actual.dtype)
     sizes = row_sizes(expected)
-    if summands is None:
-        summands = sizes[sizes > 0].median() if bool((sizes > 0).any()) else sizes
+    if summands is None:  # as large as the usual row that is not zero
+        summands = torch.where(sizes > 0, sizes, torch.nan).nanmedian().nan_to_num(0.0)
     sizes = torch.maximum(sizes, share * summands.to(sizes))
     return _largest((actual - expected).abs().amax(-1), sizes)
 
@@ -73,9 +83,8 @@ def _floor(dtype: torch.dtype) -> float:
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
 
-def _largest(gaps: Tensor, sizes: Tensor) -> float:
-    ratios = gaps / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
-    return float(ratios.max())
+def _largest(gaps: Tensor, sizes: Tensor) -> Float[Tensor, ""]:
+    return (gaps / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)).max()
 
 
 def attention_product(
@@ -83,20 +92,17 @@ def attention_product(
     values: Float[Tensor, "batch head source d_head"],
     output: Float[Tensor, "batch target head d_head"],
     dtype: torch.dtype | None = None,
-) -> tuple[Float[Tensor, "batch target head d_head"], float]:
+) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
     """The product of weights and values, and how far an attention output is from it."""
     product = (weights @ values).transpose(1, 2)
-    sizes = row_sizes(values)[..., None]
-    error = difference(product, output, (weights @ sizes)[..., 0].transpose(1, 2), dtype)
-    if not error <= ROUNDING[output.dtype if dtype is None else dtype]:
-        # Weights may be signed. Then what was summed up is larger than their sum says.
-        error = difference(product, output, (weights.abs() @ sizes)[..., 0].transpose(1, 2), dtype)
-    return product, error
+    parts = weights if _none_is_negative(weights) else weights.abs()
+    summands = (parts @ row_sizes(values)[..., None])[..., 0].transpose(1, 2)
+    return product, largest_difference(product, output, summands, dtype)
 
 
 def product_difference(
     product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None
-) -> float:
+) -> Float[Tensor, ""]:
     """How far `product` is from `left @ right + shift`, without making it: both are applied to two
     random directions, and each row is measured by its own size.
 

@@ -1,4 +1,4 @@
-"""Checks that wait for the end of a forward pass.
+"""Checks that wait for the end of a forward pass, or of a measure.
 
 A look at a number on a GPU stops the queue of its work, and on short prompts each small step costs
 more to start than to run. So what is to be compared is kept as it goes by. All layers are compared
@@ -7,16 +7,21 @@ in one go, before any score is handed out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mixlens.recording.differences import row_sizes
+from mixlens.recording.memory import is_out_of_memory
 
 _HELD = 2**23  # numbers that may wait at once; more are compared earlier
 Failure = Callable[[float], Exception]
+Verdicts = Sequence[tuple[float, Failure]]
+"""The largest error that may be, and what to raise above it."""
 
 
 class _Doubt(NamedTuple):
@@ -41,7 +46,8 @@ class Doubts:
         self.patient = patient
         self._waiting: list[_Doubt] = []
         self._held = 0  # numbers in them
-        self._compared: list[tuple[_Doubt, Tensor]] = []
+        self._errors: list[Tensor] = []
+        self._verdicts: list[tuple[float, Failure]] = []  # the bar of each error
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
         """`rows` must hold neither NaN nor infinity."""
@@ -62,17 +68,27 @@ class Doubts:
         """No number may be `bar` times as large as the median of its row."""
         self._add(_Doubt(_spread, (sizes,), bar, failure))
 
+    def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
+        """One number that must not exceed its bar."""
+        self._errors.append(error.float())
+        self._verdicts.append((bar, failure))
+
     def settle(self) -> None:
-        """Raises for the first doubt that is true. NaN meets no bar."""
+        """Raises for the first doubt that is true."""
+        errors, verdicts = self.compared()
+        raise_if_true(errors.tolist(), verdicts)
+
+    def compared(self) -> tuple[Tensor, Verdicts]:
+        """All errors in one tensor that nobody has looked at, and what `raise_if_true` needs with
+        them. The doubts are gone then.
+        """
         self._compare()
-        compared, self._compared = self._compared, []
-        if not compared:
-            return
-        device = compared[0][1].device  # layers may be on several
-        errors = torch.stack([error.to(device) for _, error in compared]).tolist()
-        for error, (doubt, _) in zip(errors, compared, strict=True):
-            if not error <= doubt.bar:
-                raise doubt.failure(error)
+        errors, verdicts = self._errors, self._verdicts
+        self._errors, self._verdicts = [], []
+        if not errors:
+            return torch.empty(0), verdicts
+        device = errors[0].device  # layers may be on several
+        return torch.stack([error.to(device) for error in errors]), verdicts
 
     def _add(self, doubt: _Doubt) -> None:
         self._waiting.append(doubt)
@@ -85,12 +101,58 @@ class Doubts:
         groups: dict[tuple[object, ...], list[_Doubt]] = {}
         for doubt in waiting:
             groups.setdefault(doubt.alike(), []).append(doubt)
-        errors: dict[int, Tensor] = {}
+        own: dict[int, Tensor] = {}
         for group in groups.values():
             columns = zip(*(doubt.tensors for doubt in group), strict=True)
             made = group[0].error(*(torch.stack(column) for column in columns))
-            errors.update(zip(map(id, group), made.float().unbind(), strict=True))
-        self._compared += [(doubt, errors[id(doubt)]) for doubt in waiting]
+            own.update(zip(map(id, group), made.unbind(), strict=True))
+        for doubt in waiting:
+            self.error_is_small(own[id(doubt)], doubt.bar, doubt.failure)
+
+
+def raise_if_true(errors: Sequence[float], verdicts: Verdicts) -> None:
+    """Raises for the first error above its bar. NaN meets no bar."""
+    for error, (bar, failure) in zip(errors, verdicts, strict=True):
+        if not error <= bar:
+            raise failure(error)
+
+
+_open: contextvars.ContextVar[Doubts | None] = contextvars.ContextVar(
+    "mixlens_doubts", default=None
+)
+
+
+@contextlib.contextmanager
+def checks_wait(doubts: Doubts | None = None) -> Iterator[None]:
+    """While open, `require_small` looks at no number. With `doubts` of their own, whoever opened
+    this settles them before anything is handed out; without, they are settled when it closes, or
+    by whoever opened it first.
+    """
+    before = _open.get()
+    if doubts is None and before is not None:
+        yield
+        return
+    own = Doubts() if doubts is None else doubts
+    token = _open.set(own)
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            own.settle()  # what was computed from wrong numbers may fail in any way
+        raise
+    finally:
+        _open.reset(token)
+    if doubts is None:
+        own.settle()
+
+
+def require_small(error: Tensor, bar: float, failure: Failure) -> None:
+    """Raises if an error exceeds its bar, at once or when the open `checks_wait` is settled."""
+    doubts = _open.get()
+    if doubts is not None:
+        doubts.error_is_small(error, bar, failure)
+    else:
+        raise_if_true([float(error)], [(bar, failure)])
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:

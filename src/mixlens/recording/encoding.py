@@ -24,7 +24,8 @@ def encoded(
     if pairs is not None:
         words["text_pair"] = list(pairs)
     made = tokenizer(**words, return_offsets_mapping=True) if fast else tokenizer(**words)
-    rows = [{name: list(values[i]) for name, values in made.items()} for i in range(len(texts))]
+    columns = dict(made)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
             row["offset_mapping"] = [

@@ -30,7 +30,7 @@ from mixlens.recording.checks import (
 )
 from mixlens.recording.encoding import Encoding, encoded, padded, token_rows
 from mixlens.recording.padding import real_tokens_first, row_lengths
-from mixlens.recording.placement import entry_device
+from mixlens.recording.placement import entry_device, sent
 from mixlens.tokens import Produced, TokenRow
 
 Text = str | tuple[str, str]
@@ -247,7 +247,7 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     moved = {}
     for name, value in tensors.items():
         if isinstance(value, Tensor):
-            value = value.to(device)
+            value = sent(value, device)
             value = value.clone() if value.is_inference() else value  # gradients refuse such
             if value.is_floating_point() and name != "attention_mask":
                 value = value.to(dtype)

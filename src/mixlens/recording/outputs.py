@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from mixlens.errors import InvalidInput
 from mixlens.recording.calls import Inputs, LayerCall, layer_calls
 from mixlens.recording.capture import runnable_experts
+from mixlens.recording.doubts import checks_wait
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.recording import (
@@ -75,7 +76,7 @@ def recorded_output(
     kept = _EnteringStates(model, structure, graph)
     order = structure.calls
     paths = {stack.layers[index].path for stack, index in order}
-    with torch.set_grad_enabled(graph), runnable_experts(model):
+    with torch.set_grad_enabled(graph), runnable_experts(model), checks_wait():
         calls, output = layer_calls(
             model,
             inputs,

@@ -34,6 +34,13 @@ def entry_device(model: nn.Module) -> torch.device:
     )
 
 
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on a device. A plain copy would wait until a GPU has done all that it was given."""
+    if tensor.device.type != "cpu" or device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 def at_hand(module: nn.Module) -> nn.Module:
     """A layer whose weights can be read: itself, or a copy if they are away or packed."""
     return module if has_plain_weights(module) else _with_weights(module)

@@ -14,11 +14,12 @@ from mixlens.recording.bare_products import part_at
 from mixlens.recording.block import Block
 from mixlens.recording.differences import (
     attention_product,
-    difference,
+    largest_difference,
     product_difference,
     rounding,
     row_sizes,
 )
+from mixlens.recording.doubts import require_small
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -49,7 +50,7 @@ def rebuilt_site(
     if not rows:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
-    errors: dict[str, float] = {}
+    errors: dict[str, Tensor] = {}
     waiting: dict[str, tuple[Tensor, ...]] = {}
     projection: Projection | None = None
     if structure.projection is None:
@@ -89,13 +90,13 @@ def _projection(
     values: Tensor,
     gate: Tensor | None,
     where: str,
-) -> tuple[Projection, dict[str, float], dict[str, tuple[Tensor, ...]]]:
+) -> tuple[Projection, dict[str, Tensor], dict[str, tuple[Tensor, ...]]]:
     """The output projection, how far what it returned is off, and what must agree later."""
     path = structure.output_projection
     affine = affine_map(part_at(module, path), structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
-    errors: dict[str, float] = {}
+    errors: dict[str, Tensor] = {}
     waiting: dict[str, tuple[Tensor, ...]] = {}
     if internals.attention.product is not None:
         projected, waiting = _projected_rows(path, affine, internals, stream)
@@ -129,11 +130,11 @@ def _checked(
     layer: LayerStructure,
     internals: Internals,
     where: str,
-    errors: Mapping[str, float],
+    errors: Mapping[str, Tensor],
     waiting: Mapping[str, tuple[Tensor, ...]],
-) -> dict[str, float]:
-    """The error of the block's output, if there is a block and it is known now. Raises if it, or
-    one of `errors`, is more than rounding; what is `waiting` is compared at the end of the pass.
+) -> dict[str, Tensor]:
+    """The error of the block's output, if there is a block and it is known now. It and `errors`
+    must not be more than rounding; what is `waiting` is compared at the end of the pass.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
@@ -145,7 +146,7 @@ def _checked(
             " report its architecture."
         )
 
-    own: dict[str, float] = {}
+    own: dict[str, Tensor] = {}
     if block is None:
         pass
     elif internals.doubts is not None:
@@ -156,8 +157,7 @@ def _checked(
     else:
         own["block output"] = _block_error(block, structure, layer, internals)
     for part, error in (*errors.items(), *own.items()):
-        if not error <= bar:
-            raise failure(part, error)
+        require_small(error, bar, functools.partial(failure, part))
     return own
 
 
@@ -188,7 +188,7 @@ def _projected(
     gate: Tensor | None,
     internals: Internals,
     stream: Tensor,
-) -> tuple[Tensor, dict[str, float]]:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """What the output projection returned, and how far A V and the projection of it are from what
     was seen.
     """
@@ -199,7 +199,7 @@ def _projected(
     if gate is not None:
         output = internals.seen[Witness(path, "in")].to(stream).reshape(output.shape)
         product = gate * (weights @ values).transpose(1, 2)
-        product_error = difference(product.flatten(2), output.flatten(2), dtype=dtype)
+        product_error = largest_difference(product.flatten(2), output.flatten(2), dtype=dtype)
     elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
         product_error = product_difference(output.transpose(1, 2), weights, values)
     else:
@@ -210,17 +210,17 @@ def _projected(
     else:
         assert product is not None
         projected = product.flatten(2) @ matrix + bias
-        projection_error = difference(projected, seen, dtype=dtype)
+        projection_error = largest_difference(projected, seen, dtype=dtype)
     return projected, {"attention product": product_error, "output projection": projection_error}
 
 
 def _block_error(
     block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
-) -> float:
+) -> Tensor:
     """How far y is from the tensor in which the running layer had it."""
     rebuilt, expected, *summands = _blocks(block, structure, layer, internals)
     size = functools.reduce(torch.maximum, map(row_sizes, summands))
-    return difference(rebuilt, expected.to(rebuilt), size, internals.layer_output.dtype)
+    return largest_difference(rebuilt, expected.to(rebuilt), size, internals.layer_output.dtype)
 
 
 def _blocks(

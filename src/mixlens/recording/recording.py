@@ -25,9 +25,11 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
+from mixlens.recording.doubts import checks_wait, require_small
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
+from mixlens.recording.placement import sent
 from mixlens.recording.structure import Witness
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
@@ -129,8 +131,9 @@ class Recording:
         self, site: str | None, places: Int[Tensor, "batch target"], sources: int
     ) -> Bool[Tensor, "batch target source"]:
         """Which targets (by their places) and sources are both real tokens, not padding."""
-        own = torch.tensor(self.lengths[self.structure.stack_of(site).name], device=places.device)
-        ends = torch.tensor(self.source_lengths(site), device=places.device)[:, None]
+        lengths = self.lengths[self.structure.stack_of(site).name]
+        own = sent(torch.tensor(lengths), places.device)
+        ends = sent(torch.tensor(self.source_lengths(site)), places.device)[:, None]
         columns = torch.arange(sources, device=places.device) < ends
         return (places < own[:, None])[:, :, None] & columns[:, None, :]
 
@@ -171,13 +174,16 @@ def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
 
 def require_finite(order: Order, number: int, call: LayerCall) -> None:
     """No NaN and no infinity came out of a layer."""
-    ends = call.hidden_out.detach().aminmax()  # NaN is both ends: one pass, and no copy
-    if not all(bool(end.isfinite()) for end in ends):
-        stack, index = order[number]
-        raise NonFiniteActivations(
-            f"layer {index} of {stack.name} (`{call.path}`) returned NaN or infinity. Check the"
+    (stack, index), path = order[number], call.path
+    lowest, highest = call.hidden_out.detach().aminmax()  # NaN is both: one pass, and no copy
+    require_small(
+        0.0 * lowest + 0.0 * highest,
+        0.0,
+        lambda _: NonFiniteActivations(
+            f"layer {index} of {stack.name} (`{path}`) returned NaN or infinity. Check the"
             " weights, or load the model in a wider dtype (float32)."
-        )
+        ),
+    )
 
 
 class _Kept:
@@ -270,7 +276,7 @@ def recorded(
         return [watch(module, witness, into) for witness in watched[path]]
 
     kept = _Kept(order, memory_budget)
-    with torch.no_grad(), restored(model):
+    with torch.no_grad(), restored(model), checks_wait():
         calls, said = layer_calls(
             model,
             inputs if logits_at is None else {**inputs, "logits_to_keep": logits_at},

@@ -33,7 +33,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
 from mixlens.recording.native_attention import native_attention
-from mixlens.recording.placement import entry_device
+from mixlens.recording.placement import entry_device, sent
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
@@ -83,7 +83,7 @@ class RowRecording(Recording):
     @functools.cached_property
     def places(self) -> Int[Tensor, "batch target"]:
         """The positions of the targets, next to the model."""
-        return torch.tensor(self.targets, device=entry_device(self.model))
+        return sent(torch.tensor(self.targets), entry_device(self.model))
 
     def real_pairs(self, site: str | None, places: Tensor, sources: int) -> Tensor:
         """The same for every layer of a pass."""

@@ -66,7 +66,7 @@ class Site:
     gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
     projection: Projection | None  # None: of an open site without one
     block_parts: BlockParts | None  # None: of an open site
-    errors: Mapping[str, float]  # how far the parts are from what the model computed
+    errors: Mapping[str, Tensor]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
     half: bool = False  # did the model compute it in half precision?
     # The output projection as the model has it, if it is plain and `values` are so too.

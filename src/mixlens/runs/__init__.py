@@ -7,6 +7,7 @@
 A run over a corpus:
 
 * `job`: what is to be done; `corpus_run`: begins, resumes and finishes it.
-* `shard`: measures one shard and writes it; `engines`: who does which shard when.
+* `shard`: measures one shard and writes it; `batch`: one batch on the device; `fetching`: brings
+  numbers back without waiting; `engines`: who does which shard when.
 * `summaries`, `aggregates`: what is kept of maps; `store`: Parquet; `results`: reads it.
 """

@@ -19,7 +19,8 @@ import torch
 from torch import Tensor
 
 from mixlens.runs.mixtures import Classes, Mixtures
-from mixlens.runs.sketches import BINS, quantiles, sketch
+from mixlens.runs.sketches import BINS, quantiles, sketch, totals
+from mixlens.runs.summaries import Shares
 
 UNIT = 2.0**32
 DISTANCES = 64  # farther sources share the last place
@@ -55,8 +56,7 @@ class ClassMap:
 
     def count(self, classes: Classes) -> None:
         """The targets, which are the same in every group."""
-        counts = classes.targets.sum((0, 1)).long().tolist()
-        for name, count in zip(classes.names, counts, strict=True):
+        for name, count in zip(classes.names, classes.target_counts, strict=True):
             if count:
                 self.rows[name] = self.rows.get(name, 0) + count
 
@@ -101,33 +101,48 @@ class BatchSums:
             {} if tags is None else {"tags": tags}
         )
         if mixtures.same_tokens:
-            self._gaps = mixtures.distances.clamp(max=DISTANCES - 1).flatten()
-            self._pairs = self._gaps.bincount(mixtures.real.flatten(), minlength=DISTANCES)
-        self._made: dict[str, list[Tensor]] = {}
+            self._gaps = mixtures.distances.clamp(max=DISTANCES - 1).flatten(1)
+        self._sums: dict[str, Tensor] = {}
 
-    def add(self, shares: Tensor, entropies: Tensor) -> None:
-        """The next group: its shares [text, target, source] and their entropies, zeros in
-        padding.
-        """
-        mixtures, units = self.mixtures, (shares * UNIT).round()
-        others = units
+    def add(self, part: Shares) -> None:
+        """A part of the batch."""
+        texts, units = part.texts, (part.values * UNIT).round()
         made = {
-            "shares": sketch(shares, SHARES, shares.numel() - mixtures.pair_count),
-            "entropies": sketch(entropies, ENTROPIES, entropies.numel() - mixtures.row_count),
+            "shares": sketch(part.values.flatten(2), SHARES),
+            "entropies": sketch(part.entropies, ENTROPIES),
         }
-        if mixtures.same_tokens:
-            made["distance"] = self._gaps.bincount(units.flatten(), minlength=DISTANCES)
-            made["pairs"] = self._pairs
-            others = units.scatter(-1, mixtures.target_places[..., None], 0.0)
         for name, classes in self.classes.items():
-            made[name] = (classes.targets.mT @ (units @ classes.sources)).sum(0)
-        made["most"], made["place"] = others.flatten(1).max(-1)
+            by_source = units @ classes.sources[texts]
+            made[name] = (classes.targets[texts].mT @ by_source).sum(1)
+        if self.mixtures.same_tokens:
+            flat = units.flatten(2)
+            gaps = self._gaps[texts].expand(flat.shape)
+            made["distance"] = totals(gaps, DISTANCES, flat)
+            places = self.mixtures.target_places[texts][..., None]
+            units.scatter_(-1, places.expand(*units.shape[:3], 1), 0.0)
         for key, values in made.items():
-            self._made.setdefault(key, []).append(values.long())
+            self._whole(key, values.shape[1:])[part.groups] += values.long()
+        most, place = units.flatten(2).max(-1)
+        size = self.mixtures.values.shape[1:2]
+        self._whole("most", size)[part.groups, texts] = most.long()
+        self._whole("place", size)[part.groups, texts] = place
 
-    def conclude(self) -> dict[str, np.ndarray]:
-        """By name, with a first axis of groups, on this side of the device."""
-        return {key: torch.stack(values).cpu().numpy() for key, values in self._made.items()}
+    def _whole(self, key: str, size: Sequence[int]) -> Tensor:
+        if key not in self._sums:
+            values = self.mixtures.values
+            self._sums[key] = values.new_zeros(len(values), *size, dtype=torch.int64)
+        return self._sums[key]
+
+    def sums(self) -> dict[str, Tensor]:
+        """By name, with a first axis of groups, on the device."""
+        mixtures = self.mixtures
+        _, texts, rows, sources = mixtures.values.shape
+        self._sums["shares"][:, 0] -= texts * rows * sources - mixtures.pair_count  # padding
+        self._sums["entropies"][:, 0] -= texts * rows - mixtures.row_count
+        if not mixtures.same_tokens:
+            return self._sums
+        real = mixtures.real.flatten(1)[None].double()
+        return {**self._sums, "pairs": totals(self._gaps[None], DISTANCES, real).long()}
 
 
 def _contexts(
@@ -153,10 +168,9 @@ class MeasureAggregate:
         self.classes: dict[str, ClassMap] = {name: ClassMap(count) for name in PARTITIONS}
         self.contexts: list[set[Context]] = [set() for _ in self.groups]
 
-    def add(self, batch: BatchSums, names: Sequence[str]) -> None:
-        """The texts of a batch."""
+    def add(self, batch: BatchSums, made: Mapping[str, np.ndarray], names: Sequence[str]) -> None:
+        """The texts of a batch; `made` are its sums on this side of the device."""
         self.rows += batch.mixtures.row_count
-        made = batch.conclude()
         for key in self.sums.keys() & made.keys():
             self.sums[key] += made[key]
         for name, classes in batch.classes.items():

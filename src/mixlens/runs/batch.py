@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.batching import batch_bytes
@@ -14,12 +14,14 @@ from mixlens.measures import spec_of
 from mixlens.measuring import measure_batches
 from mixlens.precision import outside_inference_mode
 from mixlens.recorder import generate, record
+from mixlens.recording.doubts import Doubts, checks_wait, raise_if_true
 from mixlens.row import EachText
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums
+from mixlens.runs.fetching import Fetching
 from mixlens.runs.job import Job
 from mixlens.runs.mixtures import Mixtures
-from mixlens.runs.summaries import Summaries, entropies_of, shares_of
+from mixlens.runs.summaries import Summaries, shares_of
 from mixlens.runs.tags import tag_classes
 
 if TYPE_CHECKING:
@@ -35,6 +37,89 @@ class Measured:
 
     chunks: list[store.Chunk]
     about: dict[str, Any]  # by measure
+    aggregates: Aggregates
+
+
+class _Part:
+    """One measure of a batch, summarised on the device; nothing of it is looked at before
+    `conclude`. Of heads there are aggregates alone. The recording is not held.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        name: str,
+        batch: MeasuredBatch,
+        mixtures: Mixtures,
+        rows: Sequence[TextRow],
+    ) -> None:
+        self.name, self.measure = name, batch.name
+        self.by_head = name != batch.name
+        self._mixtures, self._spec = mixtures, batch.spec
+        self._provenance, self._facts = batch.provenance(), batch.usual_facts
+        self._batch_sums = BatchSums(mixtures, tag_classes(mixtures, rows))
+        summaries = Summaries(mixtures)
+        for part in shares_of(mixtures):
+            self._batch_sums.add(part)
+            if not self.by_head:
+                summaries.add(part)
+        kept = job.keep != "summary" and not self.by_head
+        others = {"whole": batch.scores.all_whole, "scores": mixtures.values if kept else None}
+        self._sums = Fetching(self._batch_sums.sums())
+        self._columns = Fetching(summaries.columns)
+        self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
+
+    def about(self) -> dict[str, Any]:
+        """What is the same for all texts."""
+        whole, facts = self._others.arrays().get("whole"), self._facts
+        if whole is not None:
+            facts = replace(facts, rows_sum_to_one=bool(whole))
+        return store.about(self._provenance, facts, self._spec)
+
+    def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
+        """Adds what the whole corpus will say."""
+        own = aggregates.of(self.name, self._mixtures)
+        own.add(self._batch_sums, self._sums.arrays(), names)
+
+    def chunk(self, rows: Sequence[TextRow], places: Sequence[int]) -> store.Chunk:
+        """What is said of each text."""
+        mixtures = self._mixtures
+        return store.Chunk(
+            measure=self.measure,
+            layers=mixtures.layers,
+            places=list(places),
+            names=[row.id for row in rows],
+            lines=[row.line for row in rows],
+            sources=mixtures.sources,
+            targets=mixtures.targets,
+            positions=mixtures.positions,
+            summary={"own_share": None, "mean_distance": None, **self._columns.arrays()},
+            scores=self._others.arrays().get("scores"),
+        )
+
+
+class Measuring:
+    """A batch that the device is working on."""
+
+    def __init__(
+        self, rows: Sequence[TextRow], places: list[int], parts: Sequence[_Part], doubts: Doubts
+    ) -> None:
+        errors, self._verdicts = doubts.compared()
+        self._errors = Fetching({"errors": errors})
+        self.rows, self.places, self.parts = rows, places, parts
+
+    def conclude(self) -> Measured:
+        """Waits for the device. Raises if the recording does not pass its checks."""
+        raise_if_true(self._errors.arrays()["errors"].tolist(), self._verdicts)
+        names, aggregates = [row.id for row in self.rows], Aggregates()
+        for part in self.parts:
+            part.add_to(aggregates, names)
+        whole = [part for part in self.parts if not part.by_head]
+        return Measured(
+            chunks=[part.chunk(self.rows, self.places) for part in whole],
+            about={part.measure: part.about() for part in whole},
+            aggregates=aggregates,
+        )
 
 
 def explains_output(job: Job) -> bool:
@@ -42,27 +127,25 @@ def explains_output(job: Job) -> bool:
     return any(spec_of(name).explains_output for name in job.measures)
 
 
-def measure_texts(
+def start_measuring(
     lens: Lens,
     job: Job,
     texts: Sequence[TextRow],
-    places: Sequence[int],
+    places: list[int],
     ready: Prepared | None,
-    aggregates: Aggregates,
-) -> Measured:
-    """All measures of some texts; `ready` are these texts as the model takes them."""
-    rows = [texts[place] for place in places]
-    with outside_inference_mode():
+) -> Measuring:
+    """All measures of some texts; `ready` are these texts as the model takes them. On a GPU this
+    returns before it is done.
+    """
+    rows, doubts = [texts[place] for place in places], Doubts()
+    with outside_inference_mode(), checks_wait(doubts):
         targets = _targets(lens, job, rows)
         batches = _batches(lens, job, rows, ready, targets)
-        chunks, sums = [], Aggregates()
-        for name, batch in batches.items():
-            mixtures = _mixtures(job, batch, targets)
-            chunks.append(_chunk(job, batch.name, mixtures, rows, places, sums, name != batch.name))
-    # Nothing is added before all of it is there: a batch that runs out of memory is done again.
-    aggregates.merge(sums.to_dict())
-    about = {batch.name: store.about(batch) for batch in batches.values()}
-    return Measured(chunks=[chunk for chunk in chunks if chunk is not None], about=about)
+        parts = [
+            _Part(job, name, batch, _mixtures(job, batch, targets), rows)
+            for name, batch in batches.items()
+        ]
+    return Measuring(rows, places, parts, doubts)
 
 
 def _batches(
@@ -117,42 +200,6 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
         named = targets if isinstance(targets, EachText) else [targets] * len(rolled)
         rolled = [one.at(targets=list(own)) for one, own in zip(rolled, named, strict=True)]
     return Mixtures.of_maps(rolled)
-
-
-def _chunk(
-    job: Job,
-    measure: str,
-    mixtures: Mixtures,
-    rows: Sequence[TextRow],
-    places: Sequence[int],
-    aggregates: Aggregates,
-    by_head: bool,
-) -> store.Chunk | None:
-    """Summaries and aggregates in one pass over the scores; of heads aggregates alone."""
-    names = [row.id for row in rows]
-    sums = BatchSums(mixtures, tag_classes(mixtures, rows))
-    summaries = Summaries(mixtures)
-    for shares in shares_of(mixtures):
-        entropies = entropies_of(shares)
-        sums.add(shares, entropies)
-        if not by_head:
-            summaries.add(shares, entropies)
-    aggregates.of(f"{measure} by head" if by_head else measure, mixtures).add(sums, names)
-    if by_head:
-        return None
-    kept = None if job.keep == "summary" else mixtures.values.float().cpu().numpy()
-    return store.Chunk(
-        measure=measure,
-        layers=mixtures.layers,
-        places=list(places),
-        names=names,
-        lines=[row.line for row in rows],
-        sources=mixtures.sources,
-        targets=mixtures.targets,
-        positions=mixtures.positions,
-        summary=summaries.conclude(),
-        scores=kept,
-    )
 
 
 def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:

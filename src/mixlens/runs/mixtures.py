@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from mixlens.cutting import target_tokens
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
+from mixlens.recording.placement import sent
 from mixlens.tokens import TokenRow
 
 
@@ -46,7 +49,7 @@ class Mixtures:
             sources=[recording.source_tokens(request.site, text) for text in texts],
             targets=[row for row, _ in named],
             positions=[places for _, places in named],
-            same_tokens=batch.facts.same_tokens,
+            same_tokens=batch.usual_facts.same_tokens,
         )
 
     @classmethod
@@ -139,24 +142,31 @@ class Mixtures:
             [kinds[place] for place in places]
             for kinds, places in zip(of_targets, self.positions, strict=True)
         ]
+        counts = np.bincount(np.concatenate(wanted).astype(np.int64), minlength=len(names))
         return Classes(
             names=tuple(names),
-            targets=self._one_hot(self._padded(wanted, -2), len(names)) * self.asked[..., None],
-            sources=self._one_hot(self._padded(of_sources, -1), len(names)),
+            targets=self._one_hot(wanted, -2, len(names)),
+            sources=self._one_hot(of_sources, -1, len(names)),
+            target_counts=tuple(counts.tolist()),
         )
 
-    def _one_hot(self, numbers: Tensor, count: int) -> Tensor:
-        return torch.nn.functional.one_hot(numbers, count).double()
+    def _one_hot(self, rows: Sequence[Sequence[int]], axis: int, count: int) -> Tensor:
+        """No ones in padding."""
+        numbers = self._padded(rows, axis, fill=count)
+        return (numbers[..., None] == torch.arange(count, device=numbers.device)).double()
 
     def _range(self, axis: int) -> Tensor:
         return torch.arange(self.values.shape[axis], device=self.values.device)
 
-    def _tensor(self, numbers: Sequence[object]) -> Tensor:
-        return torch.tensor(numbers, device=self.values.device)
+    def _tensor(self, numbers: Sequence[int] | np.ndarray) -> Tensor:
+        return sent(torch.from_numpy(np.asarray(numbers, np.int64)), self.values.device)
 
-    def _padded(self, rows: Sequence[Sequence[int]], axis: int) -> Tensor:
-        width = int(self.values.shape[axis])
-        return self._tensor([[*row, *[0] * (width - len(row))] for row in rows])
+    def _padded(self, rows: Sequence[Sequence[int]], axis: int, fill: int = 0) -> Tensor:
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        padded = np.full((len(rows), int(self.values.shape[axis])), fill, np.int64)
+        inside = np.arange(padded.shape[1]) < lengths[:, None]
+        padded[inside] = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
+        return self._tensor(padded)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,6 +176,7 @@ class Classes:
     names: tuple[str, ...]
     targets: Tensor
     sources: Tensor
+    target_counts: tuple[int, ...]  # how many targets of all texts each class has
 
 
 def token_kinds(row: TokenRow) -> list[int]:

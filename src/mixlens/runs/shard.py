@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
-from mixlens.runs.batch import Measured, explains_output, measure_texts
+from mixlens.runs.batch import Measuring, explains_output, start_measuring
 from mixlens.runs.job import Job, ModelSource
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 Report = dict[str, Any]
 """What a worker says of a finished shard: counts, the file with its hash, errors, aggregates."""
+
+Device = AbstractContextManager[Any]
+"""A lock that is held by whoever gives work to the device."""
 
 _NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, UnsupportedModel)
 
@@ -48,20 +52,25 @@ class ShardWorker:
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens = lens
         self.job = job
-        self.device = threading.Lock()
+        self.device: Device = threading.RLock()
 
     def __call__(self, shard: Shard) -> Report:
         """Reads, measures and writes one shard. A text that cannot be measured is an error."""
         start = time.perf_counter(), time.process_time()
         texts = read_texts(self.lens, self.job, shard)
-        with self.device:
-            measured = measure_shard(self.lens, self.job, texts)
+        measured = self.measure(texts)
         report = write_results(self.job, shard, texts, measured)
         return {
             **report,
             "seconds": time.perf_counter() - start[0],
             "processor_seconds": time.process_time() - start[1],
         }
+
+    def measure(self, texts: Texts) -> MeasuredShard:
+        """Every text, or the reason why it cannot be measured."""
+        shard = MeasuredShard(self.lens, self.job, texts, self.device)
+        shard.measure()
+        return shard
 
 
 def worker_for(source: ModelSource, job: Job) -> ShardWorker:
@@ -126,48 +135,64 @@ def _prepared(
 
 
 class MeasuredShard:
-    """The texts of a shard on their way to rows."""
+    """The texts of a shard on their way to rows.
 
-    def __init__(self) -> None:
+    A batch is read after the next has been handed to the device, and the last while the device may
+    work for the next shard: it is not left idle.
+    """
+
+    def __init__(self, lens: Lens, job: Job, texts: Texts, device: Device) -> None:
         self.chunks: list[store.Chunk] = []
         self.failed: dict[int, str] = {}
         self.about: dict[str, Any] = {}
         self.aggregates: Aggregates = Aggregates()
         self.halved: list[int] = []  # sizes of batches that did not fit
+        self._lens, self._job, self._texts, self._device = lens, job, texts, device
 
+    def measure(self) -> None:
+        """Measures every batch."""
+        underway: list[Measuring] = []
+        with self._device:
+            for batch, ready in self._texts.batches:
+                started = self._started(batch, ready)
+                self._read(underway)
+                underway = started
+        self._read(underway)
 
-def measure_shard(lens: Lens, job: Job, texts: Texts) -> MeasuredShard:
-    """Every batch on the device."""
-    shard = MeasuredShard()
-
-    def measure(batch: list[int], ready: Prepared | None = None) -> None:
-        """Measures a batch; if it fails, each half of it, to find the text that is to blame."""
-
-        def attempt(places: list[int]) -> list[Measured]:
+    def _started(self, batch: list[int], ready: Prepared | None = None) -> list[Measuring]:
+        def attempt(places: list[int]) -> list[Measuring]:
             inputs = ready if places is batch else None
-            return [measure_texts(lens, job, texts.rows, places, inputs, shard.aggregates)]
+            return [start_measuring(self._lens, self._job, self._texts.rows, places, inputs)]
 
         try:
-            measured = halve_until_it_fits(attempt, batch, lambda b: shard.halved.append(len(b)))
-        except _NO_TEXT_S_FAULT:
-            raise
+            return halve_until_it_fits(attempt, batch, lambda b: self.halved.append(len(b)))
         except Exception as error:
-            if not isinstance(error, MixlensError) and not is_out_of_memory(error):
-                raise
-            if len(batch) == 1:
-                shard.failed[batch[0]] = " ".join(str(error).split()) or "out of memory"
-                return
-            middle = len(batch) // 2
-            measure(batch[:middle])
-            measure(batch[middle:])
-            return
-        for part in measured:
-            shard.chunks += part.chunks
-            shard.about = {**part.about, **shard.about}
+            self._blame(batch, error)
+            return []
 
-    for batch, ready in texts.batches:
-        measure(batch, ready)
-    return shard
+    def _read(self, underway: Sequence[Measuring]) -> None:
+        for measuring in underway:
+            try:
+                measured = measuring.conclude()
+            except Exception as error:
+                self._blame(measuring.places, error)
+                continue
+            self.chunks += measured.chunks
+            self.about = {**measured.about, **self.about}
+            self.aggregates.merge(measured.aggregates.to_dict())
+
+    def _blame(self, batch: list[int], error: Exception) -> None:
+        """Measures each half of a batch that failed, to find the text that is to blame."""
+        texts_fault = isinstance(error, MixlensError) and not isinstance(error, _NO_TEXT_S_FAULT)
+        if not texts_fault and not is_out_of_memory(error):
+            raise error
+        if len(batch) == 1:
+            self.failed[batch[0]] = " ".join(str(error).split()) or "out of memory"
+            return
+        middle = len(batch) // 2
+        with self._device:
+            for half in (batch[:middle], batch[middle:]):
+                self._read(self._started(half))
 
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:

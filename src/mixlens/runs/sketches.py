@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 OCTAVES = 24  # below the largest power of two; what is smaller counts as zero
@@ -18,15 +19,34 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SHIFT = 23 - 4  # of a float32's bits: the exponent and four bits of the mantissa are left
 
 
-def sketch(values: Tensor, largest_power: int, padding: int = 0) -> Tensor:
-    """Counts by bin of numbers that are at least zero and at most 2**largest_power; so many of
-    them are zeros that do not count.
-    """
+def sketch(
+    values: Float[Tensor, "group text number"], largest_power: int
+) -> Int[Tensor, "group bin"]:
+    """Counts by bin of numbers that are at least zero and at most 2**largest_power."""
     lowest = (127 + largest_power - OCTAVES) * PARTS
     bins = (values.float().view(torch.int32) >> _SHIFT) - lowest + 1
-    counts = torch.bincount(bins.clamp_(0, BINS - 1).reshape(-1), minlength=BINS)
-    counts[0] -= padding
-    return counts
+    return totals(bins.clamp_(0, BINS - 1), BINS)
+
+
+def totals(
+    places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
+) -> Shaped[Tensor, "group place"]:
+    """How often each place is named in a group, or the sum of the weights given there."""
+    if places.device.type != "cpu":  # `bincount` looks at the largest number, and a GPU would wait
+        return totals_by_text(places, count, weights)
+    groups = torch.arange(len(places), dtype=places.dtype)[:, None, None]
+    flat = (places + groups * count).flatten()
+    given = None if weights is None else weights.flatten()
+    return flat.bincount(given, minlength=len(places) * count).view(-1, count)
+
+
+def totals_by_text(
+    places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
+) -> Shaped[Tensor, "group place"]:
+    """The same for a GPU. Each text has sums of its own at first: few threads add to one number."""
+    made = torch.ones_like(places, dtype=torch.int64) if weights is None else weights
+    sums = made.new_zeros(*places.shape[:2], count)
+    return sums.scatter_add_(2, places.long(), made).sum(1)
 
 
 def quantiles(counts: np.ndarray, largest_power: int) -> dict[str, float]:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.contracts import Facts, Spec
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.measured_batch import MeasuredBatch
 from mixlens.provenance import plain
-from mixlens.runs.summaries import TOP, Summary
+from mixlens.runs.summaries import TOP
 from mixlens.storage import write_whole
 from mixlens.tokens import TokenRow
 
@@ -81,17 +81,18 @@ class Chunk:
     sources: Sequence[TokenRow]
     targets: Sequence[TokenRow]
     positions: Sequence[tuple[int, ...]]
-    summary: Summary
+    # By column [text, layer, target(, rank)]; None: there is no such number for these targets.
+    summary: Mapping[str, np.ndarray | None]
     scores: np.ndarray | None  # [layer, text, target, source]; None: not wanted
 
 
-def about(batch: MeasuredBatch) -> dict[str, Any]:
+def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, Any]:
     """What is the same for all texts of one measure."""
     description: dict[str, Any] = plain(
         {
-            "provenance": batch.provenance(),
-            "facts": asdict(batch.facts),
-            "rollout": [batch.spec.rollout_residual, batch.spec.rollout_normalised],
+            "provenance": provenance,
+            "facts": asdict(facts),
+            "rollout": [spec.rollout_residual, spec.rollout_normalised],
         }
     )
     return description

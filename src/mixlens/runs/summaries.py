@@ -16,68 +16,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
-import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.runs.mixtures import Mixtures
 
 TOP = 10
+_NUMBERS = {"cpu": 2**16}  # that are looked at together: they stay in the cache
+_NUMBERS_ELSEWHERE = 2**24  # a GPU is slow on small pieces
 _PLACES = 2**21 - 1  # positions go into the lower bits of a key
 
-Summary = dict[str, np.ndarray | None]
-"""By column: numbers [text, layer, target], or [text, layer, target, rank]; padding inside."""
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shares:
+    """A part of a batch: some groups of some of its texts."""
+
+    groups: slice
+    texts: slice
+    values: Float[Tensor, "group text target source"]  # zeros in padding and rows of zeros
+
+    @cached_property
+    def entropies(self) -> Float[Tensor, "group text target"]:
+        """Of the rows, in nats."""
+        entropies: Tensor = torch.special.entr(self.values).sum(-1)
+        return entropies
 
 
-def shares_of(mixtures: Mixtures) -> Iterator[Tensor]:
-    """Group by group [text, target, source] in float64; zeros in padding and rows of zeros."""
-    for scores in mixtures.values:
-        sizes = torch.where(mixtures.real, scores.double().abs(), 0.0)
-        totals = sizes.sum(-1, keepdim=True)
-        yield sizes / torch.where(totals > 0, totals, 1.0)
-
-
-def entropies_of(shares: Tensor) -> Tensor:
-    """Along the last axis, in nats."""
-    entropies: Tensor = torch.special.entr(shares).sum(-1)
-    return entropies
+def shares_of(mixtures: Mixtures) -> Iterator[Shares]:
+    """Part by part, in float64."""
+    groups, texts, *size = mixtures.values.shape
+    numbers = _NUMBERS.get(mixtures.values.device.type, _NUMBERS_ELSEWHERE)
+    several = max(1, numbers // math.prod(size))  # texts of any group
+    step = max(1, several // texts)
+    for group in range(0, groups, step):
+        for text in range(0, texts, several):
+            part = slice(group, group + step), slice(text, text + several)
+            sizes = mixtures.values[part].double().abs()
+            sizes = torch.where(mixtures.real[part[1]], sizes, 0.0)
+            totals = sizes.sum(-1, keepdim=True)
+            shares = sizes.div_(torch.where(totals > 0, totals, 1.0))
+            yield Shares(groups=part[0], texts=part[1], values=shares)
 
 
 class Summaries:
-    """Collects the numbers of a batch, layer by layer."""
+    """Collects the numbers of a batch, part by part."""
 
     def __init__(self, mixtures: Mixtures) -> None:
         self.mixtures = mixtures
-        self._rows: dict[str, list[Tensor]] = {}
+        self.columns: dict[str, Tensor] = {}  # [text, layer, target(, rank)], on the device
 
-    def add(self, shares: Tensor, entropies: Tensor) -> None:
-        """The next layer."""
-        mixtures = self.mixtures
+    def add(self, part: Shares) -> None:
+        """A part of the batch."""
+        mixtures, shares, texts = self.mixtures, part.values, part.texts
         empty = shares.sum(-1) == 0
         sources, tops = _largest(shares)
-        columns = {
-            "top_sources": sources.int(),
-            "top_shares": torch.where(empty[..., None], math.nan, tops),
-            "entropy": entropies,
-            "special_share": (shares @ mixtures.special.double()[..., None])[..., 0],
+        rows = {
+            "entropy": part.entropies,
+            "special_share": (shares @ mixtures.special[texts].double()[..., None])[..., 0],
         }
         if mixtures.same_tokens:
-            own = shares.gather(-1, mixtures.target_places[..., None])
-            columns["own_share"] = own[..., 0]
-            columns["mean_distance"] = (shares * mixtures.distances).sum(-1)
+            places = mixtures.target_places[texts][..., None].expand(*shares.shape[:3], 1)
+            rows["own_share"] = shares.gather(-1, places)[..., 0]
+            rows["mean_distance"] = (shares * mixtures.distances[texts]).sum(-1)
+        columns = {key: torch.where(empty, math.nan, row).float() for key, row in rows.items()}
+        columns["top_sources"] = sources.int()
+        columns["top_shares"] = torch.where(empty[..., None], math.nan, tops)
         for key, values in columns.items():
-            if values.is_floating_point():
-                values = torch.where(empty, math.nan, values) if values.dim() == 2 else values
-                values = values.float()
-            self._rows.setdefault(key, []).append(values)
+            self._column(key, values)[texts, part.groups] = values.transpose(0, 1)
 
-    def conclude(self) -> Summary:
-        """On this side of the device."""
-        columns: Summary = {"own_share": None, "mean_distance": None}
-        for key, rows in self._rows.items():
-            columns[key] = torch.stack(rows, 1).cpu().numpy()
-        return columns
+    def _column(self, key: str, values: Tensor) -> Tensor:
+        if key not in self.columns:
+            groups, texts = self.mixtures.values.shape[:2]
+            self.columns[key] = values.new_empty(texts, groups, *values.shape[2:])
+        return self.columns[key]
 
 
 def _largest(shares: Tensor) -> tuple[Tensor, Tensor]:

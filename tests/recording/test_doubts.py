@@ -1,0 +1,65 @@
+"""Checks that wait: nothing is looked at before they are settled, and nothing is forgotten."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.recording.doubts import Doubts, checks_wait, require_small
+
+
+def _require(error: float, name: str = "") -> None:
+    require_small(torch.tensor(error), 1.0, lambda size: UnsupportedModel(f"{name} {size:.0f}"))
+
+
+def test_without_a_context_an_error_is_raised_at_once() -> None:
+    _require(1.0)
+    for error in (2.0, torch.nan):
+        with pytest.raises(UnsupportedModel):
+            _require(error)
+
+
+def test_checks_are_settled_when_the_outermost_context_closes() -> None:
+    done = []
+
+    def check() -> None:
+        with checks_wait():
+            with checks_wait():
+                _require(0.5, "first")
+                _require(3.0, "second")
+            _require(4.0, "third")
+            done.append("third")
+
+    with pytest.raises(UnsupportedModel, match="second 3"):
+        check()
+    assert done == ["third"]
+
+
+def test_whoever_brings_doubts_settles_them() -> None:
+    doubts = Doubts()
+    with checks_wait(doubts):
+        _require(torch.nan, "lost")
+    with pytest.raises(UnsupportedModel, match="lost nan"):
+        doubts.settle()
+    doubts.settle()  # each doubt once
+
+
+@pytest.mark.parametrize(
+    ("size", "raised", "reported"),
+    [
+        (2.0, InvalidInput("a consequence"), UnsupportedModel),
+        (0.0, InvalidInput("something else"), InvalidInput),
+        (2.0, MemoryError(), MemoryError),
+    ],
+)
+def test_what_fails_on_wrong_numbers_is_reported_as_wrong_numbers(
+    size: float, raised: Exception, reported: type[Exception]
+) -> None:
+    def fail() -> None:
+        with checks_wait():
+            _require(size)
+            raise raised
+
+    with pytest.raises(reported):
+        fail()
