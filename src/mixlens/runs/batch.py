@@ -98,7 +98,7 @@ class _Part:
         )
 
 
-class Measuring:
+class BatchUnderway:
     """A batch that the device is working on."""
 
     def __init__(
@@ -133,7 +133,7 @@ def start_measuring(
     texts: Sequence[TextRow],
     places: list[int],
     ready: Prepared | None,
-) -> Measuring:
+) -> BatchUnderway:
     """All measures of some texts; `ready` are these texts as the model takes them. On a GPU this
     returns before it is done.
     """
@@ -145,7 +145,7 @@ def start_measuring(
             _Part(job, name, batch, _mixtures(job, batch, targets), rows)
             for name, batch in batches.items()
         ]
-    return Measuring(rows, places, parts, doubts)
+    return BatchUnderway(rows, places, parts, doubts)
 
 
 def _batches(

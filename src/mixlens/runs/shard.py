@@ -26,7 +26,7 @@ from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
-from mixlens.runs.batch import Measuring, explains_output, start_measuring
+from mixlens.runs.batch import BatchUnderway, explains_output, start_measuring
 from mixlens.runs.job import Job, ModelSource
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class MeasuredShard:
 
     def measure(self) -> None:
         """Measures every batch."""
-        underway: list[Measuring] = []
+        underway: list[BatchUnderway] = []
         with self._device:
             for batch, ready in self._texts.batches:
                 started = self._started(batch, ready)
@@ -159,8 +159,8 @@ class MeasuredShard:
                 underway = started
         self._read(underway)
 
-    def _started(self, batch: list[int], ready: Prepared | None = None) -> list[Measuring]:
-        def attempt(places: list[int]) -> list[Measuring]:
+    def _started(self, batch: list[int], ready: Prepared | None = None) -> list[BatchUnderway]:
+        def attempt(places: list[int]) -> list[BatchUnderway]:
             inputs = ready if places is batch else None
             return [start_measuring(self._lens, self._job, self._texts.rows, places, inputs)]
 
@@ -170,7 +170,7 @@ class MeasuredShard:
             self._blame(batch, error)
             return []
 
-    def _read(self, underway: Sequence[Measuring]) -> None:
+    def _read(self, underway: Sequence[BatchUnderway]) -> None:
         for measuring in underway:
             try:
                 measured = measuring.conclude()
