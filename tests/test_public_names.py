@@ -6,6 +6,7 @@ And the order in which modules may import each other.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -212,6 +213,32 @@ def test_kinds_of_attention_are_named_in_one_place() -> None:
                 words = [n.value for n in node.comparators if isinstance(n, ast.Constant)]
                 wrong += [f"{path.name}:{node.lineno}"] * ("cross" in words)
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        "aggregation",
+        "contracts",
+        "corpus",
+        "experiments",
+        "finetuning",
+        "identifiability",
+        "kernels",
+        "recording",
+        "render",
+        "replay",
+        "runs",
+        "trust",
+        "viewer",
+        "web",
+    ],
+)
+def test_a_room_opens_with_a_map_of_its_files(room: str) -> None:
+    """The other rooms have a file for each measure, evaluation or command."""
+    files = {path.stem for path in (SOURCE / room).glob("*.py")} - {"__init__"}
+    about = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text())) or ""
+    assert not files - set(re.findall(r"\w+", about))
 
 
 def test_imports_run_one_way() -> None:

@@ -8,6 +8,9 @@ An experiment file (`brunner2020/fig3a.py`) holds nothing but the protocol:
   numbers;
 * `run(setting, **options) -> Outcome`: tables, figures, the numbers that the paper prints, and
   which of its statements hold here.
+
+What they share: `contracts` (these types), `reproduction` (runs one), `questions` that are asked of
+every text, the `memory` of their answers, and `ranked`, `folder` and `page` for what comes out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Fine-tuning as the papers do it, seeded, on whatever model is given.
 
 `prompt`: words in a masked place; `classification`: classes of texts.
+
+They share `tokens` (a text as a model takes it), `splitting` (what is learned from), the training
+`loop`, its `checkpoint`, `scoring` and `result`.
 """
 
 from __future__ import annotations

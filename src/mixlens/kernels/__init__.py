@@ -15,6 +15,7 @@
     rescale         DeepLIFT's rescale rule (secants: its operations)
     chords          a feed-forward output by source, along the chord of the activation
     shares          a constant shared among the sources of a target
+    word_paths      paths of integrated gradients through the vectors of words
     chunks          how much may lie in memory at once
 
 No tensor of targets x sources x d_model is ever held.

@@ -1,6 +1,6 @@
 """One forward pass of any Hugging Face transformer, taken apart and verified.
 
-inputs, encoding, processing, checks, padding, stand_in, labels
+inputs, encoding, processing, checks, padding, stand_in, labels, pictures
                                 what the model is given, and what its tokens are called
 prompts, continuation           a prompt or a chat, and which position produced what follows it
 capture, native_attention       overhearing attention: the only files that touch transformers'
@@ -17,13 +17,17 @@ model_discovery, model_structure
 events, evidence                one layer: what happens in it
 discovery, attention_reading, feed_forward_reading, open_reading, sources, structure
                                 and what follows from that
-projection, norms               modules read as matrices and as linearised norms
+projection, norms, gates        modules read as matrices, as linearised norms and as factors
 differences, doubts             how far two tensors are apart, and how far rounding brings them
 internals, rebuilding           an attention site from what was kept of it, checked
 site, block, layer, recording   the result: attention sites, layers, the whole pass
+outputs                         a pass of which only the output and the layers' inputs are kept
 rows, row_attention             the same for a few targets of a long text
 row_blocks                      and for all targets, a block at a time, from the last layer down
-witnesses, verification         what proves the result right, and the report of it
-rerun, batch_axes, wide         running one layer again on other tensors, in float32 or better
+witnesses, verification, unpadded
+                                what proves the result right, and the report of it
+rerun, batch_axes, casts, wide  running one layer again on other tensors, in float32 or better
+placement, memory               where weights are, and how much memory is free
+turns                           one thread at a time works with a model
 remembered, untouched           findings kept until a model's numbers change; a model put back
 """

@@ -12,7 +12,7 @@
                            `attention_slopes` and `perceptron_slopes`
     vector_parts           the stream as a sum of vectors, one for each input token;
                            `frozen_parts`: of one logit, by one backward pass
-    head_chain             what follows the last layer, as a chain of products
+    head_chain             what follows the last layer, as a chain of `head_steps`
     value_map              the value projection as matrices
     attention_gradients    the derivative of an output by every attention weight
     word_embeddings        the model as a function of its word vectors
