@@ -100,7 +100,9 @@ def contributions(
     if released and site.output_norm is not None:
         norm = replace(site.output_norm, epsilon=0.0)
         block = Block.of(site.structure, site.residual, site.projected, site.branch, norm)
-        site = replace(site, output_norm=norm, block=block)
+        assert site.block_parts is not None
+        made = replace(site.block_parts, output_norm=norm, block=block)
+        site = replace(site, block_parts=made)
     parts = site.decomposition(request)
     gains = manhattan_gains(parts, y, cached_bytes(budget, y.device), shift=shift).clamp_min(0)
     if released:
