@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import resource
@@ -20,6 +21,7 @@ from mixlens.errors import MissingTokenizer
 from mixlens.measures import list_measures
 from mixlens.viewer.payload import payload_of
 from mixlens.web.api import Limits
+from mixlens.web.guard import Guard
 from mixlens.web.server import create_app
 from tests.web.conftest import TEXT, serving
 
@@ -146,6 +148,23 @@ def test_large_bodies_are_refused_whether_announced_or_not(client: httpx.Client)
         )
         assert answer.status_code == 413
         assert "larger than 16 KB" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("length", [b"\xb2", b"-1", b"1e3", b"9" * 5000])
+def test_lengths_that_are_no_numbers_are_refused(length: bytes) -> None:
+    """Whatever a server lets through."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def unreached(*_: Any) -> None:
+        raise AssertionError
+
+    headers = [(b"host", b"localhost"), (b"content-length", length)]
+    scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers}
+    asyncio.run(Guard(unreached, hosts=["localhost"], limits=Limits())(scope, unreached, send))
+    assert sent[0]["status"] == 413
 
 
 def test_every_answer_forbids_outside_requests(client: httpx.Client) -> None:

@@ -12,6 +12,7 @@ Every answer forbids outside requests, framing and guessing of types.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection
@@ -68,7 +69,7 @@ class Guard:
         if origin is not None and origin != f"{scope['scheme']}://{headers['host']}":
             return 403, "requests from pages of other servers are not answered"
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.limits.body_bytes:
+        if not re.fullmatch("[0-9]{1,18}", length) or int(length) > self.limits.body_bytes:
             return 413, self._too_large
         if scope["method"] == "POST" and not self._may_ask(scope):
             most = self.limits.jobs_per_minute
