@@ -17,7 +17,6 @@ shards.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -246,13 +245,3 @@ def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
     }
     store.write_safely(out / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False))
     return read_status(out)
-
-
-def verify_files(out: Path) -> list[str]:
-    """Names of files whose content is not what the manifest says."""
-    manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
-    return [
-        entry["file"]
-        for entry in manifest["files"]
-        if hashlib.sha256((out / entry["file"]).read_bytes()).hexdigest() != entry["sha256"]
-    ]
