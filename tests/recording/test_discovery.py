@@ -14,6 +14,7 @@ from mixlens.recording.calls import hidden_argument
 from mixlens.recording.model_discovery import model_structure
 from tests.measures import models
 from tests.zoo.models import entries
+from tests.zoo.passes import MOST, row_passes
 
 
 def _built(name: str) -> Any:
@@ -52,6 +53,19 @@ def test_discovery_takes_at_most_nine_row_passes_of_the_probe_and_only_once(
     assert model_structure(model, given) is structure
     assert set(rows.values()) == {passes}
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MusicgenMelodyForConditionalGeneration",  # a row of ids for each codebook
+        "TapasModel",  # seven types for each token
+        "XLMModel",  # a layer in four lists
+        "XLNetModel",  # the tokens before the rows
+    ],
+)
+def test_unusual_texts_and_layers_take_no_more(name: str) -> None:
+    assert row_passes(next(entry for entry in entries() if entry.key == name)) <= MOST
 
 
 def test_an_input_that_cannot_be_cut_is_run_four_times_and_two_rows_of_each_layer() -> None:

@@ -74,13 +74,16 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
         for name, value in inputs.items()
         if name.endswith("input_ids") and isinstance(value, Tensor)
     }
+    texts = max(1, min((len(ids) for ids in tokens.values()), default=1))
     for name, ids in tokens.items():
+        each = len(ids) // texts  # MusicGen's decoder takes a row of ids for each codebook
         limit = position_limit(model, name.removesuffix("input_ids"))
         count = _TOKENS if limit is None else min(_TOKENS, limit)
-        row = ids[0, :count]
-        row = row.repeat(-(-count // max(1, len(row))), *[1] * (row.dim() - 1))[:count]
-        probe[name] = torch.stack([row, row.roll(1, 0)])
-        mask = probe[name].new_ones(probe[name].shape[:2])
+        row = ids[:each, :count]
+        repeats = -(-count // max(1, row.shape[1]))
+        row = row.repeat(1, repeats, *[1] * (row.dim() - 2))[:, :count]
+        probe[name] = torch.cat([row, row.roll(1, 1)])
+        mask = row.new_ones(2, count)
         if name == "input_ids":
             mask[1, -2:] = 0
         mask_name = name.replace("input_ids", "attention_mask")
@@ -88,7 +91,8 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
             probe[mask_name] = mask
         types = name.replace("input_ids", "token_type_ids")
         if types in inputs:
-            probe[types] = torch.zeros_like(probe[name])
+            kinds = inputs[types].shape[2:]  # TAPAS has seven types for each token
+            probe[types] = row.new_zeros(2, count, *kinds)
     for name, value in inputs.items():
         if name in probe or (name in _SIZED and _ids_of(name) in tokens):
             continue
@@ -98,7 +102,10 @@ def short_probe(inputs: Inputs, model: nn.Module) -> Probe:
             probe[name] = torch.cat([row, other])
         else:
             probe[name] = value
-    padded = {name: value[1:] if _has_rows(value) else value for name, value in probe.items()}
+    padded = {
+        name: value[len(value) // 2 :] if _has_rows(value) else value
+        for name, value in probe.items()
+    }
     return Probe(probe, padded, whole=False)
 
 
