@@ -145,7 +145,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
             _require_native(ours, theirs, passes.heard.backend, probe.inputs)
             layouts = possible_layouts(ours, other, rows)
             if ours.path in passes.heard.spread:
-                layouts.append(passes.heard.spread[ours.path])
+                layouts.insert(0, passes.heard.spread[ours.path])
             if not layouts:
                 why = why_unknown(ours, other, rows)
                 raise UnsupportedModel(f"layer `{ours.path}`: {why}")
