@@ -100,7 +100,7 @@ def order_of(column: Mapping[str, Any], one: str, other: str) -> int | None:
     if None in (a["low"], a["high"], b["low"], b["high"]):
         return None
     sign = -1 if column["direction"] == "lower" else 1
-    return sign * ((a["low"] > b["high"]) - (a["high"] < b["low"]))
+    return sign * (int(a["low"] > b["high"]) - int(a["high"] < b["low"]))
 
 
 def separate_pairs(row: Row) -> float | None:

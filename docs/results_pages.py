@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ def _numbers(runs: list[tuple[str, dict[str, Any], Path]], spec: Any) -> str:
     )
     if not keys:
         return ""
-    published = next(iter(spec.published.items()), ("", {}))
+    published: tuple[str, Mapping[str, float]] = next(iter(spec.published.items()), ("", {}))
     head = [
         "number",
         *([f"published ({published[0]})"] if published[1] else []),

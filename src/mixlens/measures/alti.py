@@ -54,10 +54,10 @@ SPEC = Spec(
     splits="block",
     row_by_row=True,
     blind_spots=(
-        "counts what reaches the output of the attention block, and cannot see that the feed-"
-        " forward network erases it. Several go-betweens in a row rank above what passes through"
-        " them. A token that only steers attention, as in a count, brings no vector and gets"
-        " nothing"
+        "counts what reaches the output of the attention block, and cannot see that the"
+        " feed-forward network erases it. Several go-betweens in a row rank above what passes"
+        " through them. A token that only steers attention, as in a count, brings no vector and"
+        " gets nothing"
     ),
     memory="3 * heads * n * d_model + heads * n**2 + block",
     # Differences of large L1 norms are clipped at zero: if they nearly cancel, half precision

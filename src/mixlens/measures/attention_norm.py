@@ -38,10 +38,10 @@ SPEC = Spec(
     row_by_row=True,
     blind_spots=(
         "sees empty and cancelled values, but not what norms and the feed-forward network do. Two"
-        " values that cancel each other both count as sources. Without the residual stream, a go-"
-        " between has nothing of its own. If a token looks only at the start token in some layer,"
-        " all that it had is lost. A token that only steers attention, as in a count, brings no"
-        " vector and gets nothing"
+        " values that cancel each other both count as sources. Without the residual stream, a"
+        " go-between has nothing of its own. If a token looks only at the start token in some"
+        " layer, all that it had is lost. A token that only steers attention, as in a count, brings"
+        " no vector and gets nothing"
     ),
     memory="heads * n * d_model + block",
 )

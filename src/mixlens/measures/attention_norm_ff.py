@@ -25,6 +25,10 @@ SPEC = scope_spec(
         "to see which sources the feed-forward network acts on, apart from the stream that it adds"
         " to"
     ),
+    also=(
+        ". Without the residual stream, it misses what attention brought and the network leaves"
+        " alone"
+    ),
 )
 
 

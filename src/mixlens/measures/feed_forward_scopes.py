@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 BIASES = ("joint", "fixed")
 
 
-def scope_spec(*, summary: str, use_when: str) -> Spec:
-    """What the measures of these scopes have in common."""
+def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
+    """What the measures of these scopes have in common; `also`: one more blind spot."""
     return Spec(
         summary=summary,
         citation=(
@@ -54,8 +54,7 @@ def scope_spec(*, summary: str, use_when: str) -> Spec:
         sites=(AttentionKind.SELF,),
         blind_spots=(
             "sees what the feed-forward network passes on of each source, with the slope that all"
-            " sources set together. Two sources that cancel each other look important. Without the"
-            " residual stream, it misses what attention brought and the network leaves alone"
+            f" sources set together. Two sources that cancel each other look important{also}"
         ),
         memory=(
             "3 * heads * n * d_model + d_model * d_ff + 2 * n * d_ff + heads * n * d_ff + 2 * block"

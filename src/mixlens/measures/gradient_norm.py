@@ -42,9 +42,9 @@ SPEC = Spec(
     gives="rows",
     blind_spots=(
         "asks what a change would do, not what is there: a word in place of the mark would bring"
-        " something, and a longer go-between would reduce what it took. A look-up in the feed-"
-        " forward network has the same slope towards everything that it reads, decisive or not, and"
-        " so does a chain of go-betweens"
+        " something, and a longer go-between would reduce what it took. A look-up in the"
+        " feed-forward network has the same slope towards everything that it reads, decisive or"
+        " not, and so does a chain of go-betweens"
     ),
     memory="graph",
     rounding=3e-5,
