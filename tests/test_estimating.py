@@ -48,7 +48,7 @@ def test_what_cannot_fit_says_what_would() -> None:
     assert "one target at a time (targets=[-1]) takes about" in str(error.value).lower()
     require_room(estimate_of(model, "value_zeroing", 131_072, targets=1), 100 * GIB)
     require_room(estimate_of(model, "value_zeroing", 1024), 100 * GIB)
-    with pytest.raises(OutOfMemory, match=r"A text of 4,096 tokens fits"):
+    with pytest.raises(OutOfMemory, match=r"a text of 4,096 tokens fits"):
         require_room(estimate_of(model, "effective_attention", 65_536), 30 * GIB)
 
 

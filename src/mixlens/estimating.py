@@ -111,6 +111,7 @@ class Estimate:
             passing += 2 * shape.number * shape.heads * n**2
         names = {
             "n": rows,
+            "sources": n,
             "d_model": shape.d_model,
             "heads": shape.heads,
             "d_ff": shape.d_ff,

@@ -3,11 +3,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, NonFiniteActivations
 from mixlens.contracts import AttentionKind
 from tests.measures import models, oracles
 
@@ -214,3 +215,39 @@ def test_what_is_known_of_a_projection_is_forgotten_when_its_numbers_change() ->
         weight[:, 0] = weight[:, 1]  # two rows of the first head's matrix are one
     after = ranks()
     assert (before - after).tolist() == [1] + [0] * (len(before) - 1)
+
+
+@pytest.mark.parametrize("window", [None, 9])
+def test_a_few_targets_have_the_rows_of_the_map(window: int | None) -> None:
+    """More tokens than a head has dimensions, grouped heads, with and without a window; a target
+    that sees all of its past and one that does not.
+    """
+    torch.manual_seed(0)
+    config = hf.MistralConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        sliding_window=window,
+    )
+    lens = Lens(hf.MistralModel(config).double().eval())
+    given = {"input_ids": torch.randint(50, (1, 20))}
+    whole = lens.measure("effective_attention", given)
+    assert whole.extras["null_attention"].any()
+    for targets in ([19], [6], [3, 12, 19]):
+        rows = lens.measure("effective_attention", given, targets=targets)
+        assert rows.provenance["recorded"] == "rows"
+        np.testing.assert_allclose(rows.scores, whole.scores[:, targets], atol=1e-6)
+        removed = rows.extras["null_attention"]
+        np.testing.assert_allclose(removed, whole.extras["null_attention"][:, targets], atol=1e-6)
+        for name in ("rank", "null_dimension"):
+            np.testing.assert_array_equal(rows.extras[name], whole.extras[name])
+
+
+def test_no_row_is_given_of_a_layer_that_returned_nan() -> None:
+    model = copy.deepcopy(models.build("gpt2"))
+    model.h[0].mlp.c_proj.weight.data.fill_(float("nan"))
+    with pytest.raises(NonFiniteActivations):
+        Lens(model).measure("effective_attention", models.inputs("gpt2", 14), targets=[-1])

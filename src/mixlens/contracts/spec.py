@@ -86,9 +86,9 @@ class Spec:
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
-    # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n, d_model,
-    # heads, d_ff, layers; of graph (what a forward pass keeps for its gradient); and of what a
-    # block, a chunk and the memory budget hold.
+    # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n (targets),
+    # sources, d_model, heads, d_ff, layers; of graph (what a forward pass keeps for its gradient);
+    # and of what a block, a chunk and the memory budget hold.
     memory: str = ""
     # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)

@@ -3,7 +3,7 @@ inside its window if there is one.
 
 A masked source has weight zero, but so has one whose weight is too small for a number (float16
 stops at 6e-8). So a window is read off the whole map: it is the largest distance at which any head
-of any real target gives any weight.
+of any real target gives any weight. If a few targets are all there is, it is read off their mask.
 """
 
 from __future__ import annotations
@@ -62,6 +62,27 @@ class Visibility:
             if any(distance < count - 1 for distance, count in zip(farthest, targets, strict=True)):
                 reach = torch.tensor(farthest, device=weights.device)
         return cls(lengths, causal, reach)
+
+    @classmethod
+    def of_rows(
+        cls,
+        mask: Float[Tensor, "batch head target source"] | None,
+        positions: Int[Tensor, "batch target"],
+        sources: Sequence[int],
+        *,
+        causal: bool,
+        self_attention: bool,
+    ) -> Visibility:
+        """From what was added to the scores of targets at these positions; None: nothing."""
+        lengths = torch.tensor(list(sources), device=positions.device)
+        free = cls(lengths, causal, None)
+        if mask is None or not self_attention:
+            return free
+        seen = (mask > torch.finfo(mask.dtype).min / 2).any(1)
+        apart = (torch.arange(mask.shape[-1], device=mask.device) - positions[..., None]).abs()
+        reach = torch.where(seen, apart, 0).amax((1, 2))
+        possible = torch.where(free.of(positions, mask.shape[-1]), apart, 0).amax((1, 2))
+        return cls(lengths, causal, reach) if bool((reach < possible).any()) else free
 
 
 def _farthest(weights: Float[Tensor, "head target source"]) -> int:

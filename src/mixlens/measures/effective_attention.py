@@ -54,13 +54,14 @@ SPEC = Spec(
     facts=Facts(signed=True),
     splits="projection",
     per_head=True,
+    row_by_row=True,
     blind_spots=(
         "drops the weights that a head's own values make void (empty values, null space). It does"
         " not see that heads cancel each other, or anything that comes after a head. It has no"
         " residual stream. If a token looks only at the start token in some layer, all that it had"
         " is lost"
     ),
-    memory="3 * heads * n**2 + 4 * n * d_model + layers * n**2",
+    memory="3 * heads * n * sources + 8 * sources * d_model + layers * n * sources",
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")
@@ -82,12 +83,15 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         )
     layers, removed, ranks, dimensions, whole = [], [], [], [], []
     for layer, site in request.sites(recording):
+        if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
+            layer.doubts.settle()
         visibility = visibility_of(recording, request, site)
         if constraint != "none":  # only then rows keep the sum that attention gave them
             whole.append(rows_are_whole(recording, request, site.weights))
         projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
         full = _full_rows.of(projection, matrix.dtype, partial(full_rows, matrix))
-        columns = value_columns(site.values, matrix, visibility.lengths, full)
+        values = site.values.repeat_interleave(len(matrix) // site.values.shape[1], 1)
+        columns = value_columns(values.to(matrix), matrix, visibility.lengths, full)
         effective, rank = _effective(
             site, columns, request, visibility, constraint, block_bytes(recording.memory_budget)
         )
@@ -116,14 +120,17 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
 
 def visibility_of(recording: Recording, request: Request, site: Site) -> Visibility:
     """Which sources every target of a site can see."""
+    kind: dict[str, bool] = {
+        "causal": site.structure.causal,
+        "self_attention": site.structure.kind is AttentionKind.SELF,
+    }
+    sources = recording.source_lengths(request.site)
+    if request.alone_at is not None:
+        positions = request.alone_at.to(site.weights.device)
+        return Visibility.of_rows(site.mask, positions, sources, **kind)
     rows = range(recording.rows(request.site))
-    return Visibility.of_weights(
-        site.weights,
-        [len(recording.target_tokens(request.site, row)) for row in rows],
-        [len(recording.source_tokens(request.site, row)) for row in rows],
-        causal=site.structure.causal,
-        self_attention=site.structure.kind is AttentionKind.SELF,
-    )
+    targets = [len(recording.target_tokens(request.site, row)) for row in rows]
+    return Visibility.of_weights(site.weights, targets, sources, **kind)
 
 
 def _effective(

@@ -22,6 +22,7 @@ class AttentionCall:
     output: Tensor  # [batch, target, head, d_head]
     backend: str
     product: Tensor | None = None  # A V from weights that were formed again, next to `output`
+    mask: Tensor | None = None  # of these weights: what was added to the scores before the softmax
 
 
 @dataclass

@@ -74,6 +74,7 @@ def rebuilt_site(
         values=values,
         half=attention.output.element_size() < 4,
         native_matrix=plain_matrix(part_at(module, structure.output_projection)) if rows else None,
+        mask=attention.mask,
         gate=gate,
         projection=projection,
         block_parts=parts,

@@ -122,7 +122,12 @@ class RowAttention:
                 scores = scores + hidden.reshape(scores.shape)
         weights = _softmax(scores, options.get("s_aux"))
         return AttentionCall(
-            weights, value, wanted.of(output, 1), "rows", product=_product(weights, value)
+            weights,
+            value,
+            wanted.of(output, 1),
+            "rows",
+            product=_product(weights, value),
+            mask=None if hidden is None else hidden.view(weights.shape),
         )
 
     def _hides(

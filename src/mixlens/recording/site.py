@@ -71,6 +71,8 @@ class Site:
     half: bool = False  # did the model compute it in half precision?
     # The output projection as the model has it, if it is plain and `values` are so too.
     native_matrix: Float[Tensor, "d_in d_model"] | None = None
+    # Of rows alone: what was added to the scores before the softmax, if anything.
+    mask: Float[Tensor, "batch head target source"] | None = None
 
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
