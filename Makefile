@@ -53,7 +53,7 @@ fuzz: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet atheris || echo "No Atheris here: Hypothesis alone."
 	$(BIN)/python -m tests.fuzz
 
-# Which branches of the package no test runs. Commands that tests start are not counted.
+# Which branches of the package no test runs. Commands that tests start are counted too.
 coverage: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
 

@@ -24,6 +24,7 @@ from tests.cli.running import run
 TEXT = "The dogs near the river [MASK] old."
 BUNDLED = Path(mixlens.__file__).parent / "bundled" / "masked"
 CLASSIFIER = ("finetune", "classification", "--data", "one_class.csv")
+RUN = ("run", "words.txt", "--measure", "attention", "--out", "new")
 SHORT = ("--sample", "2", "--measures", "attention", "--evaluations", "cue_alignment")
 
 
@@ -143,6 +144,13 @@ OTHERS = [
     (["benchmark", *SHORT, "--out", "/proc/results"], 1, "--out /proc/results"),
     (["benchmark", "--sample", "0"], 2, "--sample"),
     (["benchmark", "--evaluations", "foo"], 1, "there is no evaluation 'foo'"),
+    (["serve", "--tokens", "1"], 1, "--tokens must be at least 2"),
+    (["run"], 1, "name a corpus, at least one --measure, and --out"),
+    ([*RUN, "--dtype", "int8"], 1, "choose one of float32"),
+    ([*RUN, "--shards", "1-2"], 1, "--shards 1-2: write FIRST:LAST"),
+    ([*RUN, "--measure", "alti", "-o", "x=1"], 1, "--option x=1: write measure.name=value"),
+    ([*RUN, "-o", "attention.x=1"], 1, "there is no option 'x'"),
+    ([*RUN, "-o", "x=1"], 1, "there is no option 'x'"),
     (["reproduce"], 1, "name an experiment"),
     (["reproduce", "nobody2020"], 1, "there is no paper 'nobody2020'"),
     (["reproduce", "brunner2020/fig3b", "--data", "/none"], 1, "no file or folder"),
