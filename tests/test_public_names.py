@@ -187,6 +187,19 @@ def test_names_say_what_is_in_them() -> None:
     assert not sorted(set(wrong))
 
 
+def test_an_underscore_means_private() -> None:
+    """Nobody imports such a name of ours."""
+    root = Path(__file__).parent.parent
+    wrong = []
+    for folder in ("src", "tests", "benchmarks", "training", "docs", "release"):
+        for path in sorted((root / folder).rglob("*.py")):
+            text = path.read_text()
+            for names in re.findall(r"^ *from mixlens\S* import (\([^)]*\)|.*)$", text, flags=re.M):
+                private = re.findall(r"(?<![\w.])_(?!_)\w+", re.sub(r" as \w+", "", names))
+                wrong += [f"{path.relative_to(root)}: {name}" for name in private]
+    assert not wrong
+
+
 def test_a_class_name_has_one_meaning() -> None:
     places: dict[str, list[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):

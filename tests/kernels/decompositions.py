@@ -40,15 +40,15 @@ def random_decomposition(
     vectors = Vectors(values, matrix)
     total = torch.einsum("bhts,bhsd,bt->btd", weights, vectors.of(), scale) + own + constant
     return Decomposition(
-        weights,
-        vectors,
-        scale,
-        own,
-        not cross,
-        constant,
-        total,
-        torch.arange(count).expand(batch, count),
-        causal,
+        weights=weights,
+        vectors=vectors,
+        scale=scale,
+        own=own,
+        own_is_source=not cross,
+        constant=constant,
+        total=total,
+        positions=torch.arange(count).expand(batch, count),
+        causal=causal,
     )
 
 

@@ -57,7 +57,13 @@ def routes(
         raise UnsupportedModel(reason)
     row = recording.target_tokens(chosen.name, 0)
     position = position_of(target, row, range(len(row)))
-    search = _Search(recording, chosen.name, threshold, renormalise, RouteRules(value_bias))
+    search = _Search(
+        recording=recording,
+        site=chosen.name,
+        threshold=threshold,
+        renormalise=renormalise,
+        rules=RouteRules(value_bias),
+    )
     layers = recording.layers(chosen.name)
     reached = {position}
     for index in reversed(range(len(layers))):
@@ -75,7 +81,7 @@ def routes(
     )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Search:
     """Layer by layer from the top, with what was found so far."""
 

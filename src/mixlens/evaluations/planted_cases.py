@@ -35,7 +35,7 @@ A, B, C = (
 TARGET = TOKENS - 1  # the last, so that a causal model sees all of them
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Planted:
     """A case.
 
@@ -76,23 +76,25 @@ def _to(source: int) -> dict[int, int]:
 
 def _copy(architecture: str, name: str) -> Planted:
     return Planted(
-        name,
-        "four heads copy the word at place 1 into the target: it is the source",
-        Blueprint([PlantedLayer([copying(_to(C))] * 4)]),
-        _text((C, 0), (A, 1), (TARGET, 2)),
-        frozenset({C}),
-        architecture,
+        name=name,
+        planted="four heads copy the word at place 1 into the target: it is the source",
+        plan=Blueprint([PlantedLayer([copying(_to(C))] * 4)]),
+        ids=_text((C, 0), (A, 1), (TARGET, 2)),
+        sources=frozenset({C}),
+        architecture=architecture,
     )
 
 
 def _empty_value() -> Planted:
     return Planted(
-        "empty value",
-        "three heads look at a mark, which has nothing that they carry (its value is zero). One"
-        " copies the word at place 1",
-        Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
-        _text((C, 0), (B, 1), (TARGET, 2)),
-        frozenset({C}),
+        name="empty value",
+        planted=(
+            "three heads look at a mark, which has nothing that they carry (its value is zero)."
+            " One copies the word at place 1"
+        ),
+        plan=Blueprint([PlantedLayer([copying(_to(A))] * 3 + [copying(_to(C))])]),
+        ids=_text((C, 0), (B, 1), (TARGET, 2)),
+        sources=frozenset({C}),
     )
 
 
@@ -104,22 +106,26 @@ def _cancelled() -> Planted:
         PlantedHead(*looking(_to(A)), block("word"), 0 * ones()),
     ]
     return Planted(
-        "cancelled heads",
-        "two heads bring the word at place 2 with opposite signs, and the output projection drops"
-        " what a third brings from there. The fourth copies the word at place 1",
-        Blueprint([PlantedLayer(heads)]),
-        _text((C, 0), (A, 1), (TARGET, 2)),
-        frozenset({C}),
+        name="cancelled heads",
+        planted=(
+            "two heads bring the word at place 2 with opposite signs, and the output projection"
+            " drops what a third brings from there. The fourth copies the word at place 1"
+        ),
+        plan=Blueprint([PlantedLayer(heads)]),
+        ids=_text((C, 0), (A, 1), (TARGET, 2)),
+        sources=frozenset({C}),
     )
 
 
 def _residual() -> Planted:
     return Planted(
-        "residual only",
-        "all heads of the target look at a mark and bring nothing: only its own word is in it",
-        Blueprint([PlantedLayer([copying(_to(A))] * 4)], reads="word"),
-        _text((C, 0), (TARGET, 2)),
-        frozenset({TARGET}),
+        name="residual only",
+        planted=(
+            "all heads of the target look at a mark and bring nothing: only its own word is in it"
+        ),
+        plan=Blueprint([PlantedLayer([copying(_to(A))] * 4)], reads="word"),
+        ids=_text((C, 0), (TARGET, 2)),
+        sources=frozenset({TARGET}),
     )
 
 
@@ -135,13 +141,15 @@ def _relay(architecture: str, name: str, *, passes: str = "middle") -> Planted:
     own = passes == "word"
     taken = "the word of place 4 itself" if own else "what place 4 copied"
     return Planted(
-        name,
-        "place 4 copies the word at place 1 and keeps its own with the same strength. In the next"
-        f" layer the target takes only {taken}",
-        Blueprint([first, second]),
-        _text((C, 0), (B, 1), (TARGET, 2)),
-        frozenset({B if own else C}),
-        architecture,
+        name=name,
+        planted=(
+            "place 4 copies the word at place 1 and keeps its own with the same strength. In the"
+            f" next layer the target takes only {taken}"
+        ),
+        plan=Blueprint([first, second]),
+        ids=_text((C, 0), (B, 1), (TARGET, 2)),
+        sources=frozenset({B if own else C}),
+        architecture=architecture,
     )
 
 
@@ -154,13 +162,15 @@ def _null_space() -> Planted:
     output = torch.cat([channels() @ block("middle")[:1].T, channels() @ block("got")[:2].T], 1)
     head = PlantedHead(*weighing(TARGET, weights, 3), value, output)
     return Planted(
-        "null space",
-        "there are more tokens than d_head. Two places have constant values, whatever is there,"
-        " that cancel under large weights. The word at place 1 has a small weight and is what"
-        " remains",
-        Blueprint([PlantedLayer([head] * 12)], d_head=3),
-        _text((C, 0)),
-        frozenset({C}),
+        name="null space",
+        planted=(
+            "there are more tokens than d_head. Two places have constant values, whatever is"
+            " there, that cancel under large weights. The word at place 1 has a small weight and"
+            " is what remains"
+        ),
+        plan=Blueprint([PlantedLayer([head] * 12)], d_head=3),
+        ids=_text((C, 0)),
+        sources=frozenset({C}),
     )
 
 
@@ -171,12 +181,14 @@ def _normed_away() -> Planted:
         ones(),
     )
     return Planted(
-        "normed away",
-        "three heads bring the word at place 2 as one number added to all channels, which the layer"
-        " norm takes away. The fourth copies the word at place 1",
-        Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
-        _text((C, 0), (A, 1), (TARGET, 2)),
-        frozenset({C}),
+        name="normed away",
+        planted=(
+            "three heads bring the word at place 2 as one number added to all channels, which the"
+            " layer norm takes away. The fourth copies the word at place 1"
+        ),
+        plan=Blueprint([PlantedLayer([decoy] * 3 + [copying(_to(C))])]),
+        ids=_text((C, 0), (A, 1), (TARGET, 2)),
+        sources=frozenset({C}),
     )
 
 
@@ -184,12 +196,14 @@ def _erased() -> Planted:
     erasing = -block("middle").T @ block("middle")
     heads = [copying(_to(A), writes="middle")] * 3 + [copying(_to(C))]
     return Planted(
-        "erased by the perceptron",
-        "three heads bring the word at place 2, and the feed-forward network of the same layer"
-        " erases it. The fourth copies the word at place 1",
-        Blueprint([PlantedLayer(heads, erasing)]),
-        _text((C, 0), (A, 1), (TARGET, 2)),
-        frozenset({C}),
+        name="erased by the perceptron",
+        planted=(
+            "three heads bring the word at place 2, and the feed-forward network of the same"
+            " layer erases it. The fourth copies the word at place 1"
+        ),
+        plan=Blueprint([PlantedLayer(heads, erasing)]),
+        ids=_text((C, 0), (A, 1), (TARGET, 2)),
+        sources=frozenset({C}),
     )
 
 
@@ -199,12 +213,14 @@ def _understudies() -> Planted:
         40.0 * query, block("word").sum(0)[None], block("word"), channels() @ block("got").T
     )
     return Planted(
-        "understudies",
-        "the heads of the target share their weight among all words. The same word is at places"
-        " 1 and 2, so either alone would do. Both are sources",
-        Blueprint([PlantedLayer([head] * 4)]),
-        _text((C, 0), (A, 0)),
-        frozenset({A, C}),
+        name="understudies",
+        planted=(
+            "the heads of the target share their weight among all words. The same word is at"
+            " places 1 and 2, so either alone would do. Both are sources"
+        ),
+        plan=Blueprint([PlantedLayer([head] * 4)]),
+        ids=_text((C, 0), (A, 0)),
+        sources=frozenset({A, C}),
     )
 
 

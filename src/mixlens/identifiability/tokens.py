@@ -36,7 +36,7 @@ Probe = Callable[[Float[np.ndarray, "token d_model"]], Float[np.ndarray, "token 
 """From hidden states to input embeddings."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProbeTraining:
     """How the trained probes are trained; the paper's numbers."""
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from mixlens.kernels.written import Vectors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decomposition:
     """The parts of one block's output for the chosen targets."""
 

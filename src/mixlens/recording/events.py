@@ -22,7 +22,7 @@ from mixlens.recording.rerun import cast_call, expanded, run_layer
 HERE = object()  # the place of the hidden states in what a submodule returns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Event:
     """One submodule ran from `start` to `end` (ticks of one clock)."""
 
@@ -133,7 +133,18 @@ def observed_run(
         else:
             result, dims = _rows_like(returned.clone(), hidden), returned.dim()
         end, packing = next(clock), _packing(output)
-        events.append(Event(path, submodule, start, end, tensors, result, dims, packing))
+        events.append(
+            Event(
+                path=path,
+                module=submodule,
+                start=start,
+                end=end,
+                inputs=tensors,
+                output=result,
+                dims=dims,
+                packing=packing,
+            )
+        )
 
     def on_call(attention: AttentionCall) -> None:
         cores.append(Core(attention, next(clock), frozenset(path for path, _, _ in running)))

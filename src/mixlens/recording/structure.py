@@ -5,7 +5,7 @@ sums that they describe.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -162,6 +162,7 @@ class LayerStructure:
     sites: tuple[SiteStructure, ...]
     feed_forward: FeedForwardStructure | None
     axes: Any  # batch axis of every argument, for re-runs
+    _: KW_ONLY
     further: tuple[str, ...] = ()  # what adds to the stream after attention, if that is several
     number: int = 0  # in its list, layers that are left out counted
     shape: tuple[int, int] = (0, 0)  # rows and tokens that it had on the probe

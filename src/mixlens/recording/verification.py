@@ -19,7 +19,7 @@ from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StackReport:
     """One stack of layers."""
 
@@ -47,7 +47,7 @@ class StackReport:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Report:
     """The result of `Lens.verify`."""
 
@@ -133,17 +133,17 @@ def _stack_report(recording: Recording, stack: StackStructure) -> StackReport:
     layers, first = recording.stack_layers[stack.name], stack.layers[0].sites[0]
     length = recording.lengths[stack.name][0]
     return StackReport(
-        stack.name,
-        stack.path,
-        len(stack.layers),
-        first.heads,
-        first.kv_heads,
-        first.d_head,
-        int(layers[0].input.shape[-1]),
-        first.causal and first.kind is AttentionKind.SELF,
-        stack.has_cross,
-        tuple(layer.style for layer in stack.layers),
-        tuple(_layer_error(layer, length) for layer in layers),
+        name=stack.name,
+        path=stack.path,
+        layers=len(stack.layers),
+        heads=first.heads,
+        kv_heads=first.kv_heads,
+        d_head=first.d_head,
+        d_model=int(layers[0].input.shape[-1]),
+        causal=first.causal and first.kind is AttentionKind.SELF,
+        cross_attention=stack.has_cross,
+        styles=tuple(layer.style for layer in stack.layers),
+        errors=tuple(_layer_error(layer, length) for layer in layers),
     )
 
 
