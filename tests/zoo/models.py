@@ -7,6 +7,7 @@ masks of ones). Every weight is made random here, because zeros and ones hide mi
 
 from __future__ import annotations
 
+import copy
 import json
 import lzma
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ class Entry:
     def build(self) -> nn.Module:
         """The model in eval mode, in float32, every weight random; the same each time."""
         torch.manual_seed(0)
-        config = getattr(transformers, self.config_class).from_dict(self.config)
+        # Some classes write into their configuration (LeViT), which must not be that of the next.
+        config = getattr(transformers, self.config_class).from_dict(copy.deepcopy(self.config))
         model: nn.Module = getattr(transformers, self.name)(config).float().eval()
         randomise(model)
         return model
