@@ -88,9 +88,9 @@ def _rounding_scale(layer: Layer, request: Request, distance: str) -> Float[Tens
     """What the rounding of a distance is relative to: the length of the states, or for angles,
     which are squared, a unit of rounding.
     """
-    states = layer.output
     if distance == "euclidean":
-        return request.take(states.norm(dim=-1), 1)
+        return request.take(layer.output.norm(dim=-1), 1)
+    states = layer.input  # as wide and as many
     return request.take(_epsilon(states.dtype, states.device).expand(states.shape[:2]), 1)
 
 

@@ -43,14 +43,16 @@ class Wanted:
             self._places[device] = here[0] if len(here) == 1 else here
         return self._places[device]
 
-    def of(self, tensor: Tensor, dim: int) -> Tensor:
-        """The wanted targets of a tensor [batch or 1, ...] along one axis."""
+    def of(self, tensor: Tensor, dim: int, *, copied: bool = True) -> Tensor:
+        """The wanted targets of a tensor [batch or 1, ...] along one axis. What is kept must be
+        `copied`: it would hold all targets.
+        """
         dim = dim % tensor.dim()
         if tensor.shape[dim] == 1:  # the same for every target
             return tensor
         if self._range is not None:  # the fastest way, and the usual one
             part = tensor.narrow(dim, *self._range)
-            return part.clone(memory_format=torch.contiguous_format)
+            return part.clone(memory_format=torch.contiguous_format) if copied else part
         places = self.on(tensor.device)
         if places.dim() == 1:
             return tensor.index_select(dim, places)
@@ -106,7 +108,7 @@ class RowAttention:
         """The wanted rows of one call."""
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
-        rows = wanted.of(query, 2)
+        rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
         hidden = self._hides(module, mask, rows, key.shape, query.shape[2], options)
         cap, bias = options.get("softcap"), options.get("position_bias")
