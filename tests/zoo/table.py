@@ -15,7 +15,9 @@ What mixlens measures on the architectures of transformers. `make zoo` wrote thi
 random weights, takes each apart on its own input, and compares with the model itself. Versions:
 {versions}.
 
-* **Verified**: {verified} classes. The parts of every layer add up to what the model computes.
+* **Verified**: {verified} classes. The parts of every layer add up to what the model computes, or
+  the layer is open: {open} classes have such layers. Of these, only the attention and what it does
+  to the layer's output are measured.
 * **In part**: {part} classes. What is proved is measured. What is not is named, and left out.
 * **Refused**: {refused} classes. Nothing is reported rather than a wrong number.
 * **Independent checks**: {checks} made on {checked} classes, {violations} violations. Classes that
@@ -87,6 +89,7 @@ def written(findings: Iterable[Finding], path: Path) -> None:
         classes=len(lines),
         types=len({line["type"] for line in lines}),
         **counts,
+        open=sum(bool(line.get("open")) for line in lines),
         kinds="".join(_check_row(name, lines) for name in _check_names(lines)),
         versions=", ".join(f"{name} {version}" for name, version in _versions(lines).items()),
         refused=len(lines) - sum(counts.values()),
@@ -117,6 +120,7 @@ def _row(line: Finding) -> str:
     sites = ", ".join(line.get("sites", [])) or "none"
     reasons = [line.get("reason", "")]
     reasons += [f"{where}: {why}" for where, why in line.get("left_out", {}).items()]
-    said = " ".join(reason for reason in reasons if reason)
+    reasons += [f"{where}, open: {why}" for where, why in line.get("open", {}).items()]
+    said = " ".join(f"{reason.rstrip('.')}." for reason in reasons if reason)
     said = re.sub(r"\s+", " ", said).replace("|", "\\|").replace("<", "&lt;")
     return f"| {line['type']} | {line['class']} | {sites} | {said[:400]} |\n"

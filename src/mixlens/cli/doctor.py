@@ -142,7 +142,9 @@ def _show(report: Report) -> None:
             console.print(f"  not {name}: {reason}", markup=False)
     for where, reason in report.left_out.items():
         console.print(f"left out     {where}: {reason}", markup=False)
-    if report.left_out:
+    for where, reason in report.open.items():
+        console.print(f"open         {where}: {reason}", markup=False)
+    if report.left_out or report.open:
         console.print(_COVERAGE, style="dim")
     by_rows = [site for site, reason in report.from_maps.items() if reason is None]
     if by_rows:
@@ -152,5 +154,5 @@ def _show(report: Report) -> None:
             console.print(f"from maps    named targets of {site}: {reason}", markup=False)
     for where, reason in report.slow_paths.items():
         console.print(f"slower       {where}: {reason}", markup=False)
-    what = "the parts of what is measured" if report.left_out else "the parts"
+    what = "the parts of what is measured" if report.left_out or report.open else "the parts"
     console.print(f"[green]verified[/green]     {what} add up to what the model computes")

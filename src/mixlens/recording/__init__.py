@@ -8,7 +8,7 @@ softmax_trace, torch_attention  attention that does not pass its interface
 bare_products                   products with bare parameters, seen as linear modules
 listener                        who hears it
 calls                           the layers of a pass, what they are called with and return
-layouts, packed_attention, turned_parts, spread_layers
+layouts, packed_attention, paired_attention, turned_parts, spread_layers
                                 layers whose states are not rows of tokens, or that are not one
                                 module, seen as if they were
 probe, hearing, passes          a short probe, and the passes in which a model shows its layers

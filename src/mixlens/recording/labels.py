@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mixlens.recording.model_structure import StackStructure
     from mixlens.recording.recording import Recording
 
+_SECOND_STREAMS = {"entity": "entity_ids", "box": "visual_feats"}  # after words: LUKE, LXMERT
 _MOST_SPECIAL = 9  # class, distillation and register tokens come before the patches
 
 
@@ -46,9 +47,11 @@ def _text_rows(
     alone = len(recording.structure.stacks) == 1
     for prefix, rows in (("decoder_", ready.decoder_rows), ("", ready.rows)):
         ids = ready.tensors.get(prefix + "input_ids")
-        if rows is not None and ids is not None and prefix == "" and "entity_ids" in ready.tensors:
-            if ids.shape[1] + ready.tensors["entity_ids"].shape[1] == shape[1]:
-                return _with_entities(ready.tensors, rows, int(ids.shape[1]))
+        for kind, second in _SECOND_STREAMS.items() if prefix == "" else ():
+            given = ready.tensors.get(second)
+            if rows is not None and ids is not None and given is not None:
+                if ids.shape[1] + given.shape[1] == shape[1]:
+                    return _with_second(kind, second, ready.tensors, rows, int(ids.shape[1]))
         if rows is None or ids is None or ids.shape != shape:
             continue
         if prefix == "" or stack.has_cross or alone:
@@ -59,21 +62,21 @@ def _text_rows(
     return None
 
 
-def _with_entities(
-    tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
+def _with_second(
+    kind: str, second: str, tensors: Mapping[str, Any], rows: Sequence[TokenRow], words: int
 ) -> list[TokenRow]:
-    """Words, then the entities of the text (LUKE)."""
+    """Words, then the tokens of a second stream."""
     if any(len(row) < words for row in rows):
         raise InvalidInput(
-            "words of different lengths with entities after them: padding would be in between."
-            " Record such texts one at a time."
+            f"words of different lengths with a second stream ({kind}) after them: padding would be"
+            " in between. Record such texts one at a time."
         )
-    everyone = [int(tensors["entity_ids"].shape[1])] * len(rows)
-    counts = row_lengths(tensors, "entity_") or everyone
+    everyone = [int(tensors[second].shape[1])] * len(rows)
+    counts = row_lengths(tensors, f"{second.partition('_')[0]}_") or everyone
     return [
         replace(
             row,
-            labels=row.labels + tuple(f"entity {number}" for number in range(count)),
+            labels=row.labels + tuple(f"{kind} {number}" for number in range(count)),
             offsets=None if row.offsets is None else row.offsets + ((0, 0),) * count,
             special=None if row.special is None else row.special + (False,) * count,
         )

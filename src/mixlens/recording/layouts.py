@@ -10,7 +10,7 @@ model.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from jaxtyping import Float
 from torch import Size, Tensor, nn
 
 from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, with_hidden_argument
-from mixlens.recording.listener import current_listener, listening
+from mixlens.recording.listener import Listener, current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
+from mixlens.recording.paired_attention import PairedAttention, paired
 from mixlens.recording.structure import Witness
 from mixlens.recording.turned_parts import turned, turned_parts, turned_sides
 
@@ -73,15 +74,19 @@ class Layout:
         return tensor
 
     def running(
-        self, layer: nn.Module, batch: int, tokens: int
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
         """What has to be open while the layer runs on rows of tokens."""
-        return _in_pieces(batch, tokens) if self.packed else contextlib.nullcontext()
+        if not self.packed:
+            return contextlib.nullcontext()
+        return _heard_by(lambda outer: PackedAttention(outer, batch, tokens))
 
 
 @dataclass(frozen=True)
 class TwoStreams(Layout):
-    """Two tensors of tokens, one after the other: the words and entities of LUKE."""
+    """Two tensors of tokens, one after the other: the words and entities of LUKE, the words and
+    boxes of LXMERT.
+    """
 
     second: int = 1  # its place among the arguments
 
@@ -114,6 +119,17 @@ class TwoStreams(Layout):
         """Both streams."""
         return torch.cat(output[:2], 1)
 
+    def attention(self, call: LayerCall) -> None:
+        """Puts the calls of both streams together, if each stream has its own."""
+        assert isinstance(call.module, ArrangedLayer)
+        call.attention = paired(call.attention, call.module.shape)
+
+    def running(
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
+    ) -> contextlib.AbstractContextManager[None]:
+        """Calls of both streams are put together."""
+        return _heard_by(lambda outer: PairedAttention(outer, shape))
+
 
 @dataclass(frozen=True)
 class TokensFirst(Layout):
@@ -127,7 +143,7 @@ class TokensFirst(Layout):
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
-        self, layer: nn.Module, batch: int, tokens: int
+        self, layer: nn.Module, batch: int, tokens: int, shape: Any
     ) -> contextlib.AbstractContextManager[None]:
         """Its parts are turned."""
         return turned_parts(layer, batch, tokens, self.sides)
@@ -239,17 +255,15 @@ class ArrangedLayer(nn.Module):
         """What the layer returns, in rows of tokens."""
         hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
         args, kwargs = layout.entering(args, kwargs, self.shape)
-        with layout.running(layer, *hidden.shape[:2]):
+        with layout.running(layer, *hidden.shape[:2], self.shape):
             output = layer(*args, **kwargs)
         rows: Tensor = layout.left(output, len(hidden))
         return rows
 
 
-@contextlib.contextmanager
-def _in_pieces(batch: int, tokens: int) -> Iterator[None]:
+def _heard_by(
+    joining: Callable[[Listener], Listener],
+) -> contextlib.AbstractContextManager[None]:
+    """Attention calls go to a listener that joins them for the one who listens now."""
     outer = current_listener()
-    if outer is None:
-        yield
-        return
-    with listening(PackedAttention(outer, batch, tokens)):
-        yield
+    return contextlib.nullcontext() if outer is None else listening(joining(outer))

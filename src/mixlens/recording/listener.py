@@ -23,6 +23,7 @@ class AttentionCall:
     backend: str
     product: Tensor | None = None  # A V from weights that were formed again, next to `output`
     mask: Tensor | None = None  # of these weights: what was added to the scores before the softmax
+    across: bool = False  # does each of two streams read the other?
 
 
 @dataclass

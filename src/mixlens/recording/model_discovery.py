@@ -21,7 +21,13 @@ from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
-from mixlens.recording.layouts import Layout, possible_layouts, turned_part, why_unknown
+from mixlens.recording.layouts import (
+    ArrangedLayer,
+    Layout,
+    possible_layouts,
+    turned_part,
+    why_unknown,
+)
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
@@ -217,9 +223,10 @@ def _layer_structure(
             reasons.append(error)
     if left_open is not None:
         return left_open
-    # a form in which attention does not lead from token to token is not that of the layer
-    read = (r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces))
-    raise next(read, reasons[0])
+    # A form in which attention does not lead from token to token is not that of the layer, and the
+    # later ones are for layers with more than one stream.
+    read = [r for r in reasons if isinstance(r, UnsupportedModel) and not isinstance(r, InPieces)]
+    raise read[-1] if read else reasons[0]
 
 
 def _in_rows(
@@ -256,6 +263,11 @@ def _require_whole_sequence(
     whole = weights.dim() == 4 and weights.shape[:3:2] == hidden.shape[:2]
     if whole and values.shape[2] == weights.shape[3]:
         return
+    if isinstance(call.module, ArrangedLayer) and call.module.shape == (weights.shape[2],) * 2:
+        raise UnsupportedModel(
+            f"layer `{path}`: its two streams have {weights.shape[2]} tokens each, and only their"
+            " numbers of tokens say which of them attends to which: give one of them another token"
+        )
     if weights.dim() == 4 and _is_taken_too(call, weights.shape[:3:2]):
         raise UnsupportedModel(
             f"layer `{path}`: it attends from a second stream of {weights.shape[2]} tokens too"

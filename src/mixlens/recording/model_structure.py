@@ -44,6 +44,12 @@ class AttentionSite:
     kind: AttentionKind
 
     @property
+    def reads_own(self) -> bool:
+        """Are its sources the tokens of its own stack?"""
+        parts = (part for layer in self.stack.layers for part in layer.sites)
+        return self.kind is AttentionKind.SELF or any(part.across for part in parts)
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The numbers that its layers have in the model."""
         return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))
@@ -63,11 +69,15 @@ class ModelStructure:
     whole: bool  # was it found on the whole input?
 
     @property
+    def open(self) -> dict[str, str]:
+        """Layers whose output is not known as a sum -> why."""
+        layers = (layer for stack in self.stacks for layer in stack.layers)
+        return {layer.path: layer.open for layer in layers if layer.open is not None}
+
+    @property
     def unread(self) -> tuple[int, int]:
         """How many layers are left out or open, and how many of them are left out."""
-        layers = [layer for stack in self.stacks for layer in stack.layers]
-        left_out = len(self.left_out)
-        return left_out + sum(layer.open is not None for layer in layers), left_out
+        return len(self.left_out) + len(self.open), len(self.left_out)
 
     @property
     def layouts(self) -> dict[str, Layout]:

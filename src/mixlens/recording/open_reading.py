@@ -35,6 +35,8 @@ def open_sites(evidence: Evidence, why: str) -> tuple[SiteStructure, ...] | None
             return None
     if not _passes_states_on(evidence):
         return None
+    if any(core.call.across for core in evidence.trace.cores):
+        why = "two streams attend in it, each by calls of its own, and no module takes A V of both"
     return tuple(_open_site(evidence, index, why) for index in range(len(evidence.trace.cores)))
 
 
@@ -55,6 +57,7 @@ def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
         kv_heads=int(call.values.shape[1]),
         d_head=int(call.values.shape[-1]),
         causal=is_causal(evidence, index),
+        across=call.across,
         projection=path,
         gated=gated,
         branch=(),

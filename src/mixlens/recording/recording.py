@@ -112,7 +112,7 @@ class Recording:
     def source_tokens(self, site: str | None, row: int) -> TokenRow:
         """For cross-attention the tokens of the stack that is read, else the stack's own."""
         chosen = self.structure.site(site)
-        if chosen.kind is AttentionKind.SELF:
+        if chosen.reads_own:
             return self.tokens[chosen.stack.name][row]
         sources = self.source_counts[chosen.stack.name, chosen.kind]
         for other in reversed(self.structure.stacks):

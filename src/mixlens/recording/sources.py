@@ -13,6 +13,8 @@ def sources_of(evidence: Evidence, index: int) -> tuple[AttentionKind, str | Non
     """Whose tokens an attention reads, and where its own are if it reads others as well."""
     own, targets = evidence.trace.own_sources[index], int(evidence.hidden.shape[1])
     others = len(own) - targets
+    if evidence.trace.cores[index].call.across:
+        return AttentionKind.CROSS, None
     if not any(own):  # the values may be those of an earlier layer of its stack (Gemma 4)
         shared = _no_later(evidence.trace.cores[index].call.weights)
         return AttentionKind.SELF if shared else AttentionKind.CROSS, None

@@ -79,6 +79,7 @@ class SiteStructure(ResidualSum):
     witness: Witness | None = None  # where y can be seen; None: it is the layer's output
     enters: Witness | None = None  # where its stream can be seen, if it is not the layer's input
     own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
+    across: bool = False  # do two streams read each other? Then its sources are its own tokens
     open: str | None = None  # why y is not known as a sum; None: it is
 
     @property

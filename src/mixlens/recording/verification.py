@@ -63,6 +63,7 @@ class Report:
     sites: tuple[str, ...]
     measures: Mapping[str, str | None]  # name -> None if it applies, else why it does not
     left_out: Mapping[str, str]  # layers that are not measured, by the path of their list -> why
+    open: Mapping[str, str]  # layers whose output is not known as a sum -> why
     slow_paths: Mapping[str, str]  # layers that are run again in a slower way -> how and why
     # Why named targets of a site are taken from maps; None: they are measured by themselves.
     from_maps: Mapping[str, str | None]
@@ -123,6 +124,7 @@ def report(
         sites=recording.sites,
         measures=dict(refusals),
         left_out=grouped(structure.left_out),
+        open=grouped(structure.open),
         slow_paths=grouped(slow_paths),
         from_maps=dict(from_maps),
     )
