@@ -63,16 +63,20 @@ def whole_maps(*, tiny: bool, clock: Clock) -> list[Line]:
 def one_route(*, tiny: bool, clock: Clock) -> list[Line]:
     """The route of the last token."""
     stories = Path(os.environ.get("MIXLENS_SHARED", "")) / "models" / "stories15M"
+    given: Any = TEXT
     if tiny:
         model = gpt2(**TINY)
         lens, given = mixlens.Lens(model), models.tokens(model, 12)
     elif stories.is_dir():
-        lens, given = mixlens.Lens.from_pretrained(str(stories), dtype="float32"), TEXT
+        lens = mixlens.Lens.from_pretrained(str(stories), dtype="float32")
     else:
         say(f"NOT RUN: one route, because {stories} is not there")
         return []
     graph = lens.routes(given)
-    runs = {"alti": partial(lens.measure, "alti", given), "route": partial(lens.routes, given)}
+    runs: dict[str, Callable[[], Any]] = {
+        "alti": partial(lens.measure, "alti", given),
+        "route": partial(lens.routes, given),
+    }
     times = in_turns(runs, repeats=1 if tiny else 40, seconds=30, clock=clock)
     ratio = times["route"].best / times["alti"].best
     why = f"{graph.rows} of {graph.layers * len(graph.tokens)} rows;"

@@ -306,9 +306,10 @@ class Lens:
         """
         from mixlens.aggregation.routes import routes
         from mixlens.measures import spec_of
+        from mixlens.recording.remembered import weights_unchanged
 
         reads = spec_of("flow_routes")  # no logits: the model is left after its last layer
-        with outside_inference_mode(), uncompiled(self.model):
+        with outside_inference_mode(), uncompiled(self.model), weights_unchanged(self.model):
             return routes(
                 record(self, given, targets=None, site=None, memory_budget=None, specs=[reads]),
                 target,

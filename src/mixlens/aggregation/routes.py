@@ -112,10 +112,10 @@ class _Search:
             if stream > 0 or (added > 0 and not parallel):
                 inside.append(token)
         for token, weights in self._attention(index, layer, inside):
-            for source in np.flatnonzero(weights):
-                edge = Edge(f"{before}_{source}", f"A{index}_{token}", float(weights[source]))
-                self.edges.append(edge)
-                under.add(int(source))
+            sources = np.flatnonzero(weights)
+            under.update(sources.tolist())
+            for source, weight in zip(sources.tolist(), weights[sources].tolist(), strict=True):
+                self.edges.append(Edge(f"{before}_{source}", f"A{index}_{token}", weight))
         return under
 
     def _request(self, index: int, tokens: list[int]) -> Request:
@@ -168,12 +168,13 @@ class _Search:
         self, index: int, tokens: list[int], heads: np.ndarray, residual: np.ndarray
     ) -> None:
         by_head, active = heads.sum(-1), (heads > self.threshold).any(-1)
-        for row, token in enumerate(tokens):
-            whole, own = float(by_head[row].sum()), float(residual[row])
+        columns = (by_head.sum(-1), residual, by_head, active)
+        rows = zip(tokens, *(column.tolist() for column in columns), strict=True)
+        for token, whole, own, shares, actives in rows:
             self.blocks.append(BlockShare(index, token, "attention", whole))
             self.blocks.append(BlockShare(index, token, "residual", own))
-            pairs = zip(by_head[row].tolist(), active[row].tolist(), strict=True)
-            self.heads += [HeadShare(index, token, head, *pair) for head, pair in enumerate(pairs)]
+            pairs = enumerate(zip(shares, actives, strict=True))
+            self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
 
     def _kept(self, shares: np.ndarray) -> np.ndarray:
         """Rows of shares: those above the threshold, divided by their sum if that is asked for."""

@@ -57,7 +57,9 @@ def _of_text(
     wanted = y - shift
     signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
     along = (signs @ matrix.mT) @ values.mT  # sign(y_i) . f_hj
-    gains = along.mul_(weights).add_((y.abs() - wanted.abs()).sum(-1)[:, None])
+    gains = along.mul_(weights)
+    if shift:
+        gains.add_((y.abs() - wanted.abs()).sum(-1)[:, None])
     vectors = values @ matrix
     reach = vectors.abs().amax(-1)  # [head, source]
     pair_bytes = 32 + 2 * y.element_size()  # its three numbers, its bound and its weight
@@ -86,9 +88,11 @@ def _overshoots(
     widths = [count for count in _WIDTHS if count < width]
     above = smallest.size[:, 0]
     for count in (*widths, width):
-        below = smallest.size[:, count] if count < width else torch.full_like(above, torch.inf)
-        chosen = ((bound > above[:, None]) & (bound <= below[:, None])).nonzero()
-        above = below
+        within = bound > above[:, None]
+        if count < width:
+            above = smallest.size[:, count]
+            within &= bound <= above[:, None]
+        chosen = within.nonzero()
         for few in chunked(chosen, max(1, limit // (40 * count))):
             head, target, source = few.unbind(1)
             weight = weights[head, target, source][:, None]
