@@ -10,7 +10,7 @@ demo: $(VENV)/.ready
 	$(BIN)/mixlens demo
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # One test of each kind, for the loop while working.
 smoke: $(VENV)/.ready
@@ -55,7 +55,7 @@ fuzz: $(VENV)/.ready
 
 # Which branches of the package no test runs. Commands that tests start are counted too.
 coverage: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
 
 # Everything before a release: builds, an empty environment, types, a bill of materials.
 release: $(VENV)/.ready

@@ -102,7 +102,7 @@ def _checked_function(function: Any) -> Callable[..., Any]:
     return call
 
 
-def _form(value: Any) -> Hashable:
+def _form(value: Any) -> Any:
     """All that a check looks at."""
     kind = type(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -170,30 +168,19 @@ def data_of(name: str) -> Dataset | None:
     return dataset_for(spec.kinds[0], count, spec.needs)
 
 
-def main(paper: str, out: str) -> None:
-    """Every experiment of a paper. What several of them ask of a text is computed once.
-
-    A process of its own: the shape checks of the tests would make it several times slower.
-    """
-    torch.set_num_threads(1)
+def run_paper(paper: str, out: Path) -> None:
+    """Every experiment of a paper. What several of them ask of a text is computed once."""
     memory = Memory()
     for name in names():
         if name.startswith(f"{paper}/"):
             spec = module(name).SPEC
-            other = lens_for(spec.needs, 1) if spec.compares else None
-            start = time.process_time()
             reproduce(
                 name,
                 lens_for(spec.needs),
                 data_of(name),
-                out=Path(out),
-                other=other,
+                out=out,
+                other=lens_for(spec.needs, 1) if spec.compares else None,
                 measure_options=COARSE,
                 memory=memory,
                 **FAST.get(name, {}),
             )
-            print(f"{name}: {time.process_time() - start:.1f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -5,8 +5,6 @@ named.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from html import escape
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 from mixlens.errors import InvalidInput
 from mixlens.experiments import experiments, module, names, papers, resolved
 from mixlens.experiments.reproduction import reproduce
-from tests.experiments.settings import COARSE, FAST, data_of, lens_for
+from tests.experiments.settings import COARSE, FAST, data_of, lens_for, run_paper
 
 
 @pytest.fixture(scope="module", params=papers())
@@ -25,8 +23,7 @@ def finished(
 ) -> tuple[str, Path]:
     """Every experiment of a paper, run on a few texts."""
     out = tmp_path_factory.mktemp(request.param)
-    command = [sys.executable, "-m", "tests.experiments.settings", request.param, str(out)]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True)
+    run_paper(request.param, out)
     return request.param, out
 
 

@@ -259,8 +259,7 @@ def hidden_token_attribution(
         for i in range(output.shape[1]):
             for channel in range(output.shape[2]):
                 row = torch.autograd.grad(output[0, i, channel], leaf[0], retain_graph=True)[0][0]
-                for j in range(len(row)):
-                    squares[i, j] += (row[j] ** 2).sum()
+                squares[i] += (row**2).sum(-1)
         norms = squares**0.5
         by_layer.append(norms / norms.sum(-1, keepdim=True))
     return torch.stack(by_layer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import transformers as hf
@@ -17,12 +19,18 @@ from tests.measures import oracles_intervention as oracles
 ROUNDED = {"llama": 1e-6, "gpt_neox": 1e-6, "gemma2": 1e-6}
 
 
+@functools.cache
+def by_backward_passes(name: str, site: str, length: int) -> torch.Tensor:
+    """Kept, because several tests ask for the same thousands of passes."""
+    return oracles.hidden_token_attribution(
+        name, site, models.build(name), models.inputs(name, length)
+    )
+
+
 @pytest.mark.parametrize("length", models.LENGTHS)
 @pytest.mark.parametrize(("name", "site"), models.SITES)
 def test_equals_one_backward_pass_per_scalar(name: str, site: str, length: int) -> None:
-    expected = oracles.hidden_token_attribution(
-        name, site, models.build(name), models.inputs(name, length)
-    )
+    expected = by_backward_passes(name, site, length)
     made = models.scores(
         "hidden_token_attribution", models.recording(name, length), site=site
     ).values[:, 0]

@@ -15,8 +15,7 @@ from mixlens.replay.halves import AfterAttention
 from mixlens.replay.intervention import LayerFunction
 from tests.conformance import zoo
 from tests.measures import models
-from tests.measures import oracles_intervention as oracles
-from tests.measures.test_hidden_token_attribution import ROUNDED
+from tests.measures.test_hidden_token_attribution import ROUNDED, by_backward_passes
 
 
 def _step(name: str, site: str, index: int = 1, length: int = 9) -> Any:
@@ -61,8 +60,8 @@ def test_a_folded_layer_has_the_derivative_of_the_whole_layer(name: str, site: s
     )
 
 
-@pytest.mark.parametrize("path", ["whole", "differentiated", "basis", "fastest", "banded"])
 @pytest.mark.parametrize(("name", "site"), models.SITES)
+@pytest.mark.parametrize("path", ["whole", "differentiated", "basis", "fastest", "banded"])
 def test_every_way_equals_one_backward_pass_per_scalar(
     name: str, site: str, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,9 +94,7 @@ def test_every_way_equals_one_backward_pass_per_scalar(
             )
 
         monkeypatch.setattr(jacobian._Schedule, "__init__", cramped)
-    expected = oracles.hidden_token_attribution(
-        name, site, models.build(name), models.inputs(name, 9)
-    )
+    expected = by_backward_passes(name, site, 9)
     made = models.scores("hidden_token_attribution", models.recording(name, 9), site=site).values[
         :, 0
     ]
