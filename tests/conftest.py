@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,7 +23,20 @@ import torch  # noqa: E402
 
 torch.set_num_threads(1)
 
+if TYPE_CHECKING:
+    from tests.conformance.families import Family
+
 SHARED = Path(os.environ.get("MIXLENS_SHARED", Path(__file__).resolve().parents[2] / "shared"))
+
+
+@pytest.fixture(scope="session")
+def bare(request: pytest.FixtureRequest) -> Family:
+    """A family of the conformance tests, without a head. For the session, so that pytest puts all
+    tests of one family next to each other.
+    """
+    from tests.conformance.families import Family
+
+    return Family(request.param)
 
 
 @pytest.fixture(scope="session")

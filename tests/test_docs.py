@@ -38,6 +38,7 @@ from docs.navigation import filled
 from docs.notebook_pages import notebooks
 from mixlens import evaluations
 from mixlens.cli import app, main
+from tests.cli.running import bundled_once
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -190,6 +191,7 @@ def test_programs_run_and_print_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mixlens.Lens, "bundled", bundled_once)
     for block, shown, printed in run_page(page.read_text(), str(page)):
         assert matches(shown, printed), (
             f"{page.name}, line {block.line}: shown\n{shown}\nprinted\n{printed}"

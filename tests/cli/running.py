@@ -13,7 +13,7 @@ from mixlens import Lens
 from mixlens.cli import main
 
 # Loaded and taken apart once for all commands of a process: what they do to it is undone.
-_bundled = functools.cache(Lens.bundled)
+bundled_once = functools.cache(Lens.bundled)
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def run(
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         patch.setattr(sys, "stdout", streams[0])
         patch.setattr(sys, "stderr", streams[1])
-        patch.setattr(Lens, "bundled", _bundled)
+        patch.setattr(Lens, "bundled", bundled_once)
         try:
             main()
             status: int = 0

@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from mixlens.cli import app, main
+from tests.runs.patience import LONGEST, wait_for_lines
 
 run = CliRunner().invoke
 QUICK = ["--measures", "attention,gradient_norm", "--evaluations", "cue_alignment"]
@@ -126,15 +126,10 @@ def test_control_c_says_how_to_go_on(tmp_path: Path) -> None:
             signal.SIGINT, signal.SIG_DFL
         ),  # tests that a shell put in the background ignore it
     ) as process:
-        journal = out / "journal.jsonl"
-        deadline = time.monotonic() + 90
-        while time.monotonic() < deadline and not (
-            journal.exists() and b"\n" in journal.read_bytes()
-        ):
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
         try:
-            printed, error = process.communicate(timeout=60)
+            wait_for_lines(out / "journal.jsonl", process)
+            process.send_signal(signal.SIGINT)
+            printed, error = process.communicate(timeout=LONGEST)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +16,7 @@ import pytest
 import mixlens
 from mixlens import Lens
 from tests.cli.running import run
+from tests.runs.patience import LONGEST, wait_for_lines
 from tests.runs.sentences import write_corpus
 
 
@@ -84,14 +84,10 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     ) as process:
-        journal, deadline = out / "journal.jsonl", time.monotonic() + 90
-        while time.monotonic() < deadline and not (
-            journal.exists() and b"\n" in journal.read_bytes()
-        ):
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
         try:
-            _, error = process.communicate(timeout=60)
+            wait_for_lines(out / "journal.jsonl", process)
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=LONGEST)
         finally:
             process.kill()
     assert process.returncode == 130

@@ -96,7 +96,7 @@ def test_a_model_agrees_with_itself() -> None:
     lens = lens_for("classifier")
     setting = Setting(
         lens=lens,
-        examples=dataset_for("classification", 2).examples,
+        examples=dataset_for("classification", 1).examples,
         other=lens,
         measure_options=COARSE,
     )

@@ -75,7 +75,13 @@ N, D, H, F, L = 256, 128, 4, 512, 2  # tokens, width, heads, width of the feed-f
 BUDGET = 8 * 2**20
 CHUNK = BUDGET
 SOME_TARGETS = {"value_zeroing": list(range(32))}
-FEWER_TOKENS = {"hidden_token_attribution": 96}  # its time grows with the cube of their number
+# Their time grows with the square or the cube of the number of tokens.
+FEWER_TOKENS = {
+    "hidden_token_attribution": 64,
+    "blank_out": 96,
+    "decompx": 128,
+    "decompx_logit": 128,
+}
 
 
 def stated_peak(spec: Spec, n: int) -> int:

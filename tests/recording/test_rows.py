@@ -16,6 +16,7 @@ from mixlens.measures import list_measures, refusal
 from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
 from mixlens.recording.rows import RowRecording
+from tests.conformance.families import Family
 from tests.conformance.zoo import ZOO, built, inputs
 from tests.kernels.decompositions import LargestTensor
 
@@ -52,11 +53,13 @@ def test_rows_are_rows_of_the_maps(name: str) -> None:
                 assert one.facts == other.facts
 
 
-@pytest.mark.parametrize("name", sorted(set(ZOO) - set(MODELS)))
-def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(name: str) -> None:
+@pytest.mark.parametrize("bare", sorted(set(ZOO) - set(MODELS)), indirect=True)
+def test_every_other_model_gives_the_same_rows_or_says_that_they_come_from_maps(
+    bare: Family,
+) -> None:
     """Rows need attention that transformers' interface hands out, and tokens of a text."""
-    lens, given = Lens(built(name)), inputs(name)
-    whole = lens.record(given)
+    name, lens, given = bare.name, Lens(bare.models[torch.float32]), inputs(bare.name)
+    whole = bare.recordings[torch.float32]
     for site, known in whole.structure.sites.items():
         rows = lens.record(given, targets=[-1, 0], site=site)
         decoder = known.stack.has_cross and known.kind is AttentionKind.SELF

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.runs.sentences import write_corpus
 
 ROOT = Path(__file__).parents[2]
-SENTENCES = int(os.environ.get("MIXLENS_SENTENCES", "1500"))  # 20000 before a release
+SENTENCES = int(os.environ.get("MIXLENS_SENTENCES", "768"))  # 20000 before a release
 
 PROGRAM = """
 import json, resource, sys

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.runs.patience import patiently
 from tests.runs.sentences import contents, run, write_corpus
 
 ray = pytest.importorskip("ray")
@@ -25,7 +26,7 @@ def test_two_workers_of_which_one_is_killed(tmp_path: Path) -> None:
             killed.extend(_workers()[:1])
             os.kill(killed[0], signal.SIGKILL)
 
-    counts = run(corpus, tmp_path / "ray", engine="ray", workers=2, on_event=kill)
+    counts = patiently(run, corpus, tmp_path / "ray", engine="ray", workers=2, on_event=kill)
     assert killed
     assert counts.complete
     assert contents(tmp_path / "ray") == contents(tmp_path / "whole")

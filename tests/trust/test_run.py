@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -27,6 +26,7 @@ from mixlens.evaluations import cue_alignment
 from mixlens.evaluations.case import cases
 from mixlens.runs.journal import Journal
 from mixlens.trust import benchmark
+from tests.runs.patience import wait_for_lines
 
 MEASURES = ["attention_norm", "gradient_norm", "blank_out"]
 EVALUATIONS = ["cue_alignment", "erasure"]
@@ -71,12 +71,10 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_numbers(
     with subprocess.Popen(
         [sys.executable, "-c", program, str(killed)], cwd=Path(__file__).parents[2]
     ) as process:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and not (
-            journal.exists() and journal.read_bytes().count(b"\n") >= 2
-        ):
-            time.sleep(0.02)
-        process.send_signal(signal.SIGKILL)
+        try:
+            wait_for_lines(journal, process, 2)
+        finally:
+            process.send_signal(signal.SIGKILL)
     before = journal.read_bytes()
     assert 2 <= before.count(b"\n") < len(examples)
     assert not (killed / "results.json").exists()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium")
 AXE = Path(__file__).resolve().parents[2] / "web/node_modules/axe-core/axe.min.js"
@@ -35,13 +35,24 @@ needs_axe = pytest.mark.skipif(
 
 
 @contextmanager
-def opened(**options: Any) -> Iterator[tuple[Page, list[str]]]:
-    """A page with the network off, and a list that must stay empty: what went wrong in it."""
+def launched() -> Iterator[Browser]:
+    """A browser without a page."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(offline=True, **options)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser: Browser | None = None, **options: Any) -> Iterator[tuple[Page, list[str]]]:
+    """A page with the network off, and a list that must stay empty: what went wrong in it.
+
+    In a browser of its own if none is given.
+    """
+    with launched() if browser is None else nullcontext(browser) as at_hand:
+        context = at_hand.new_context(offline=True, **options)
         page = context.new_page()
         page.set_default_timeout(20_000)
         wrong: list[str] = []
@@ -49,4 +60,4 @@ def opened(**options: Any) -> Iterator[tuple[Page, list[str]]]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda asked: wrong.append(asked.url) if "http" in asked.url else None)
         yield page, wrong
-        browser.close()
+        context.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +16,19 @@ from mixlens.aggregation.target_row import target_row
 from mixlens.contracts import Facts
 from mixlens.measures import list_measures
 from mixlens.tokens import TokenRow
-from tests.viewer.browser import AXE, needs_axe, needs_browser, opened
+from tests.viewer.browser import AXE, launched, needs_axe, needs_browser, opened
 
 pytestmark = needs_browser
 
 TEXT = "The keys to the old cabinet near the unbelievable doorway [MASK] here."
 VIEWS = ("text", "map", "heads", "flow", "compare")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One for all tests: each opens a page of its own."""
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +54,13 @@ def _ranked(page) -> dict[str, str]:  # type: ignore[no-untyped-def]
 
 
 def test_the_first_screen_has_the_numbers_of_the_maps(
-    file: Path, maps: dict[str, MixingMaps]
+    browser: Any, file: Path, maps: dict[str, MixingMaps]
 ) -> None:
     words = maps["value_zeroing"].rollout().words()
     target = words.tokens.index("[MASK]")
     row = words.last().row(target).scores[0]
     shares = dict(zip(words.source_tokens, row / row.sum(), strict=True))
-    with opened() as (page, wrong):
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{file}")
         assert page.locator(".answer").inner_text().startswith("[MASK] took most from unbelievable")
         for label in ("unbelievable", "doorway", "cabinet"):
@@ -76,8 +85,8 @@ def _but(row: np.ndarray, target: int) -> np.ndarray:
     return np.where(np.arange(len(row)) == target, -1, row)
 
 
-def test_a_link_opens_what_was_left(file: Path) -> None:
-    with opened() as (page, wrong):
+def test_a_link_opens_what_was_left(browser: Any, file: Path) -> None:
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{file}")
         page.get_by_role("option", name="keys").click()
         page.get_by_role("tab", name="Flow").click()
@@ -94,8 +103,8 @@ def test_a_link_opens_what_was_left(file: Path) -> None:
         assert not wrong
 
 
-def test_everything_can_be_saved(file: Path, tmp_path: Path) -> None:
-    with opened() as (page, wrong):
+def test_everything_can_be_saved(browser: Any, file: Path, tmp_path: Path) -> None:
+    with opened(browser) as (page, wrong):
         for view in VIEWS:
             page.goto("about:blank")
             page.goto(f"file://{file}#view={view}&measure=1")
@@ -112,8 +121,8 @@ def test_everything_can_be_saved(file: Path, tmp_path: Path) -> None:
         assert next(csv.reader((tmp_path / f"{view}.csv").open())) == columns
 
 
-def test_a_walk_with_the_keyboard_alone(file: Path) -> None:
-    with opened() as (page, wrong):
+def test_a_walk_with_the_keyboard_alone(browser: Any, file: Path) -> None:
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{file}")
         for _ in range(20):  # to the target in the text
             page.keyboard.press("Tab")
@@ -146,8 +155,8 @@ def test_a_walk_with_the_keyboard_alone(file: Path) -> None:
 
 @needs_axe
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(file: Path, scheme: str) -> None:
-    with opened(color_scheme=scheme) as (page, wrong):
+def test_axe_finds_nothing_serious(browser: Any, file: Path, scheme: str) -> None:
+    with opened(browser, color_scheme=scheme) as (page, wrong):
         for view in VIEWS:
             page.goto("about:blank")
             page.goto(f"file://{file}#view={view}&measure=1")
@@ -175,8 +184,8 @@ def strange(tmp_path: Path) -> Path:
     return path
 
 
-def test_tokens_show_as_what_they_are(strange: Path) -> None:
-    with opened() as (page, wrong):
+def test_tokens_show_as_what_they_are(browser: Any, strange: Path) -> None:
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{strange}")
         shown = page.locator(".token").all_inner_texts()
         assert shown == [
@@ -192,14 +201,14 @@ def test_tokens_show_as_what_they_are(strange: Path) -> None:
         assert not wrong
 
 
-def test_a_thousand_tokens_answer_a_hover_in_time(tmp_path: Path) -> None:
+def test_a_thousand_tokens_answer_a_hover_in_time(browser: Any, tmp_path: Path) -> None:
     count, layers = 1000, 24
     scores = np.random.default_rng(0).random((layers, count, count), np.float32) ** 8
     maps = MixingMaps.of(scores, [f"w{i}" for i in range(count)], measure="value_zeroing")
     path = tmp_path / "large.html"
     maps.to_html(path)
     assert path.stat().st_size < 10_000_000
-    with opened() as (page, wrong):
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{path}")
         times = page.evaluate(HOVERS)
         assert float(np.median(times)) < 50, times
@@ -221,7 +230,7 @@ HOVERS = """async () => {
 }"""
 
 
-def test_sixteen_thousand_tokens_open(tmp_path: Path) -> None:
+def test_sixteen_thousand_tokens_open(browser: Any, tmp_path: Path) -> None:
     count = 16_000
     row = TokenRow(tuple(f"w{i}" + "." * (i % 40 == 39) for i in range(count)))
     scores = np.random.default_rng(0).random((8, 1, count))
@@ -237,7 +246,7 @@ def test_sixteen_thousand_tokens_open(tmp_path: Path) -> None:
     )
     path = tmp_path / "long.html"
     maps.to_html(path)
-    with opened() as (page, wrong):
+    with opened(browser) as (page, wrong):
         page.goto(f"file://{path}")
         assert "took most from w5000" in page.locator(".answer").inner_text()
         assert page.locator(".segment").count() > 100
