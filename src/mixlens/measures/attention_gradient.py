@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
-from mixlens.contracts import Facts, Request, Scores, Spec
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.replay.attention_gradients import head_output_gradients, weight_gradients
 
 if TYPE_CHECKING:
@@ -62,4 +60,4 @@ def scores(recording: Recording, request: Request, output: Explained) -> Scores:
         links = (weight_gradients(site, gradients[index]) * site.weights).clamp_min(0)
         links = request.take(links, 2)
         layers.append(links if request.per_head else links.mean(1))
-    return Scores(torch.stack(layers))
+    return Scores(by_layer(layers))

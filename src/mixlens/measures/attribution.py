@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.contracts import Facts, Request, Scores
+from mixlens.contracts import Facts, Request, Scores, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
@@ -78,7 +78,7 @@ def attributed(
             else parts.norm(p=1 if reduction == "l1" else 2, dim=-1)
         )
     return Scores(
-        torch.stack(attributions)[:, :, None],
+        by_layer(attributions)[:, :, None],
         layers=[layer.structure.number for layer in layers],
         target_labels=output.names,
         facts=Facts(signed=reduction == "sum"),

@@ -21,9 +21,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import torch
-
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
@@ -101,20 +99,20 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         ranks.append(rank)
         dimensions.append(visibility.lengths[:, None] - rank)
     extras = {
-        "null_attention": torch.stack(removed),
-        "rank": torch.stack(ranks),
-        "null_dimension": torch.stack(dimensions),
+        "null_attention": by_layer(removed),
+        "rank": by_layer(ranks),
+        "null_dimension": by_layer(dimensions),
     }
     dims: dict[str, tuple[str, ...]] = {"rank": ("head",), "null_dimension": ("head",)}
     dims["null_attention"] = (
         ("head", "target", "source") if request.per_head else ("target", "source")
     )
     return Scores(
-        torch.stack(layers),
+        by_layer(layers),
         extras,
         dims,
         facts=Facts(signed=constraint != "simplex"),
-        rows_whole=torch.stack(whole) if whole else None,
+        rows_whole=by_layer(whole) if whole else None,
     )
 
 

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.kernels.chords import chord, chord_norms
 from mixlens.kernels.chunks import block_bytes
@@ -93,7 +93,7 @@ def scope_norms(
         _layer_norms(layer, site, request, bias, residual, last_norm, limit)
         for layer, site in request.sites(recording)
     ]
-    return Scores(torch.stack(layers))
+    return Scores(by_layer(layers))
 
 
 @torch.no_grad()

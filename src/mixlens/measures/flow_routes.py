@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 from mixlens.measures.alti import rows_are_defined
 from mixlens.measures.route_shares import (
     RouteRules,
@@ -83,13 +83,13 @@ def scores(
         feed_forward, stream = feed_forward_shares(layer, site, request, rules)
         added.append(feed_forward)
         kept.append(stream)
-    values = torch.stack(maps)
+    values = by_layer(maps)
     whole = None if request.per_head else rows_are_defined(recording, request, values)
     extras = {
-        "head_share": torch.stack(of_heads),
-        "residual_share": torch.stack(residuals),
-        "feed_forward_share": torch.stack(added),
-        "feed_forward_residual_share": torch.stack(kept),
+        "head_share": by_layer(of_heads),
+        "residual_share": by_layer(residuals),
+        "feed_forward_share": by_layer(added),
+        "feed_forward_residual_share": by_layer(kept),
     }
     dims = {"head_share": ("head", "target")}
     return Scores(

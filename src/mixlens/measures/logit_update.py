@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def scores(
         rest.append(parts.unattributed(index, updates))
         rows.append(with_initial(parts, updates) if initial and index == 0 else updates)
     return Scores(
-        torch.stack(rows)[:, :, None],
-        {"unattributed": torch.stack(rest)},
+        by_layer(rows)[:, :, None],
+        {"unattributed": by_layer(rest)},
         {"unattributed": ()},
         target_labels=output.names,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     targets = [
         recording.target_tokens(request.site, row) for row in range(recording.rows(request.site))
     ]
-    by_layer = []
+    drawn_layers = []
     for index in request.layers:
         layer, like = layers[index], layers[index].input
         site = layer.structure.sites[layer.position(request.kind)]
@@ -50,8 +50,8 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
             noise[row, : len(rows), : len(columns)] = (drawn.tril() if causal else drawn).to(noise)
-        by_layer.append(request.take(noise, 1))
-    return Scores(torch.stack(by_layer))
+        drawn_layers.append(request.take(noise, 1))
+    return Scores(by_layer(drawn_layers))
 
 
 def _noise(key: object, rows: int, columns: int) -> Tensor:

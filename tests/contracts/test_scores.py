@@ -1,0 +1,41 @@
+"""The scores of layers that are on several devices come together on that of the first.
+
+A machine with two GPUs is not needed: the meta device has shapes and no numbers.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mixlens.contracts import Scores, by_layer
+
+PLACES = ("meta", "cpu")
+
+
+def test_layers_are_stacked_where_the_first_of_them_is() -> None:
+    layers = [torch.zeros(1, 3, 4, device=place) for place in PLACES]
+    stacked = by_layer(layers)
+    assert stacked.shape == (2, 1, 3, 4)
+    assert stacked.device.type == "meta"
+
+
+def test_layers_that_were_measured_one_by_one_are_joined_there_with_all_that_belongs_to_them() -> (
+    None
+):
+    parts = [
+        Scores(
+            torch.zeros(1, 1, 3, 4, device=place),
+            {"rank": torch.zeros(1, 1, 2, device=place)},
+            {"rank": ("head",)},
+            scale=torch.zeros(1, 1, 3, device=place),
+            rows_whole=torch.ones((), dtype=torch.bool, device=place),
+        )
+        for place in PLACES
+    ]
+    joined = Scores.joined(parts)
+    assert joined.scale is not None
+    assert joined.rows_whole is not None
+    tensors = (joined.values, joined.extras["rank"], joined.scale, joined.rows_whole)
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 4
+    assert joined.values.shape == (2, 1, 3, 4)
+    assert joined.rows_whole.shape == (2,)
