@@ -250,3 +250,10 @@ def test_rounding_that_a_layer_amplifies_is_not_taken_for_a_different_result() -
     """The scores of CLIPSeg's decoder are in the hundreds."""
     _, _, recording = recorded("CLIPSegForImageSegmentation")
     assert "decoder.layers" in recording.sites
+
+
+def test_a_stage_with_layers_inside_is_not_said_to_have_no_attention() -> None:
+    _, _, recording = recorded("GroupViTVisionModel")
+    # the first two stages end by attention of their own, from groups to patches
+    stages = [f"vision_model.encoder.stages.{number}" for number in (0, 1)]
+    assert list(recording.structure.left_out) == stages

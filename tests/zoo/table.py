@@ -43,15 +43,20 @@ Each kind of reason was compared with the code of one class.
 | | Autoformer | correlates by `rfft` and adds up shifted copies |
 | | Reformer | hashes tokens into buckets, `exp` minus `logsumexp` in each |
 | | I-BERT | makes its softmax of whole numbers, with an exponential of its own |
+| | MobileViTV2, SwiftFormer | have a weight for each token, and none for a pair of tokens |
+| | Janus's VQ-VAE | attends between convolutions, by a product in the other order |
 | shows no softmax attention | Jamba | some of its layers are recurrent |
 | pieces of the sequence | Swin | `window_partition`: a window attends to itself |
 | | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
 | | ProphetNet's decoder | tokens and each predicted n-gram are pieces that attend by themselves |
 | | Q-Former of BLIP-2 | with a text, only its queries read the image |
 | a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
+| | PEGASUS-X's encoder | has global tokens next to those of the text |
 | no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
 | | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
 | | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
+| | Idefics | what is read from images is multiplied by a gate, and by zero at some tokens |
+| | LongCat-Flash | has two attentions in one layer, in a list of its own |
 | does not add up afterwards | X-MOD | an adapter for each language follows the feed-forward part |
 | | RT-DETR's decoder | deformable attention follows, which samples without a product |
 | | TimesFM | the feed-forward part is set to zero at padded patches |
@@ -61,12 +66,15 @@ Each kind of reason was compared with the code of one class.
 | several streams | Gemma 3n, DeepSeek V4 | layers hand on copies of a stream and mix them anew |
 | channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |
 | enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
-| reads fewer sources | PVT | a convolution pools keys and values |
+| are not the tokens themselves | PVT | a convolution pools keys and values |
 | something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
 | | SpeechT5 | the dropout before its decoder is never off |
 | not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |
 | raises when it runs again | X-CLIP | rows are frames: their number must fit a video |
+| | LW-DETR | rows are windows of an image: their number must fit one |
 | | PI0 | its second stack reads the cache of the first |
+| in no form that is known | Granite Speech | its queries enter as one row for all texts |
+| not called each time | OmDet-Turbo | keeps what it made of a text, for the next time |
 | raises on this input | TVP | does not run on two rows |
 | changes itself | BigBird | switches to full attention for good on a short text |
 | more tokens than positions | Qwen3-ASR | the configuration has 13 positions, the input 32 tokens |

@@ -163,7 +163,11 @@ def _silent(layers: tuple[str, ...], called: Mapping[str, nn.Module]) -> tuple[s
     unknown.
     """
     parents = {path.rpartition(".")[0] for path in layers}
-    silent = [path for path in called if path.rpartition(".")[0] in parents and path not in layers]
+    silent = [
+        path
+        for path in called
+        if path.rpartition(".")[0] in parents and not any(_within(one, path) for one in layers)
+    ]
     silent += [
         path
         for path, module in called.items()

@@ -47,10 +47,10 @@ class Passes:
         return self.heard.calls, self.resized, self.native
 
     @property
-    def unsteady(self) -> set[str]:
+    def unsteady(self) -> list[str]:
         """Layers that are not called as often in each pass: what they return may be kept."""
         counts = [Counter(call.path for call in calls) for calls in self.calls]
-        return {path for path in self.heard.layers if len({count[path] for count in counts}) > 1}
+        return [path for path in self.heard.layers if len({count[path] for count in counts}) > 1]
 
 
 def passes_on(model: nn.Module, probe: Probe) -> Iterator[Passes]:
