@@ -87,9 +87,9 @@ def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str
     try:
         environment = Environment.new(PLACE / wanted.name, python)
         _fill(environment, wanted, share=given.share, largest=given.largest)
+        return tested(partial(environment.run, "python"), given)
     except Failed as failed:
-        return "", "", f"not run: {str(failed).splitlines()[-1][:120]}"
-    return tested(partial(environment.run, "python"), given)
+        return "", "", f"not run: {str(failed).splitlines()[-1].strip()[:120]}"
 
 
 def tested(python: Callable[..., str], given: argparse.Namespace) -> tuple[str, str, str]:
