@@ -15,10 +15,12 @@ import transformers as hf
 import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
+from mixlens.runs.job import Job
 
 TEXT = "The dogs near the river [MASK] old."
 TWO_MASKS = "The dogs [MASK] [MASK]."
 IDS = torch.arange(5, 15)[None]
+JOB: dict[str, Any] = {"corpus": "a.txt", "out": "results", "measures": ("attention",)}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,8 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"word": "are", "foil": "🤷"}, r"split into: \[UNK\]"),
     ("blank_out", {"word": "are", "position": 99}, "token 99 is outside a row of 10 tokens"),
     ("blank_out", {"label": "x"}, "predicts words, not classes"),
+    ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
+    ("blank_out", {"position": [1, 2]}, "2 values were given for 1 texts"),
 ]
 
 
@@ -96,6 +100,10 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: lens.compare([TEXT, TEXT]), "compare one text at a time"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens.bundled("bert"), "no bundled model 'bert'; .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
+    (lambda lens, maps: Job(corpus="a", out="b", measures=()), "name at least one measure"),
+    (lambda lens, maps: Job(**JOB, keep="all of it"), "keep='all of it': choose one of"),
+    (lambda lens, maps: Job(**JOB, targets="some"), "targets='some': choose one of"),
+    (lambda lens, maps: Job(**JOB, targets="column"), "needs a column"),
     (lambda lens, maps: maps.row(99), "has 10 tokens, 0 to 9"),
     (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),

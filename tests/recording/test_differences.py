@@ -8,7 +8,14 @@ import transformers as hf
 from torch import Tensor
 
 from mixlens import Lens
-from mixlens.recording.differences import difference, product_difference
+from mixlens.recording.differences import (
+    ROUNDING,
+    difference,
+    product_difference,
+    rounding,
+    same_bar,
+)
+from mixlens.recording.memory import is_out_of_memory
 from tests.measures import models
 
 
@@ -63,3 +70,25 @@ def test_a_massive_activation_does_not_change_what_is_discovered(size: float) ->
         model.embed_tokens.weight[ids[0, 0], 3] = size
     recording = Lens(model).record({"input_ids": ids})
     assert {layer.structure.style for layer in recording.layers()} == {"pre"}
+
+
+def test_products_with_fewer_digits_have_a_wider_bar() -> None:
+    like = torch.ones(2)
+    narrow = same_bar(like)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert rounding(like) == ROUNDING[torch.bfloat16]
+        assert same_bar(like) == ROUNDING[torch.bfloat16] / 4 > narrow
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_other_shapes_differ_and_nothing_does_not() -> None:
+    assert difference(torch.ones(2, 3), torch.ones(3, 2)) == float("inf")
+    assert difference(torch.ones(0, 3), torch.ones(0, 3)) == 0
+
+
+def test_errors_that_speak_of_memory() -> None:
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    assert not is_out_of_memory(RuntimeError("a wrong shape"))

@@ -1,0 +1,69 @@
+"""A prompt is a text, a chat or token ids. Everything else is refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from mixlens import EmptyInput, InvalidInput, Lens, MixlensError
+from mixlens.errors import MissingTokenizer
+from mixlens.recording.prompts import prompt_of, with_answer
+from mixlens.tokens import TokenRow
+
+HELLO = [{"role": "user", "content": "Hello there"}]
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+@pytest.fixture
+def tokenizer() -> Any:
+    return Lens.bundled("causal").tokenizer
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ("", EmptyInput, "the text is empty"),
+        ({"input_ids": [1], "pixel_values": 1}, InvalidInput, "this has pixel_values"),
+        ({"attention_mask": [1]}, InvalidInput, "this has no input_ids"),
+        ({"input_ids": [[1], [2]]}, InvalidInput, "one prompt at a time"),
+        ({"input_ids": [1.5]}, InvalidInput, "one prompt at a time"),
+        ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "the prompt is empty"),
+        (["a text"], InvalidInput, "a list of messages such as"),
+        ([], EmptyInput, "no message in the chat"),
+        (HELLO, InvalidInput, "has no chat template"),
+    ],
+)
+def test_what_is_not_a_prompt(
+    tokenizer: Any, given: Any, error: type[MixlensError], words: str
+) -> None:
+    tokenizer.chat_template = None
+    with pytest.raises(error, match=words):
+        prompt_of(tokenizer, given)
+
+
+def test_a_text_needs_a_tokenizer_and_ids_do_not() -> None:
+    with pytest.raises(MissingTokenizer, match="a prompt needs a tokenizer"):
+        prompt_of(None, "Hello")
+    assert prompt_of(None, {"input_ids": torch.tensor([4, 5])}).ids == (4, 5)
+
+
+def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATE.replace("content", "content | upper")
+    assert [part.name for part in prompt_of(tokenizer, HELLO).row.segments or ()] == ["prompt"]
+    tokenizer.chat_template = "{{ raise_exception('no system message') }}"
+    with pytest.raises(InvalidInput, match="refuses these messages: no system message"):
+        prompt_of(tokenizer, HELLO)
+
+
+def test_an_empty_message_is_no_segment(tokenizer: Any) -> None:
+    tokenizer.chat_template = TEMPLATE
+    silent = [*HELLO, {"role": "assistant", "content": ""}]
+    assert [part.name for part in prompt_of(tokenizer, silent).row.segments or ()] == ["user"]
+
+
+def test_without_an_answer_there_is_no_segment_for_it() -> None:
+    row = TokenRow(("a", "b"))
+    assert with_answer(row, 2).segments == ()
+    assert [part.name for part in with_answer(row, 1).segments or ()] == ["answer"]
