@@ -44,9 +44,10 @@ paradigms (good and bad) and of the Linzen set (with the right and with the wron
 to lower-case words without punctuation, with contractions written out. A paragraph, story or
 generated sentence that contains one of them (anywhere if it has five words or more, as a whole
 sentence if it has fewer) is dropped. Dropped: {wikitext} of {wikitext_all} WikiText
-paragraphs, {stories} of {stories_all} stories, {generated} of {generated_all} {unit}. The validation and test splits of
-WikiText-2 were not used in training. The tokenizers of these weights were built before the check,
-from text that included the dropped WikiText paragraph. The command now checks first."""
+paragraphs, {stories} of {stories_all} stories, {generated} of {generated_all} {unit}. The
+validation and test splits of WikiText-2 were not used in training. The tokenizers of these weights
+were built before the check, from text that included the dropped WikiText paragraph. The command now
+checks first."""
 
 
 def _count(name: str) -> int:
