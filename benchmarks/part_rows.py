@@ -22,7 +22,7 @@ from benchmarks.report import Figure
 from benchmarks.timing import Clock, in_turns
 
 SCOPES = ("attention_norm_ff", "attention_norm_ff_res", "attention_norm_ff_res_ln")
-TINY = {
+TINY: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,

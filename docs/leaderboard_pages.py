@@ -44,7 +44,23 @@ the input. They answer different questions.
 
 A measure that is not defined for a model has no number there. `word_alignment` needs a translation
 model. An output measure explains one word of it at a time, which takes minutes for a pair of
-sentences, so only maps are judged there.
+sentences, so only maps are judged there. The rows of Llama models (`causal`, `stories`, `smollm2`)
+were run before `decompx` and `decompx_logit` were defined for them.
+"""
+
+IN_SHORT = """## In short
+
+* **One output, by its tokens:** `decompx_logit` or `deep_lift`. On classifiers the first leads by
+  `aopc` and `erasure`, and the second fails on one (`minilm-sst2`).
+* **What is inside a token, all layers joined:** `decompx`. Like `decompx_logit`, it is better than
+  random numbers in every row and evaluation that has it. `alti` and `flow_routes` come next, are
+  much cheaper, and hardly differ from each other.
+* **What one layer takes in:** `value_zeroing`. It finds the cue in a single layer more clearly than
+  any other map, and loses it in the rollout. It is also best at word alignment.
+* **What the output is sensitive to:** `hidden_token_attribution`, which is made of gradients.
+* **Not alone:** `attention` and `effective_attention`. Rolled out, they are often no better than
+  random numbers.
+* Which map is best depends on the model more than on the paper: read the rows that are like yours.
 """
 
 ADDING = """## Add a row
@@ -119,6 +135,7 @@ def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:
     missing = [name for name in ROWS if name not in held]
     parts = [
         INTRODUCTION.strip(),
+        IN_SHORT.strip(),
         "## What we would use for which question",
         answers(held),
         "## Which statements hold across models",
@@ -127,10 +144,17 @@ def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:
         layers_table(held),
         "## The rows",
         _rows_table(held),
-        wrapped(f"Not run: {', '.join(f'`{name}`' for name in missing)}.") if missing else "",
+        _not_run(missing),
         ADDING.strip(),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _not_run(names: list[str]) -> str:
+    if not names:
+        return ""
+    quoted = ", ".join(f"`{name}`" for name in names)
+    return wrapped(f"Not run: {quoted}. The command at the end runs them, by `--rows`.")
 
 
 def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
