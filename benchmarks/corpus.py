@@ -50,7 +50,9 @@ class Unwritten(ShardWorker):
     """The same work without a file, for machines that have no pyarrow."""
 
     def __call__(self, shard: Shard) -> dict[str, Any]:
-        self.measure(read_texts(self.lens, self.job, shard))
+        with self.device:
+            texts = read_texts(self.lens, self.job, shard)
+        self.measure(texts)
         return {}
 
 
@@ -112,7 +114,7 @@ def forward_passes(lens: Lens, shards: Sequence[list[str]]) -> None:
 
 def measured(lens: Lens, job: Job, shards: Sequence[Shard], device: str) -> None:
     """As an engine would have it."""
-    engine = Engine(device=device, at_once=1 if device == "cpu" else 2)
+    engine = Engine(device=device, at_once=1 if device == "cpu" else 3)
     worker = (ShardWorker if WRITES else Unwritten)(lens, job)
     for _ in do_tasks(engine, lambda: worker, shards):
         pass

@@ -35,6 +35,7 @@ from benchmarks.corpus import (
 from mixlens import Lens
 from mixlens.corpus.shards import cut_into_shards
 from mixlens.runs.batch import start_measuring
+from mixlens.runs.engines import undisturbed
 from mixlens.runs.shard import ShardWorker, read_texts, write_results
 
 
@@ -110,7 +111,8 @@ def main() -> None:
     for name, lens in lenses(given.device).items():
         for texts in (sentences(given.texts), paragraphs(max(1, given.texts // 16))):
             print(f"{name}, {len(texts)} texts", flush=True)
-            stages(lens, texts, given.measure or list(BARS), given.kernels)
+            with undisturbed():
+                stages(lens, texts, given.measure or list(BARS), given.kernels)
 
 
 if __name__ == "__main__":

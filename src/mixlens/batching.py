@@ -27,7 +27,7 @@ BATCH_BYTES_ELSEWHERE = 2**33  # a GPU is slow on small batches
 MOST_TOKENS = {"cpu": 4096}  # more at once is not faster on a CPU
 MOST_TOKENS_ELSEWHERE = 65_536
 ENOUGH_TOKENS = {"cpu": 1024}  # a batch of so many takes no text that would pad it too much
-ENOUGH_TOKENS_ELSEWHERE = 8192
+ENOUGH_TOKENS_ELSEWHERE = 32_768  # to start a batch takes a GPU's host longer than some padding
 MOST_PADDING = 0.1
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,17 +46,18 @@ def padded(
     rows: Sequence[Mapping[str, list[Any]]], tokenizer: Any, accepted: set[str]
 ) -> dict[str, Tensor]:
     """Rows padded on the right, with their mask."""
-    width = max(len(row["input_ids"]) for row in rows)
+    lengths = np.array([len(row["input_ids"]) for row in rows])
+    real = np.arange(lengths.max()) < lengths[:, None]
     pad = getattr(tokenizer, "pad_token_id", None) or 0
     fills = {"input_ids": pad, "token_type_ids": 0}
-    made = {
-        name: torch.tensor([[*row[name], *[fill] * (width - len(row[name]))] for row in rows])
-        for name, fill in fills.items()
-        if name in rows[0] and (name in accepted or name == "input_ids")
-    }
+    made = {}
+    for name, fill in fills.items():
+        if name in rows[0] and (name in accepted or name == "input_ids"):
+            whole = np.full(real.shape, fill, np.int64)
+            whole[real] = np.fromiter(chain.from_iterable(row[name] for row in rows), np.int64)
+            made[name] = torch.from_numpy(whole)
     if "attention_mask" in accepted:
-        lengths = [len(row["input_ids"]) for row in rows]
-        made["attention_mask"] = torch.tensor([[1] * n + [0] * (width - n) for n in lengths])
+        made["attention_mask"] = torch.from_numpy(real.astype(np.int64))
     return made
 
 
@@ -72,13 +75,13 @@ def token_rows(
     offsets: Sequence[Any],
 ) -> list[TokenRow]:
     """The same for many texts; each token is looked up once."""
-    rows = [[int(i) for i in row] for row in ids]
+    rows = [list(map(int, row)) for row in ids]
     if tokenizer is None:
         return [TokenRow(tuple(map(str, row))) for row in rows]
     special = set(getattr(tokenizer, "all_special_ids", ()))
     added = getattr(tokenizer, "added_tokens_decoder", {})  # a chat template has some of its own
     special |= {number for number, token in added.items() if token.special}
-    numbers = list({number for row in rows for number in row})
+    numbers = list(set(chain.from_iterable(rows)))
     names = zip(numbers, tokenizer.convert_ids_to_tokens(numbers), strict=True)
     labels = {number: str(number) if name is None else name for number, name in names}
     marks = {number: number in special for number in numbers}
@@ -94,4 +97,4 @@ def token_rows(
 
 
 def _places(offsets: Any) -> tuple[tuple[int, int], ...]:
-    return tuple((int(start), int(stop)) for start, stop in offsets)
+    return tuple([(int(start), int(stop)) for start, stop in offsets])  # faster than a generator

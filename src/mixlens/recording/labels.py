@@ -56,6 +56,8 @@ def _text_rows(
             continue
         if prefix == "" or stack.has_cross or alone:
             config = recording.model.config
+            if image_token(config) is None:
+                return list(rows)
             named = [with_images(config, own, row) for own, row in zip(ids, rows, strict=True)]
             pixels = ready.tensors.get("pixel_values")
             return with_pictures(config, ids, named, pixels, processor)

@@ -91,8 +91,9 @@ def run_corpus(
         workers=workers,
         threads=source.threads,
         device=source.device,
-        # The next shard is read while the device has this one; a CPU would do both itself.
-        at_once=1 if source.device == "cpu" else 2,
+        # The next shard is read and the last is written while the device has this one; a CPU would
+        # do all of it itself.
+        at_once=1 if source.device == "cpu" else 3,
     )
     with _opened(job, source, shards, fresh) as (plan, journal):
         first, last = shards or (0, len(plan))

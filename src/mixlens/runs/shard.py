@@ -3,7 +3,7 @@
 It depends on its shard, the job and the model alone, so that it may be done anywhere, in any order,
 and again after a crash. Several measures share one recording of each batch.
 
-A shard that is read or written does not need the model. With two threads, one shard is on the
+A shard that is read or written does not need the model. With three threads, one shard is on the
 device while the next is read and tokenised and the last is written.
 """
 
@@ -36,7 +36,7 @@ Report = dict[str, Any]
 """What a worker says of a finished shard: counts, the file with its hash, errors, aggregates."""
 
 Device = AbstractContextManager[Any]
-"""A lock that is held by whoever gives work to the device."""
+"""A lock that is held by whoever gives work to the device, or makes such work ready."""
 
 _NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, UnsupportedModel)
 
@@ -47,7 +47,7 @@ def file_name(shard: Shard) -> str:
 
 
 class ShardWorker:
-    """A model that measures shards; two threads may call it at a time."""
+    """A model that measures shards; several threads may call it at a time."""
 
     def __init__(self, lens: Lens, job: Job) -> None:
         self.lens = lens
@@ -57,7 +57,8 @@ class ShardWorker:
     def __call__(self, shard: Shard) -> Report:
         """Reads, measures and writes one shard. A text that cannot be measured is an error."""
         start = time.perf_counter(), time.process_time()
-        texts = read_texts(self.lens, self.job, shard)
+        with self.device:  # two threads that compute would only take turns at every step
+            texts = read_texts(self.lens, self.job, shard)
         measured = self.measure(texts)
         report = write_results(self.job, shard, texts, measured)
         return {

@@ -7,6 +7,9 @@ engine that ends, for whatever reason, leaves finished tasks finished.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,6 +18,7 @@ from mixlens.errors import InvalidInput
 from mixlens.suggestions import no_such
 
 ENGINES = ("local", "ray")
+_TURN = 1e-4  # seconds that a thread may keep the interpreter while a different one waits
 DEATHS = 3  # of workers in a row, with no task finished in between: then the fault is not chance
 
 Task = TypeVar("Task")
@@ -59,6 +63,25 @@ def do_tasks(
     from mixlens.runs.engines.local import do_here, do_in_processes
 
     return (do_here if engine.workers == 1 else do_in_processes)(engine, start, tasks)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """While open, a worker works with as little delay as Python allows.
+
+    What is there already is left alone by the garbage collector: a model and its libraries are half
+    a million objects, and to look at all of them takes longer than to measure a batch. And threads
+    take turns quickly: torch lets go of the interpreter in every operation, and would wait for it
+    each time while a different thread reads or writes.
+    """
+    before = sys.getswitchinterval()
+    gc.freeze()
+    sys.setswitchinterval(_TURN)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+        gc.unfreeze()
 
 
 def too_many_deaths(reason: str) -> str:

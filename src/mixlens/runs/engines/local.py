@@ -6,6 +6,7 @@ task is done again.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import signal
 from collections.abc import Iterator, Sequence
@@ -21,9 +22,19 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 from mixlens.errors import MixlensError
-from mixlens.runs.engines import DEATHS, Engine, Result, Start, Task, Worker, too_many_deaths
+from mixlens.runs.engines import (
+    DEATHS,
+    Engine,
+    Result,
+    Start,
+    Task,
+    Worker,
+    too_many_deaths,
+    undisturbed,
+)
 
 _worker: Worker | None = None  # of a process
+_for_good = contextlib.ExitStack()
 
 
 def do_here(
@@ -31,12 +42,13 @@ def do_here(
 ) -> Iterator[tuple[int, Result]]:
     """In this process, task after task, or a few at once in threads."""
     worker = start()
-    if engine.at_once == 1:
-        for number, task in enumerate(tasks):
-            yield number, worker(task)
-        return
-    with ThreadPoolExecutor(engine.at_once) as pool:
-        yield from _as_finished(pool, worker, dict(enumerate(tasks)), engine.at_once)
+    with undisturbed():
+        if engine.at_once == 1:
+            for number, task in enumerate(tasks):
+                yield number, worker(task)
+            return
+        with ThreadPoolExecutor(engine.at_once) as pool:
+            yield from _as_finished(pool, worker, dict(enumerate(tasks)), engine.at_once)
 
 
 def do_in_processes(
@@ -90,6 +102,7 @@ def _begin(start: Start[Any, Any]) -> None:
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its workers
     _worker = start()
+    _for_good.enter_context(undisturbed())
 
 
 def _do(task: Any) -> Any:

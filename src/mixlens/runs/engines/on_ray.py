@@ -7,12 +7,21 @@ in hand is done again.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixlens.errors import MissingExtra, MixlensError
-from mixlens.runs.engines import DEATHS, Engine, Result, Start, Task, too_many_deaths
+from mixlens.runs.engines import (
+    DEATHS,
+    Engine,
+    Result,
+    Start,
+    Task,
+    too_many_deaths,
+    undisturbed,
+)
 
 
 class Worker:
@@ -20,6 +29,8 @@ class Worker:
 
     def __init__(self, start: Start[Any, Any]) -> None:
         self.worker = start()
+        self._for_good = contextlib.ExitStack()
+        self._for_good.enter_context(undisturbed())
 
     def do(self, task: Any) -> Any:
         """One task."""
