@@ -34,7 +34,7 @@ def executed(paths: list[Path]) -> list[list[Any]]:
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(
             nbformat.v4.new_notebook(cells=everything),
-            timeout=300,
+            timeout=1800,  # for one cell; a busy machine may be slow
             kernel_name="python3",
             resources={"metadata": {"path": folder}},
         ).execute()

@@ -158,7 +158,7 @@ def test_lengths_that_are_no_numbers_are_refused(length: bytes) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def unreached(*_: Any) -> None:
+    async def unreached(*_: Any) -> Any:
         raise AssertionError
 
     headers = [(b"host", b"localhost"), (b"content-length", length)]
