@@ -168,11 +168,11 @@ class _Search:
         self, index: int, tokens: list[int], heads: np.ndarray, residual: np.ndarray
     ) -> None:
         by_head, active = heads.sum(-1), (heads > self.threshold).any(-1)
-        columns = (by_head.sum(-1), residual, by_head, active)
-        rows = zip(tokens, *(column.tolist() for column in columns), strict=True)
-        for token, whole, own, shares, actives in rows:
+        wholes = zip(tokens, by_head.sum(-1).tolist(), residual.tolist(), strict=True)
+        for token, whole, own in wholes:
             self.blocks.append(BlockShare(index, token, "attention", whole))
             self.blocks.append(BlockShare(index, token, "residual", own))
+        for token, shares, actives in zip(tokens, by_head.tolist(), active.tolist(), strict=True):
             pairs = enumerate(zip(shares, actives, strict=True))
             self.heads += [HeadShare(index, token, head, *pair) for head, pair in pairs]
 
