@@ -4,7 +4,8 @@
 batching, measuring, summaries, aggregates and Parquet included) as a multiple of eager forward
 passes over the same batches, tokenising included. The last column is the gain over a loop of single
 calls. On a CPU it counts processor seconds of one thread, so that a busy machine does not matter
-much; on a GPU it counts seconds. `--scaling ray` compares two workers with one. Results go into
+much; on a GPU it counts seconds. `--scaling ray` compares two workers with one, and with what two
+processes of plain forward passes reach. Results go into
 benchmarks/results, from which `--table` makes the table of docs/corpus_runs.md.
 
 Without pyarrow no file is written, which is said. Nothing else here needs an extra.
@@ -15,11 +16,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -201,10 +203,37 @@ def scaling(engine: str, shards: int = 12) -> dict[str, Any]:
             rates[workers] = (len(ended) - workers) / (ended[-1][0] - ended[workers - 1][0])
             spent = sorted(event["processor_seconds"] for _, event in ended[workers:])
             processor[workers] = spent[len(spent) // 2]
-    speed, work = rates[2] / rates[1], 2 * processor[1] / processor[2]
+    speed, work, plain = rates[2] / rates[1], 2 * processor[1] / processor[2], two_processes()
     print(f"two {engine} workers: {speed:.2f} x one by the clock")
     print(f"  {work:.2f} x by the processor's seconds of a shard, which two free cores would give")
-    return {"engine": engine, "clock": speed, "processor": work}
+    print(f"  {plain:.2f} x is what two processes of plain forward passes reach on this machine")
+    return {"engine": engine, "clock": speed, "processor": work, "plain": plain}
+
+
+def two_processes() -> float:
+    """How many forward passes two processes do in the time of one: what the machine allows."""
+    rates = []
+    for count in (1, 2):
+        with multiprocessing.get_context("spawn").Pool(count) as pool:
+            pool.map(passes_in, [1.0] * count, chunksize=1)  # loads the model
+            rates.append(sum(pool.map(passes_in, [8.0] * count, chunksize=1)))
+    return rates[1] / rates[0]
+
+
+def passes_in(limit: float) -> int:
+    """Batches that one thread takes through the bundled model in so many seconds."""
+    torch.set_num_threads(1)
+    lens, texts, done = _bundled(), sentences(32), 0
+    end = time.perf_counter() + limit
+    while time.perf_counter() < end:
+        forward_passes(lens, [texts])
+        done += 1
+    return done
+
+
+@cache
+def _bundled() -> Lens:
+    return Lens.bundled(attn_implementation="eager")
 
 
 def _note(events: list[tuple[float, dict[str, Any]]], event: dict[str, Any]) -> None:

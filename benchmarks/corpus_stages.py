@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from benchmarks.corpus import (
 )
 from mixlens import Lens
 from mixlens.corpus.shards import cut_into_shards
-from mixlens.runs.batch import start_measuring
+from mixlens.runs.batch import BatchUnderway, start_measuring
 from mixlens.runs.engines import undisturbed
 from mixlens.runs.shard import ShardWorker, read_texts, write_results
 
@@ -57,6 +57,11 @@ def on_device(run: Callable[[], Any]) -> tuple[float, list[tuple[str, float, int
     kernels = [(e.key, e.self_device_time_total / 1e3, e.count) for e in seen.key_averages()]
     kernels.sort(key=lambda kernel: -kernel[1])
     return sum(spent for _, spent, _ in kernels), kernels
+
+
+def conclude(underway: Sequence[BatchUnderway]) -> None:
+    for batch in underway:
+        batch.conclude()
 
 
 def stages(lens: Lens, texts: list[str], measures: list[str], kernels: int) -> None:
@@ -84,7 +89,7 @@ def stages(lens: Lens, texts: list[str], measures: list[str], kernels: int) -> N
                     for batch, ready in texts_read.batches
                 ]
                 start = 1e3 * (time.perf_counter() - begin)
-                wait, _ = milliseconds(lambda u=underway: [batch.conclude() for batch in u])
+                wait, _ = milliseconds(partial(conclude, underway))
                 done = worker.measure(texts_read)
                 write = 0.0
                 if WRITES:
