@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -212,10 +213,11 @@ def test_streams_that_read_each_other_in_one_layer() -> None:
     own = model(**given, output_attentions=True).cross_encoder_attentions[0]
     torch.testing.assert_close(weights[..., :words, words:], own)
 
-    zeroing = {
-        name: mixlens.measure("value_zeroing", recording, site=name)[0].scores[0]
-        for name in ("cross", "x_layers")
-    }
+    zeroing: dict[str, Tensor] = {}
+    for name in ("cross", "x_layers"):
+        maps = mixlens.measure("value_zeroing", recording, site=name)
+        assert isinstance(maps, list)
+        zeroing[name] = torch.tensor(maps[0].scores[0])
     for name, path, call, source, column in (
         ("cross", "visual_attention.att.value", 0, 3, words + 3),  # words read a box
         ("cross", "visual_attention.att.value", 1, 2, 2),
@@ -225,7 +227,7 @@ def test_streams_that_read_each_other_in_one_layer() -> None:
         whole, edited = (lxmert_outputs(model, given, path, call, s) for s in (None, source))
         expected = native.cosine_distance(edited, whole)
         assert expected.max() > 1e-6
-        ours = torch.tensor(zeroing[name][:, column]).double()
+        ours = zeroing[name][:, column].double()
         torch.testing.assert_close(ours, expected, atol=1e-9, rtol=1e-3)
 
 
@@ -244,6 +246,26 @@ def test_streams_of_the_same_length_are_left_out() -> None:
     assert "x_layers" not in recording.sites
     reason = recording.structure.left_out["encoder.x_layers.0"]
     assert f"its two streams have {count} tokens each" in reason
+
+
+@pytest.mark.parametrize(
+    ("name", "site"), [("LukeModel", "encoder"), ("Qwen2_5_VLModel", "visual")]
+)
+def test_named_targets_are_taken_from_maps_and_the_report_says_so(name: str, site: str) -> None:
+    """Of words with entities, and of images that are packed into one row."""
+    entry = ENTRIES[name]
+    lens, given = mixlens.Lens(entry.build()), entry.given()
+    reason = "its layers are not modules that take and return rows of tokens"
+    assert lens.verify(given).from_maps[site] == reason
+    few = lens.record(given, targets=[1], site=site)
+    assert few.rows_refused == reason
+    rows, maps = (
+        mixlens.measure("value_zeroing", recording, site=site)
+        for recording in (few, lens.record(given))
+    )
+    row, whole = (maps[0] if isinstance(maps, list) else maps for maps in (rows, maps))
+    assert row.scores.shape[1] == 1
+    np.testing.assert_allclose(row.scores[:, 0], whole.scores[:, 1], atol=1e-7)
 
 
 def test_rounding_that_a_layer_amplifies_is_not_taken_for_a_different_result() -> None:

@@ -20,6 +20,12 @@ from tests.zoo.models import entries, randomise
 GIVEN = {"input_ids": torch.randint(1, 60, (2, 9), generator=torch.Generator().manual_seed(3))}
 
 
+def scores(name: str, recording: mixlens.Recording, row: int = 0) -> Tensor:
+    maps = mixlens.measure(name, recording)
+    assert isinstance(maps, list)
+    return torch.tensor(maps[row].scores)
+
+
 def built(model: Any) -> Any:
     randomise(model.float().eval())
     return model
@@ -66,10 +72,11 @@ def deepseek_v4(*layer_types: str) -> Any:
         hc_mult=3,
         sliding_window=4,
         layer_types=list(layer_types),
-        attn_implementation="eager",
         pad_token_id=0,
     )
-    return built(transformers.DeepseekV4ForCausalLM(config))
+    model = built(transformers.DeepseekV4ForCausalLM(config))
+    model.set_attn_implementation("eager")
+    return model
 
 
 def test_all_streams_of_a_token_are_its_state(gemma3n: Any) -> None:
@@ -93,20 +100,20 @@ def native_states(model: Any) -> list[Tensor]:
 def test_attention_and_norms_are_those_of_the_model(gemma3n: Any) -> None:
     recording = mixlens.Lens(gemma3n).record(GIVEN)
     own = native.own_attentions(gemma3n, GIVEN)
-    norms = mixlens.measure("attention_norm", recording)[1].scores
+    norms = scores("attention_norm", recording, 1)
     for number, layer in enumerate(recording.layers()):
         site = layer.site()
         torch.testing.assert_close(site.weights, own[number], atol=1e-6, rtol=0)
         matrix = gemma3n.model.layers[number].self_attn.o_proj.weight.T.reshape(2, 16, 32)
         written = torch.einsum("hts,hse,hed->tsd", own[number][1], site.values[1], matrix)
         expected = written.norm(dim=-1).detach()
-        torch.testing.assert_close(torch.tensor(norms[number]), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(norms[number], expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_value_zeroing_is_that_of_the_model_itself(gemma3n: Any, number: int) -> None:
     recording = mixlens.Lens(gemma3n).record(GIVEN)
-    scores = mixlens.measure("value_zeroing", recording)[0].scores[number]
+    zeroing = scores("value_zeroing", recording)[number]
     module = gemma3n.model.layers[number]
     values = recording.layers()[number].site().values[0]
     channels = native.value_channels(gemma3n, GIVEN, values, module)
@@ -117,7 +124,7 @@ def test_value_zeroing_is_that_of_the_model_itself(gemma3n: Any, number: int) ->
     )
     expected = native.cosine_distance(edited, whole)
     assert expected.max() > 1e-4
-    torch.testing.assert_close(torch.tensor(scores[:, 2]).double(), expected, atol=1e-8, rtol=2e-4)
+    torch.testing.assert_close(zeroing[:, 2].double(), expected, atol=1e-8, rtol=2e-4)
 
 
 def test_measures_that_split_a_block_are_refused_for_what_is_missing(gemma3n: Any) -> None:
@@ -155,7 +162,7 @@ def test_hyper_connections(without_value: dict[str, Any]) -> None:
     lens = mixlens.Lens(model)
     recording = lens.record(GIVEN)
     assert recording.layers()[1].structure.sites[0].projection is None
-    scores = mixlens.measure("value_zeroing", recording)[0].scores
+    zeroing = scores("value_zeroing", recording)
     report = lens.verify(GIVEN)
     assert "no linear module takes the product" in str(report.measures["attention_norm"])
     for layer in (0, 1):
@@ -166,7 +173,7 @@ def test_hyper_connections(without_value: dict[str, Any]) -> None:
         expected = native.cosine_distance(edited, whole)
         assert expected[2:6].min() > 1e-6  # a window of four
         assert not expected[:2].any()
-        ours = torch.tensor(scores[layer, :, 2]).double()
+        ours = zeroing[layer, :, 2].double()
         torch.testing.assert_close(ours, expected, atol=1e-8, rtol=2e-4)
         assert not ours[:2].any()
 
@@ -198,17 +205,16 @@ def test_value_zeroing_by_values_is_that_by_outputs() -> None:
     entry = next(entry for entry in entries() if entry.key == "BitNetModel")
     model, given = entry.build(), entry.given()
     recording = mixlens.Lens(model).record(given)
-    layer = recording.layers()[0]
+    layer, module = recording.layers()[0], model.get_submodule("layers.0")
     assert layer.structure.sites[0].projection is None
-    scores = mixlens.measure("value_zeroing", recording)[0].scores[0]
-    channels = native.value_channels(model, given, layer.site().values[0], model.layers[0])
+    zeroing = scores("value_zeroing", recording)[0]
+    channels = native.value_channels(model, given, layer.site().values[0], module)
     assert channels is not None
     whole, edited = (
-        native.output_without(model, given, channels, source, model.layers[0])[0]
-        for source in (None, 1)
+        native.output_without(model, given, channels, source, module)[0] for source in (None, 1)
     )
     expected = native.cosine_distance(edited, whole)
-    torch.testing.assert_close(torch.tensor(scores[:, 1]).double(), expected, atol=1e-8, rtol=1e-3)
+    torch.testing.assert_close(zeroing[:, 1].double(), expected, atol=1e-8, rtol=1e-3)
 
 
 def test_a_list_of_attentions_without_their_residual_is_not_a_list_of_layers() -> None:
