@@ -35,7 +35,8 @@ Measures that a structure does not allow are refused with a reason: `mixlens doc
 
 ## What the reasons mean
 
-Each kind of reason was compared with the code of one class.
+Each kind of reason was compared with the code of one class. Some leave a layer open, others leave
+it out.
 
 | reason | class | what its code does |
 |---|---|---|
@@ -50,8 +51,9 @@ Each kind of reason was compared with the code of one class.
 | | Hiera, LongT5's encoder | windows and blocks are an axis of the weights |
 | | ProphetNet's decoder | tokens and each predicted n-gram are pieces that attend by themselves |
 | | Q-Former of BLIP-2 | with a text, only its queries read the image |
-| a second stream | LXMERT | one layer has words attend to boxes, and boxes to words |
+| a second stream | Grounding DINO's encoder | image and text read each other in one layer |
 | | PEGASUS-X's encoder | has global tokens next to those of the text |
+| two streams attend in it | LXMERT | words read boxes, and boxes words, by one shared module |
 | no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
 | | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
 | | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
@@ -63,10 +65,11 @@ Each kind of reason was compared with the code of one class.
 | no linear module takes the product | BitNet, Kosmos-2 | a norm is between values and projection |
 | | ConvBERT | the output of a convolution is joined to the heads |
 | | LeViT | an activation is between values and projection |
-| several streams | Gemma 3n, DeepSeek V4 | layers hand on copies of a stream and mix them anew |
 | channels of the projection | MobileBERT | attention is in a bottleneck with a stream of its own |
 | enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
+| | Cvt | a stage cuts new patches; inside it, a convolution of stride 2 pools keys and values |
 | are not the tokens themselves | PVT | a convolution pools keys and values |
+| values follow one token | Inkling | a short convolution makes keys and values |
 | something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
 | | SpeechT5 | the dropout before its decoder is never off |
 | not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |

@@ -6,8 +6,9 @@ split by source. Attention weights and values are known all the same, and the la
 with other values: that is all that `attention` and `value_zeroing` need. If a linear module takes
 A V, so are the norms of what each source writes.
 
-What is proved: A V is what the attention returned, and the layer's own states pass it next to its
-attention. A list of attentions whose residual is added outside of it (XLM) is not a list of layers.
+What is proved: A V is what the attention returned, each value follows one token alone (Inkling
+makes them by a convolution), and the layer's own states pass it next to its attention. A list of
+attentions whose residual is added outside of it (XLM) is not a list of layers.
 """
 
 from __future__ import annotations
@@ -33,11 +34,14 @@ def open_sites(evidence: Evidence, why: str) -> tuple[SiteStructure, ...] | None
         _, error = attention_product(weights, values, core.call.output)
         if not error <= rounding(evidence.hidden):
             return None
-    if not _passes_states_on(evidence):
+    output, moved = _run_without_attention(evidence)
+    if not _passes_states_on(output, evidence.tolerance):
         return None
     if any(core.call.across for core in evidence.trace.cores):
         why = "two streams attend in it, each by calls of its own, and no module takes A V of both"
-    return tuple(_open_site(evidence, index, why) for index in range(len(evidence.trace.cores)))
+    sites = tuple(_open_site(evidence, index, why) for index in range(len(evidence.trace.cores)))
+    _require_values_of_tokens(evidence, moved)
+    return sites
 
 
 def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
@@ -66,14 +70,40 @@ def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
     )
 
 
-def _passes_states_on(evidence: Evidence) -> bool:
+def _run_without_attention(evidence: Evidence) -> tuple[Tensor, Tensor]:
+    """What the layer returns if attention brings nothing and one token is given something else, and
+    the values that its first attention had then.
+    """
+    first: list[Tensor] = []
+
+    def nothing(number: int, values: Tensor) -> Tensor:
+        if number == 0:
+            first.append(values.clone())
+        return torch.zeros_like(values)
+
+    given = evidence.hidden.clone()
+    place = given.shape[1] // 2
+    given[:, place] = given[:, place].flip(-1)
+    output = evidence.trace.again(edit_values=nothing, given=given).output
+    return output, torch.stack(first).sum(0)  # pieces have zeros at the places of the others
+
+
+def _passes_states_on(output: Tensor, tolerance: float) -> bool:
     """Does what a token is given reach its output if attention brings nothing? The two rows of the
     run were given different states.
     """
-
-    def nothing(_: int, values: Tensor) -> Tensor:
-        return torch.zeros_like(values)
-
-    first, second = evidence.trace.again(edit_values=nothing).output
+    first, second = output
     apart, size = row_sizes(first - second), torch.maximum(row_sizes(first), row_sizes(second))
-    return bool((apart > evidence.tolerance * size).all())
+    return bool((apart > tolerance * size).all())
+
+
+def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
+    """Values that the first attention has if one token is given something else: one may differ."""
+    values = evidence.trace.cores[0].call.values
+    gaps, sizes = row_sizes(moved - values), row_sizes(values)
+    followed = int((gaps > evidence.tolerance * sizes).flatten(0, 1).any(0).sum())
+    if followed > 1:
+        raise UnsupportedModel(
+            f"layer `{evidence.path}`: {followed} values of its attention follow one token (a"
+            " convolution makes them), so no score belongs to one token"
+        )
