@@ -137,7 +137,7 @@ class _Search:
         shares = torch.stack(feed_forward_shares(layer, site, request, self.rules))[:, 0]
         for token, added in zip(tokens, shares[0].tolist(), strict=True):
             self.blocks.append(BlockShare(index, token, "feed_forward", added))
-        kept = self._kept(shares.T.double().cpu().numpy())
+        kept = self._kept(shares.T.cpu().double().numpy())
         return [(token, *pair) for token, pair in zip(tokens, kept.tolist(), strict=True)]
 
     def _attention(
@@ -150,8 +150,8 @@ class _Search:
         site, request = layer.site(AttentionKind.SELF), self._request(index, tokens)
         budget = self.recording.memory_budget
         shares = attention_shares(layer, site, request, budget, [], self.rules)
-        heads = shares.heads[0].transpose(0, 1).double().cpu().numpy()  # [token, head, source]
-        residual = shares.residual[0].double().cpu().numpy()
+        heads = shares.heads[0].transpose(0, 1).cpu().double().numpy()  # [token, head, source]
+        residual = shares.residual[0].cpu().double().numpy()
         self._describe(index, tokens, heads, residual)
         rows = np.arange(len(tokens))
         if self.renormalise:
