@@ -213,9 +213,10 @@ class _Pass:
     ) -> None:
         self.on_layer, self.on_enter = on_layer, on_enter
         self.stop_after, self.layouts = stop_after, layouts
-        self.listener = Listener(on_call=self.overheard)
         self.done: list[LayerCall] = []
         self.open: list[LayerCall] = []
+        # not a method: a ring of references would keep all calls until the next collection
+        self.listener = Listener(on_call=functools.partial(_overheard, self.open))
         self.replaced: list[Tensor | None] = []  # of open calls whose layer ends elsewhere
         # the first is for what runs outside of any call
         self.seen_by: list[dict[Any, Tensor]] = [{}]
@@ -272,10 +273,11 @@ class _Pass:
             raise _EnoughLayers
         return None if replacement is None else output
 
-    def overheard(self, call: AttentionCall) -> None:
-        """Attention inside the layer that runs."""
-        if self.open:
-            self.open[-1].attention.append(call)
+
+def _overheard(running: list[LayerCall], call: AttentionCall) -> None:
+    """Attention inside the layer that runs."""
+    if running:
+        running[-1].attention.append(call)
 
 
 def _in_rows(layout: Layout, call: LayerCall, seen: dict[Any, Tensor]) -> dict[Any, Tensor]:

@@ -1,0 +1,25 @@
+"""The layer calls of one pass."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import torch
+
+from mixlens.recording.calls import layer_calls
+from tests.conformance.zoo import built, inputs
+
+
+def test_calls_are_freed_with_their_last_user() -> None:
+    """Not by the next collection of rings: on a GPU their tensors would fill the memory."""
+    model = built("bert")
+    gc.disable()
+    try:
+        with torch.no_grad():
+            calls, output = layer_calls(model, inputs("bert"), {"encoder.layer.1"}, None)
+        hidden = weakref.ref(calls[0].hidden_in)
+        del calls, output
+        assert hidden() is None
+    finally:
+        gc.enable()
