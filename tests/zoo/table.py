@@ -54,7 +54,7 @@ it out.
 | a second stream | Grounding DINO's encoder | image and text read each other in one layer |
 | | PEGASUS-X's encoder | has global tokens next to those of the text |
 | two streams attend in it | LXMERT | words read boxes, and boxes words, by one shared module |
-| no module takes the sum | Doge, Zaya | a factor for each channel of the residual |
+| no module takes the sum | Doge | a factor for each channel of the residual |
 | | Higgs Audio | text and audio tokens are taken out of the sum, each by a module of its own |
 | | GPT-NeoX Japanese | the bias of the last layer's projection is added next to the residual |
 | | Idefics | what is read from images is multiplied by a gate, and by zero at some tokens |
@@ -69,7 +69,8 @@ it out.
 | enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
 | | Cvt | a stage cuts new patches; inside it, a convolution of stride 2 pools keys and values |
 | are not the tokens themselves | PVT | a convolution pools keys and values |
-| values follow one token | Inkling | a short convolution makes keys and values |
+| values follow one token | Inkling, Zaya | a short convolution makes keys and values |
+| | FastSpeech 2 Conformer | a feed-forward part of convolutions runs before attention |
 | something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
 | | SpeechT5 | the dropout before its decoder is never off |
 | not the product of one matrix | Nyströmformer | three softmaxes and a pseudo-inverse |
