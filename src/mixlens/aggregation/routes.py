@@ -167,7 +167,7 @@ class _Search:
     def _describe(
         self, index: int, tokens: list[int], heads: np.ndarray, residual: np.ndarray
     ) -> None:
-        by_head, active = heads.sum(-1), (heads > self.threshold).any(-1)
+        by_head, active = heads.sum(-1), heads.max(-1) > self.threshold
         wholes = zip(tokens, by_head.sum(-1).tolist(), residual.tolist(), strict=True)
         for token, whole, own in wholes:
             self.blocks.append(BlockShare(index, token, "attention", whole))
