@@ -30,6 +30,6 @@ class Fetching(Generic[Key]):
 
 
 def _event(device: torch.device) -> torch.cuda.Event:
-    event = torch.cuda.Event(blocking=True)
+    event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
     event.record(torch.cuda.current_stream(device))
     return event
