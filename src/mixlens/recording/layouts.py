@@ -185,12 +185,12 @@ _PACKED = Layout(
 _STREAMS_FIRST = Layout(
     # [streams, batch, tokens, channel]: all streams of a token are its state
     lambda states, batch: states.permute(1, 2, 0, 3).flatten(2),
-    lambda rows, shape: rows.unflatten(2, (shape[0], shape[3])).permute(2, 0, 1, 3),
+    lambda rows, shape: rows.reshape(*rows.shape[:2], shape[0], -1).permute(2, 0, 1, 3),
 )
 _STREAMS_LAST = Layout(
     # [batch, tokens, streams, channel]
     lambda states, batch: states.flatten(2),
-    lambda rows, shape: rows.unflatten(2, shape[2:]),
+    lambda rows, shape: rows.reshape(*rows.shape[:2], *shape[2:]),
 )
 _TOKENS_FIRST = TokensFirst(
     lambda states, batch: states.transpose(0, 1),
@@ -255,7 +255,8 @@ class ArrangedLayer(nn.Module):
         """What the layer returns, in rows of tokens."""
         hidden, layer, layout = hidden_argument(args, kwargs), self.layer, self.layout
         args, kwargs = layout.entering(args, kwargs, self.shape)
-        with layout.running(layer, *hidden.shape[:2], self.shape):
+        batch, tokens = hidden.shape[:2]
+        with layout.running(layer, batch, tokens, self.shape):
             output = layer(*args, **kwargs)
         rows: Tensor = layout.left(output, len(hidden))
         return rows
