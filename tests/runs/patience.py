@@ -8,7 +8,8 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any, ParamSpec, TypeVar
 
-Given, Result = ParamSpec("Given"), TypeVar("Result")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 ATTEMPTS = 3
 LONGEST = 600  # seconds
 

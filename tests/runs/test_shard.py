@@ -65,7 +65,7 @@ def test_a_text_with_nan_is_found_although_checks_wait(tmp_path: Path) -> None:
     worker, shard = _worker(tmp_path, lens, "attention", "alti")
     expected = worker.measure(read_texts(lens, worker.job, shard))
     assert not expected.failed
-    lens.model.get_input_embeddings().weight.data[word] = torch.nan
+    lens.model.get_parameter("bert.embeddings.word_embeddings.weight").data[word] = torch.nan
     measured = worker.measure(read_texts(lens, worker.job, shard))
     assert list(measured.failed) == [2]
     assert "layer 0 of encoder" in measured.failed[2]
