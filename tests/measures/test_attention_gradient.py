@@ -14,6 +14,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.aggregation.relevance import CoAttention, relevance_between, relevance_through
 from tests import reference
 from tests.measures import models, test_gradients
+from tests.zoo.models import entries
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +122,20 @@ def test_each_text_of_a_batch_has_its_own_output() -> None:
         )
         part: Tensor = batched.values[:, row, :length, :length]
         torch.testing.assert_close(part, alone.values[:, 0], atol=1e-12, rtol=0)
+
+
+def test_a_gate_between_the_weights_and_the_projection_counts() -> None:
+    """A weight of gated attention acts through the gate too."""
+    entry = next(entry for entry in entries() if entry.name == "Qwen3_5ForCausalLM")
+    model: Any = entry.build().double()
+    given = {"input_ids": torch.arange(3, 10)[None]}
+    recording = Lens(model).record(given)
+    assert all(layer.site().gate is not None for layer in recording.layers("decoder"))
+    made = models.scores("attention_gradient", recording, position=-1, word=5)
+    model.set_attn_implementation("eager")
+    answer = model(**given, output_attentions=True)
+    weights = [part for part in answer.attentions if part is not None]
+    slopes = torch.autograd.grad(answer.logits[0, -1, 5], weights)
+    pairs = zip(slopes, weights, strict=True)
+    expected = torch.stack([(g * a).clamp_min(0).mean(1) for g, a in pairs])
+    torch.testing.assert_close(made.values, expected.detach(), atol=1e-6, rtol=1e-5)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
-from mixlens.replay.attention_gradients import head_output_gradients, weight_gradients
+from mixlens.replay.attention_gradients import projection_gradients, weight_gradients
 
 if TYPE_CHECKING:
     from mixlens.explained import Explained
@@ -54,7 +54,7 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request, output: Explained) -> Scores:
     """Per head, or the mean over heads."""
-    gradients = head_output_gradients(recording, request.site, request.kind, output)
+    gradients = projection_gradients(recording, request.site, request.kind, output)
     layers = []
     for index, (_, site) in zip(request.layers, request.sites(recording), strict=True):
         links = (weight_gradients(site, gradients[index]) * site.weights).clamp_min(0)

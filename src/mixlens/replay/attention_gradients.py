@@ -1,9 +1,9 @@
 """How an explained output depends on every attention weight, from one backward pass.
 
 A weight acts through the head's output alone, o_i = sum_j A_ij v_j. So dy/dA_ij = dy/do_i . v_j,
-and dy/do is the gradient at the input of the output projection: a zero is added to that input by a
-hook, and the gradient is taken with respect to the zero. The model's own code runs, with whatever
-attention back end it has.
+and dy/do is the gradient at the input of the output projection, times the gate if there is one: a
+zero is added to that input by a hook, and the gradient is taken with respect to the zero. The
+model's own code runs, with whatever attention back end it has.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from mixlens.recording.site import Site
 
 
-def head_output_gradients(
+def projection_gradients(
     recording: Recording, site: str, kind: AttentionKind, output: Explained
 ) -> list[Float[Tensor, "batch target head d_head"]]:
-    """dy/do of every layer behind a site, each text's output with respect to its own tokens."""
+    """The gradient at the input of every output projection behind a site, each text's output with
+    respect to its own tokens.
+    """
     layers = recording.layers(site)
     structures = [layer.structure.sites[layer.position(kind)] for layer in layers]
     modules = [
@@ -80,6 +82,8 @@ def head_output_gradients(
 def weight_gradients(
     site: Site, gradient: Float[Tensor, "batch target head d_head"]
 ) -> Float[Tensor, "batch head target source"]:
-    """dy/dA of one site."""
+    """dy/dA of one site, from the gradient at the input of its output projection."""
+    if site.gate is not None:
+        gradient = gradient * site.gate.to(gradient)
     by_head = [gradient[:, :, h] @ site.head_values(h).mT for h in range(gradient.shape[2])]
     return torch.stack(by_head, 1)
