@@ -90,6 +90,7 @@ def stated_peak(spec: Spec, n: int) -> int:
     """
     numbers = {
         "n": n,
+        "sources": n,
         "d_model": D,
         "heads": H,
         "d_ff": F,
