@@ -86,7 +86,7 @@ class Weights(TorchFunctionMode):
 def test_the_gradient_is_that_of_the_weights(model: Any) -> None:
     recording = mixlens.Lens(model).record(IDS)
     maps = mixlens.measure("attention_gradient", recording, word=3, position=2)
-    scores = torch.stack([torch.tensor(m.scores[-1]) for m in maps])  # type: ignore[union-attr]
+    scores = torch.stack([torch.tensor(m.scores[-1]) for m in maps])
     with Weights() as kept:
         logits = model(**IDS).logits
     weights = kept.leaves[-1]
