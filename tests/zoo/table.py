@@ -22,8 +22,9 @@ random weights, takes each apart on its own input, and compares with the model i
 * **Refused**: {refused} classes. Nothing is reported rather than a wrong number.
 * **Independent checks**: {checks} made on {checked} classes, {violations} violations. Attention
   weights are compared with the model's own, Value Zeroing with a hook on the model's value
-  projection, at the given length and at 40 tokens. Chosen targets are compared with full maps, one row with two, and a
-  padded row with the same row alone. The model must be the same before and after.
+  projection, at the given length and at 40 tokens. Chosen targets are compared with full maps, one
+  row with two, and a padded row with the same row alone. The model must be the same before and
+  after.
 
 | check | classes | largest difference |
 |---|---|---|
