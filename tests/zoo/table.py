@@ -69,7 +69,8 @@ it out.
 | enter with one shape and leave with another | SAM 2 | some blocks halve the grid by pooling |
 | | Cvt | a stage cuts new patches; inside it, a convolution of stride 2 pools keys and values |
 | are not the tokens themselves | PVT | a convolution pools keys and values |
-| values follow one token | Inkling, Zaya | a short convolution makes keys and values |
+| values follow one token | Inkling | a short convolution makes keys and values |
+| | Zaya | half of a value is made of the token before |
 | | FastSpeech 2 Conformer | a feed-forward part of convolutions runs before attention |
 | something else than on its own | ViT-MAE, ViLT | draw at random which patches they see |
 | | SpeechT5 | the dropout before its decoder is never off |

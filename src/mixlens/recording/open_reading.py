@@ -105,5 +105,5 @@ def _require_values_of_tokens(evidence: Evidence, moved: Tensor) -> None:
     if followed > 1:
         raise UnsupportedModel(
             f"layer `{evidence.path}`: {followed} values of its attention follow one token (a"
-            " convolution makes them), so no score belongs to one token"
+            " convolution or a delay makes them), so no score belongs to one token"
         )
