@@ -33,10 +33,7 @@ def relevance_through(
     """How much of each token of the prefix (R_qq) and of the source (R_qi) is in every decoder
     position, from the maps of `attention_gradient` at the three sites.
     """
-    streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1])
-    for links in encoder:
-        streams = streams.attended(links)
-    streams = streams.turned()
+    streams = _Streams.unmixed(encoder.shape[-1], decoder.shape[-1]).attended(*encoder).turned()
     for links, to_encoder in zip(decoder, cross, strict=True):
         streams = streams.attended(links).looking(to_encoder)
     return streams.own, streams.across
@@ -51,12 +48,7 @@ def relevance_between(
     text, from the maps of `attention_gradient`: those of each stream alone, then block by block.
     """
     streams = _Streams.unmixed(text.shape[-1], image.shape[-1])
-    for links in text:
-        streams = streams.attended(links)
-    streams = streams.turned()
-    for links in image:
-        streams = streams.attended(links)
-    streams = streams.turned()
+    streams = streams.attended(*text).turned().attended(*image).turned()
     for block in co_attention:
         one, other = streams.looking(block.to_image), streams.turned().looking(block.to_text)
         streams = _Streams(one.own, other.own, one.across, other.across)
@@ -93,9 +85,11 @@ class _Streams:
         """The same, seen from the other stream."""
         return _Streams(self.other, self.own, self.back, self.across)
 
-    def attended(self, links: np.ndarray) -> _Streams:
-        """After self-attention of s."""
-        own, across = self.own + links @ self.own, self.across + links @ self.across
+    def attended(self, *maps: np.ndarray) -> _Streams:
+        """After self-attention of s, layer by layer."""
+        own, across = self.own, self.across
+        for links in maps:
+            own, across = own + links @ own, across + links @ across
         return replace(self, own=own, across=across)
 
     def looking(self, links: np.ndarray) -> _Streams:

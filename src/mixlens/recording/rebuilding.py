@@ -148,15 +148,15 @@ def _checked(
         )
 
     own: dict[str, Tensor] = {}
-    if block is None:
-        pass
-    elif internals.doubts is not None:
-        blocks = {"block output": _blocks(block, structure, layer, internals)}
-        for part, (made, expected, *summands) in (*waiting.items(), *blocks.items()):
-            failed = functools.partial(failure, part)
-            internals.doubts.rows_agree(made, expected, bar, failed, summands)
-    else:
+    later = dict(waiting)
+    if block is not None and internals.doubts is None:
         own["block output"] = _block_error(block, structure, layer, internals)
+    elif block is not None:
+        later["block output"] = _blocks(block, structure, layer, internals)
+    for part, (made, expected, *summands) in later.items():
+        assert internals.doubts is not None  # rows have them
+        failed = functools.partial(failure, part)
+        internals.doubts.rows_agree(made, expected, bar, failed, summands)
     for part, error in (*errors.items(), *own.items()):
         require_small(error, bar, functools.partial(failure, part))
     return own
