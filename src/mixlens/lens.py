@@ -157,19 +157,33 @@ class Lens:
     # ------------------------------------------------------------------------------------- measures
 
     @overload
-    def measure(self, name: str, given: Text, **chosen: Any) -> MixingMaps: ...
+    def measure(
+        self,
+        name: str,
+        given: Text | Sequence[Text] | Mapping[str, Any],
+        *,
+        device: str | torch.device,
+        **chosen: Any,
+    ) -> MeasuredBatch: ...
+
+    @overload
+    def measure(
+        self, name: str, given: Text, *, device: None = None, **chosen: Any
+    ) -> MixingMaps: ...
 
     @overload
     def measure(
         self,
         name: str,
         given: Dataset | list[Text] | list[str] | list[tuple[str, str]],
+        *,
+        device: None = None,
         **chosen: Any,
     ) -> MeasuredTexts: ...
 
     @overload
     def measure(
-        self, name: str, given: Mapping[str, Any], **chosen: Any
+        self, name: str, given: Mapping[str, Any], *, device: None = None, **chosen: Any
     ) -> MixingMaps | list[MixingMaps]: ...
 
     def measure(
@@ -184,20 +198,29 @@ class Lens:
         precision: str | None = None,
         on_error: str = "raise",
         batch_size: int | None = None,
+        device: str | torch.device | None = None,
         **options: Any,
-    ) -> MixingMaps | list[MixingMaps]:
+    ) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
         """Scores of one measure: `MixingMaps` for one text (or a dict with one row), a list of them
         for several texts or the texts of a data set.
 
         `precision`: float32, tf32 or bf16 for the products of this call, the recording's included;
         by default torch's own setting. `on_error="skip"` leaves out texts that cannot be measured;
         the list then has their names and the reasons in `errors`. Texts of similar length are
-        recorded together, as many as fit the memory budget, or `batch_size`.
+        recorded together, as many as fit the memory budget, or `batch_size`. With `device` the
+        scores stay a tensor on that device, as from `measure_batch`.
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():
             return measure_given(
-                self, name, given, chosen, options, on_error=on_error, batch_size=batch_size
+                self,
+                name,
+                given,
+                chosen,
+                options,
+                on_error=on_error,
+                batch_size=batch_size,
+                device=device,
             )
 
     def measure_batch(
@@ -219,8 +242,7 @@ class Lens:
         """
         chosen = {"site": site, "layers": layers, "targets": targets, "per_head": per_head}
         with matmul_precision(precision), outside_inference_mode():
-            batch = measure_batch(self, name, given, chosen, options)
-        return batch if device is None else batch.to(device)
+            return measure_batch(self, name, given, chosen, options, device=device)
 
     def rollout(
         self,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.corpus.examples import Example
 from mixlens.errors import (
@@ -24,6 +26,7 @@ from mixlens.measuring import measure, measure_batches
 from mixlens.recorder import record
 from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row
+from mixlens.recording.passes import in_short
 from mixlens.recording.processing import is_raw, processed
 
 if TYPE_CHECKING:
@@ -60,8 +63,15 @@ def measure_given(
     *,
     on_error: str,
     batch_size: int | None,
-) -> MixingMaps | list[MixingMaps]:
+    device: str | torch.device | None,
+) -> MixingMaps | list[MixingMaps] | MeasuredBatch:
     """`Lens.measure`. An option of the measure may be a list with one entry for each text."""
+    if device is not None:
+        if on_error != "raise" or batch_size is not None:
+            raise InvalidInput(
+                "with device= all texts are one batch: leave out on_error and batch_size"
+            )
+        return measure_batch(lens, name, given, chosen, options, device=device)
     given = processed(lens.processor, given) if is_raw(given) else given
     alone = isinstance(given, str) or is_pair(given)
     if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
@@ -115,11 +125,28 @@ def _measure_at_once(
 
 
 def measure_batch(
-    lens: Lens, name: str, given: Any, chosen: dict[str, Any], options: dict[str, Any]
+    lens: Lens,
+    name: str,
+    given: Any,
+    chosen: dict[str, Any],
+    options: dict[str, Any],
+    *,
+    device: str | torch.device | None,
 ) -> MeasuredBatch:
     """`Lens.measure_batch`."""
-    recording, rest = _recorded_for(lens, name, given, chosen)
-    return measure_batches({name: options}, recording, **rest)[name]
+    if device is not None:
+        _require_device(device)
+    recording, rest = _recorded_for(lens, name, given, {**chosen, **options})
+    batch = measure_batches({name: options}, recording, **{key: rest[key] for key in chosen})[name]
+    return batch if device is None else batch.to(device)
+
+
+def _require_device(device: str | torch.device) -> None:
+    """Known before the model runs."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InvalidInput(f"device={device!r}: {in_short(error)}") from error
 
 
 def _recorded_for(
