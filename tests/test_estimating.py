@@ -93,6 +93,14 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
     assert not calls
 
 
+def test_what_torch_may_not_reserve_is_not_free() -> None:
+    """A device of 140 GiB of which torch holds three. On a GPU: benchmarks/out_of_memory.py."""
+    free, whole, reserved = 136 * GIB, 140 * GIB, 3 * GIB
+    assert memory.within_share(free, whole, reserved, 1.0) == free
+    assert memory.within_share(free, whole, reserved, 0.05) == 4 * GIB
+    assert memory.within_share(free, whole, reserved, 0.01) == 0
+
+
 def test_free_memory_and_speed_are_positive() -> None:
     cpu = torch.device("cpu")
     assert memory.available_memory(cpu) >= memory.free_memory(cpu) > 0
