@@ -12,6 +12,7 @@ from mixlens import corpus
 from mixlens.corpus.examples import Agreement
 from mixlens.trust.submission import read_submission
 from training.leaderboard import molecules
+from training.leaderboard.papers import RUNS, picked
 from training.leaderboard.rows import MASKED, ROWS, TRAINED, Row
 from training.leaderboard.run import Runner, run
 
@@ -70,3 +71,20 @@ def test_a_row_is_run_once_and_what_is_missing_is_said(
     assert read_submission(tmp_path / "out/rows/quick.json")["texts"] == 2
     runner.end = 0
     assert runner.command("late", ["measures"]) == "not begun: no time left"
+
+
+def test_papers_are_picked_by_model_and_experiment() -> None:
+    assert picked("*") == list(RUNS)
+    one, two = picked("gte-prompt/*/fig3,sst2/ferrando2022/fig7")
+    assert (one.models, one.names) == (["masked-sst2", "minilm-sst2"], ("ferrando2022/fig7",))
+    assert (two.models, two.names) == (["gte-prompt"], ("mohebbi2023/fig3",))
+    assert picked("nothing") == []
+
+
+def test_what_is_not_trained_is_not_run(tmp_path: Path) -> None:
+    runner = Runner(tmp_path, tmp_path / "out", seconds=0, device="cpu")
+    with runner.training_of([MASKED, "gte-prompt"]):
+        assert runner.missing([MASKED]) is None
+        assert runner.missing([MASKED, "gte-prompt"]) == (
+            "left out: gte-prompt not begun: no time left"
+        )

@@ -2,10 +2,11 @@
 
     python -m training.leaderboard.papers --folder FOLDER --out OUT --seconds 350 --device cuda
 
-FOLDER is what `training.leaderboard.models` makes, with the fine-tuned models that
-`training.leaderboard.run` adds. Each run is one `mixlens reproduce`; stopped ones go on. `python -m
-docs.results_pages --take OUT/results` takes what they leave. Small models are run on the processor,
-the others, and all that asks for Hidden Token Attribution, on the device.
+FOLDER is what `training.leaderboard.models` makes. Fine-tuned models are made in it, if they are
+not there. Each run is one `mixlens reproduce`; stopped ones go on. `--only 'gte*/mohebbi2023/*'`
+picks some of them, by model and experiment. `python -m docs.results_pages --take OUT/results` takes
+what they leave. Small models are run on the processor, the others, and all that asks for Hidden
+Token Attribution, on the device.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 import argparse
 import signal
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from .rows import CAUSAL, MASKED, below
+from .rows import CAUSAL, MASKED, OfModels, below
 from .run import Runner, log
 
 QUICK = ("probes=naive,ridge", "folds=2")  # probes in closed form, which the paper does not have
@@ -32,16 +34,14 @@ CLASSES = ("ferrando2022/fig3", "ferrando2022/fig6", "ferrando2022/table2")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(OfModels):
     """Experiments on one model; `results` is the name of the model on the pages."""
 
     results: str
-    model: str
     names: tuple[str, ...]
     texts: int
     data: str = ""
     options: tuple[str, ...] = ()
-    other: str | None = None
     on_device: bool = False
     workers: int = 1
 
@@ -79,7 +79,7 @@ RUNS = (
     Run(results="masked", model=MASKED, names=("ferrando2022/table2sva",), texts=100, workers=2),
     Run(results="causal", model=CAUSAL, names=("mohebbi2023/table3",), texts=150),
     Run(results="sst2", model="masked-sst2", names=("ferrando2022/fig5",), texts=30),
-    Run(results="sst2", model="masked-sst2", names=CLASSES, texts=100, workers=2),
+    Run(results="sst2", model="masked-sst2", names=CLASSES, texts=100, workers=3),
     Run(results="sst2", model="masked-sst2", names=MASKING, texts=300),
     Run(results="minilm-sst2", model="minilm-sst2", names=MASKING, texts=300, on_device=True),
     Run(results="gte-sst2", model="gte-sst2", names=MASKING, texts=300, on_device=True, workers=2),
@@ -87,8 +87,9 @@ RUNS = (
         results="sst2",
         model="masked-sst2",
         names=("ferrando2022/fig7",),
-        texts=60,
+        texts=100,
         other="minilm-sst2",
+        workers=3,
     ),
     Run(
         results="minilm-sst2",
@@ -96,6 +97,7 @@ RUNS = (
         names=CLASSES,
         texts=100,
         on_device=True,
+        workers=3,
     ),
     Run(results="minilm", model="minilm", names=ATTRIBUTION, texts=60, on_device=True),
     Run(results="gte", model="gte-small", names=NORMS, texts=200),
@@ -112,10 +114,9 @@ RUNS = (
         results="gte-prompt",
         model="gte-prompt",
         names=CUES,
-        texts=150,
+        texts=100,
         data="blimp_unseen",
-        on_device=True,
-        workers=2,
+        workers=8,
     ),
     Run(
         results="gte-sst2",
@@ -123,7 +124,7 @@ RUNS = (
         names=CLASSES,
         texts=100,
         on_device=True,
-        workers=2,
+        workers=6,
     ),
     Run(
         results="gte-sst2",
@@ -132,9 +133,23 @@ RUNS = (
         texts=60,
         other="minilm-sst2",
         on_device=True,
+        workers=4,
     ),
     Run(results="smollm2", model="smollm2", names=(*NORMS[:1], *NORMS[2:], EFFECTIVE[0]), texts=40),
 )
+
+
+def picked(patterns: str) -> list[Run]:
+    """The runs whose `results/experiment` matches a pattern; commas are between patterns."""
+    runs = []
+    for one in RUNS:
+        names = tuple(
+            name
+            for name in one.names
+            if any(fnmatchcase(f"{one.results}/{name}", each) for each in patterns.split(","))
+        )
+        runs += [replace(one, names=names)] if names else []
+    return runs
 
 
 def main() -> None:
@@ -145,20 +160,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", default="*", help="patterns with commas between them")
     parser.add_argument("--at-once", type=int, default=len(RUNS))
     chosen = parser.parse_args()
     runner = Runner(chosen.folder, chosen.out, seconds=chosen.seconds, device=chosen.device)
     signal.signal(signal.SIGTERM, runner.stop)
 
-    def work(number: int) -> None:
-        one = RUNS[number]
-        name = f"{number:02} {one.results} {one.names[0].replace('/', '_')}"
+    def work(one: Run) -> None:
+        name = f"{one.results} {one.names[0].replace('/', '_')}"
         place = chosen.out / "results" / one.results
         arguments = one.arguments(chosen.folder, place, chosen.device)
-        log(f"{name}: {runner.command(name, arguments) or 'done'}")
+        log(f"{name}: {runner.missing(one.models) or runner.command(name, arguments) or 'done'}")
 
-    with ThreadPoolExecutor(chosen.at_once) as pool:
-        list(pool.map(work, range(len(RUNS))))
+    runs = picked(chosen.only)
+    models = {name for one in runs for name in one.models}
+    with runner.training_of(models), ThreadPoolExecutor(chosen.at_once) as pool:
+        list(pool.map(work, runs))
 
 
 if __name__ == "__main__":

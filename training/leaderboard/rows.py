@@ -12,18 +12,28 @@ BUNDLED = "mixlens/bundled/"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class OfModels:
+    """What is run on one model, or on two that are compared."""
+
+    model: str
+    other: str | None = None
+
+    @property
+    def models(self) -> list[str]:
+        return [name for name in (self.model, self.other) if name is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row(OfModels):
     """One benchmark: every measure by every evaluation that fits the data, unless some are named.
 
     `texts` is the size of the sample; None: all that there are.
     """
 
-    model: str
     data: str | None = None
     texts: int | None = None
     evaluations: str = "all"
     measures: str = "all"
-    other: str | None = None
     large: bool = False  # is the model large enough that a GPU pays?
 
     def arguments(self, folder: str) -> list[str]:

@@ -16,11 +16,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
-from .rows import BUNDLED, ROWS, TRAINED, Row
+from .rows import BUNDLED, ROWS, TRAINED
 
 BEGAN = time.monotonic()
 
@@ -37,7 +38,7 @@ class Runner:
     ) -> None:
         self.folder, self.out, self.device, self.texts = folder, out, device, texts
         self.end = time.monotonic() + seconds
-        self.training: dict[str, Future[str | None]] = {}
+        self._training: dict[str, Future[str | None]] = {}
         self._running: set[int] = set()
         (out / "rows").mkdir(parents=True, exist_ok=True)
         (out / "logs").mkdir(exist_ok=True)
@@ -47,15 +48,30 @@ class Runner:
         row, result = ROWS[name], self.out / "rows" / f"{name}.json"
         if result.exists():
             return "was done"
-        for needed in _models(row):
-            reason = self.training[needed].result() if needed in self.training else None
-            if reason or not (needed.startswith(BUNDLED) or (self.folder / needed).exists()):
-                return f"left out: {needed} {reason or 'is not in the folder'}"
+        missing = self.missing(row.models)
+        if missing:
+            return missing
         arguments = row.shortened(self.texts).arguments(str(self.folder))
         arguments += ["--out", str(self.out / name), "--submit", str(result)]
         arguments += ["--workers", str(workers), "--threads", "1"]
         arguments += ["--device", self.device if row.large else "cpu"]
         return self.command(name, arguments) or "done"
+
+    @contextmanager
+    def training_of(self, models: Iterable[str]) -> Iterator[None]:
+        """Those that are fine-tuned are made at once, each by itself, while the block is run."""
+        needed = sorted(TRAINED.keys() & set(models))
+        with ThreadPoolExecutor(max(1, len(needed))) as trainers:
+            self._training = {name: trainers.submit(self.train, name) for name in needed}
+            yield
+
+    def missing(self, models: Iterable[str]) -> str | None:
+        """Why something cannot be run, if one of its models is not there; waits for training."""
+        for name in models:
+            reason = self._training[name].result() if name in self._training else None
+            if reason or not (name.startswith(BUNDLED) or (self.folder / name).exists()):
+                return f"left out: {name} {reason or 'is not in the folder'}"
+        return None
 
     def train(self, name: str) -> str | None:
         """Makes a fine-tuned model; the reason, if that failed."""
@@ -101,13 +117,13 @@ class Runner:
 
 
 def run(runner: Runner, rows: Sequence[str], jobs: int) -> None:
-    """Fine-tuned models are made at once, each by itself. Rows are run in two lines, those of large
-    models on the device and the others on the processor, so that neither waits for the other.
+    """Rows are run in two lines, those of large models on the device and the others on the
+    processor, so that neither waits for the other.
     """
-    needed = {name for row in rows for name in _models(ROWS[row]) if name in TRAINED}
+    models = {name for row in rows for name in ROWS[row].models}
     on_device = [name for name in rows if ROWS[name].large]
     lines = [
-        sorted(line, key=lambda name: bool(needed.intersection(_models(ROWS[name]))))
+        sorted(line, key=lambda name: not TRAINED.keys().isdisjoint(ROWS[name].models))
         for line in (on_device, [name for name in rows if name not in on_device])
         if line
     ]
@@ -118,14 +134,8 @@ def run(runner: Runner, rows: Sequence[str], jobs: int) -> None:
             ended = runner.row(name, max(1, jobs // len(lines)))
             log(f"{name}: {ended}, {time.monotonic() - began:.0f} s")
 
-    with ThreadPoolExecutor(max(1, len(needed))) as trainers:
-        runner.training = {name: trainers.submit(runner.train, name) for name in sorted(needed)}
-        with ThreadPoolExecutor(len(lines)) as pool:
-            list(pool.map(work, lines))
-
-
-def _models(row: Row) -> list[str]:
-    return [name for name in (row.model, row.other) if name is not None]
+    with runner.training_of(models), ThreadPoolExecutor(len(lines)) as pool:
+        list(pool.map(work, lines))
 
 
 def main() -> None:
