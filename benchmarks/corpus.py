@@ -4,9 +4,10 @@
 batching, measuring, summaries, aggregates and Parquet included) as a multiple of eager forward
 passes over the same batches, tokenising included. The last column is the gain over a loop of single
 calls. On a CPU it counts processor seconds of one thread, so that a busy machine does not matter
-much; on a GPU it counts seconds. `--scaling ray` compares two workers with one, and with what two
-processes of plain forward passes reach. Results go into
-benchmarks/results, from which `--table` makes the table of docs/corpus_runs.md.
+much. On a GPU it counts seconds of a corpus of many shards, since the first is read and the last
+written while the device has nothing to do. `--scaling ray` compares two workers with one, and with
+what two processes of plain forward passes reach. Results go into benchmarks/results, from which
+`--table` makes the table of docs/corpus_runs.md.
 
 Without pyarrow no file is written, which is said. Nothing else here needs an extra.
 """
@@ -33,7 +34,7 @@ from mixlens.batching import plan_batches, token_counts
 from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.runs.corpus_run import run_corpus
 from mixlens.runs.engines import Engine, do_tasks
-from mixlens.runs.job import Job, ModelSource
+from mixlens.runs.job import SHARD_ROWS_ELSEWHERE, Job, ModelSource
 from mixlens.runs.shard import ShardWorker, read_texts
 
 RESULTS = Path(__file__).parent / "results"
@@ -43,8 +44,16 @@ BARS = {"attention": 1.25, "attention_norm": 1.6, "alti": 2.5, "value_zeroing": 
 TARGETS = {"value_zeroing": "last"}
 FORWARD = "forward passes"
 WORDS = 30_522  # of BERT's vocabulary: a head is part of the shape
-SHARDS = {"cpu": 1, "cuda": 4}
-TEXTS = {"cpu": 128, "cuda": 8192}  # sentences: on a GPU four shards as large as a run has them
+DEVICES = ("cpu", "cuda")
+PARAGRAPH = 32  # sentences
+SHARD = {"sentences": SHARD_ROWS_ELSEWHERE, "paragraphs": SHARD_ROWS_ELSEWHERE // 16}
+TEXTS = {  # by device, model and kind
+    "cpu": {
+        "bundled": {"sentences": 256, "paragraphs": 16},
+        "BERT-base shape": {"sentences": 128},
+    },
+    "cuda": {"BERT-base shape": {kind: 32 * rows for kind, rows in SHARD.items()}},
+}
 WRITES = importlib.util.find_spec("pyarrow") is not None
 
 
@@ -59,37 +68,42 @@ class Unwritten(ShardWorker):
 
 
 def seconds(
-    runs: Mapping[str, Callable[[], Any]], device: str, repeats: int = 3
+    runs: Mapping[str, Callable[[Sequence[Any]], Any]],
+    shards: Sequence[Any],
+    device: str,
+    repeats: int = 3,
 ) -> dict[str, float]:
-    """The best of a few runs after one to warm up, seconds of the processor, or of the clock on a
-    GPU.
+    """The best of a few runs over all shards, after one shard to warm up: seconds of the processor,
+    or of the clock on a GPU.
 
     They take turns, so that a busy machine disturbs all of them alike.
     """
     clock = time.process_time if device == "cpu" else time.perf_counter
     best = dict.fromkeys(runs, float("inf"))
-    for number in range(repeats + 1):
+    for given in (shards[:1], *[shards] * repeats):
         for name, run in runs.items():
             start = clock()
-            run()
+            run(given)
             if device != "cpu":
                 torch.cuda.synchronize()
-            if number:
+            if given is shards:
                 best[name] = min(best[name], clock() - start)
     return best
 
 
-def lenses(device: str) -> dict[str, Lens]:
-    bundled = Lens.bundled(attn_implementation="eager")
-    words = bundled.tokenizer
+def lens_of(name: str, device: str, **config: Any) -> Lens:
+    """The bundled model, or a shape with its tokenizer."""
+    bundled = _bundled()
+    if name == "bundled":
+        return bundled
     with warnings.catch_warnings():  # the shape has more words than the tokenizer
         warnings.simplefilter("ignore")
-        shape = Lens(bert("BertForMaskedLM", vocab_size=WORDS, device=device), words)
-    return (
-        {"bundled": bundled, "BERT-base shape": shape}
-        if device == "cpu"
-        else {"BERT-base shape": shape}
-    )
+        shape = bert("BertForMaskedLM", vocab_size=WORDS, device=device, **config)
+        return Lens(shape, bundled.tokenizer)
+
+
+def texts_of(kind: str, count: int) -> list[str]:
+    return sentences(count) if kind == "sentences" else paragraphs(count)
 
 
 def sentences(count: int) -> list[str]:
@@ -98,9 +112,9 @@ def sentences(count: int) -> list[str]:
     return [examples[i % len(examples)].text for i in range(count)]
 
 
-def paragraphs(count: int, sentences_each: int = 32) -> list[str]:
+def paragraphs(count: int) -> list[str]:
     """Of about 230 tokens."""
-    parts = sentences(count * sentences_each)
+    parts = sentences(count * PARAGRAPH)
     return [" ".join(parts[i::count]) for i in range(count)]
 
 
@@ -114,7 +128,13 @@ def forward_passes(lens: Lens, shards: Sequence[list[str]]) -> None:
                 lens.model(**inputs.to(lens.model.device))
 
 
-def measured(lens: Lens, job: Job, shards: Sequence[Shard], device: str) -> None:
+def forward_passes_over(lens: Lens, texts: list[str], rows: int, shards: Sequence[Shard]) -> None:
+    """The texts of these shards."""
+    starts = [shard.number * rows for shard in shards]
+    forward_passes(lens, [texts[start : start + rows] for start in starts])
+
+
+def measured(lens: Lens, job: Job, device: str, shards: Sequence[Shard]) -> None:
     """As an engine would have it."""
     engine = Engine(device=device, at_once=1 if device == "cpu" else 3)
     worker = (ShardWorker if WRITES else Unwritten)(lens, job)
@@ -123,31 +143,32 @@ def measured(lens: Lens, job: Job, shards: Sequence[Shard], device: str) -> None
 
 
 def compare(
-    name: str, lens: Lens, texts: list[str], device: str, turns: int
+    name: str, lens: Lens, kind: str, count: int, device: str, turns: int
 ) -> Iterator[dict[str, Any]]:
     """Every measure on one model and one kind of text."""
-    counts = token_counts(lens.tokenizer, texts)
-    tokens, rows = sum(counts), -(-len(texts) // SHARDS[device])
-    parts = [texts[i : i + rows] for i in range(0, len(texts), rows)]
+    texts, rows = texts_of(kind, count), SHARD[kind]
+    tokens = sum(token_counts(lens.tokenizer, texts))
     each = tokens / len(texts)
-    few = texts[: 40 if each < 50 and device == "cpu" else 8]
+    few = texts[: 40 if kind == "sentences" and device == "cpu" else 8]
     print(f"{name}, {len(texts)} texts of {each:.0f} tokens", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "corpus.txt")
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         shards = cut_into_shards(str(path), rows)
         Path(folder, "data").mkdir()
-        runs = {FORWARD: partial(forward_passes, lens, parts)}
-        for measure in BARS:
-            job = job_for(measure, path, folder)
-            runs[measure] = partial(measured, lens, job, shards, device)
-        took = seconds(runs, device, turns)
+        runs: dict[str, Callable[[Sequence[Shard]], Any]] = {
+            FORWARD: partial(forward_passes_over, lens, texts, rows),
+            **{m: partial(measured, lens, job_for(m, path, folder), device) for m in BARS},
+        }
+        took = seconds(runs, shards, device, turns)
     for measure, bar in BARS.items():
         spent = took[measure]
-        alone = seconds({measure: partial(one_by_one, lens, measure, few)}, device, 1)
+        alone = seconds({measure: partial(one_by_one, lens, measure)}, few, device, 1)
         result: dict[str, Any] = {
             "model": name,
             "device": device,
+            "kind": kind,
+            "texts": len(texts),
             "tokens_each": round(each),
             "measure": measure,
             "targets": TARGETS.get(measure, "all"),
@@ -172,7 +193,7 @@ def job_for(measure: str, corpus: Path, out: str) -> Job:
     return Job(corpus=str(corpus), out=out, measures=(measure,), targets=targets)
 
 
-def one_by_one(lens: Lens, measure: str, texts: list[str]) -> None:
+def one_by_one(lens: Lens, measure: str, texts: Sequence[str]) -> None:
     targets = [-1] if measure in TARGETS else None
     for text in texts:
         lens.measure(measure, text, targets=targets)
@@ -246,7 +267,7 @@ def table() -> str:
         "| model, device, text | measure | passes | tokens a second | 10^6 tokens | 10^9 tokens |"
     ]
     rows.append("|---|---|---|---|---|---|")
-    for device in SHARDS:
+    for device in DEVICES:
         path = RESULTS / f"corpus_{device}.json"
         for result in json.loads(path.read_text()) if path.exists() else ():
             rate = result["tokens_per_second"]
@@ -266,17 +287,27 @@ def _duration(spent: float) -> str:
     return f"{spent:.0f} s"
 
 
-def main() -> None:
+def keep(path: Path, result: Mapping[str, Any]) -> None:
+    """Writes a result, in the place of an earlier one of the same kind."""
+    known = json.loads(path.read_text()) if path.exists() else []
+    by_kind = {tuple(one[key] for key in ("model", "kind", "measure")): one for one in known}
+    by_kind[result["model"], result["kind"], result["measure"]] = result
+    path.write_text(json.dumps(list(by_kind.values()), indent=1) + "\n")
+
+
+def main(given_options: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--device", default="cpu", choices=tuple(SHARDS))
-    options.add_argument("--texts", type=int, help="sentences; there are fewer paragraphs")
+    options.add_argument("--device", default="cpu", choices=DEVICES)
+    options.add_argument("--model", choices=tuple(TEXTS["cpu"]), help="by default both on a CPU")
+    options.add_argument("--kind", choices=tuple(SHARD), help="of texts, by default both")
+    options.add_argument("--texts", type=int, help="of one kind")
     options.add_argument(
         "--out", type=Path, help="where the results go, by default benchmarks/results"
     )
     options.add_argument("--turns", type=int, default=3, help="of which the best counts")
     options.add_argument("--scaling", choices=("ray", "local"))
     options.add_argument("--table", action="store_true")
-    given = options.parse_args()
+    given = options.parse_args(given_options)
     if given.table:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
@@ -288,17 +319,17 @@ def main() -> None:
     torch.set_num_threads(1)
     if not WRITES:
         print("pyarrow is not installed: Parquet files are not written, all else is counted")
-    count = given.texts or TEXTS[given.device]
     path = given.out or RESULTS / f"corpus_{given.device}.json"
-    results: list[dict[str, Any]] = []
-    for name, lens in lenses(given.device).items():
-        kinds = [sentences(2 * count if name == "bundled" else count)]
-        if given.device != "cpu" or name == "bundled":
-            kinds.append(paragraphs(count // (8 if given.device == "cpu" else 16)))
-        for texts in kinds:
-            for result in compare(name, lens, texts, given.device, given.turns):
-                results.append(result)
-                path.write_text(json.dumps(results, indent=1) + "\n")
+    for name, counts in TEXTS[given.device].items():
+        kinds = {k: n for k, n in counts.items() if given.kind in (None, k)}
+        if given.model not in (None, name) or not kinds:
+            continue
+        lens = lens_of(name, given.device)
+        for kind, count in kinds.items():
+            for result in compare(
+                name, lens, kind, given.texts or count, given.device, given.turns
+            ):
+                keep(path, result)
     print(f"written to {path}")
 
 

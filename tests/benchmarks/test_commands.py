@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import cpu, gpu, gpu_rows, growth, naive, report, since
+from benchmarks import corpus, corpus_stages, cpu, gpu, gpu_rows, growth, naive, report, since
 
 
 def test_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,3 +109,16 @@ def test_the_page_has_a_place_for_every_table() -> None:
     text = report.PAGE.read_text()
     for name in ("cpu", "growth", "memory", "gpu"):
         assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1
+
+
+def test_corpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A kind of text that is measured again takes the place of what was stored."""
+    out = tmp_path / "corpus.json"
+    chosen = ["--model", "bundled", "--kind", "sentences", "--out", str(out), "--turns", "1"]
+    for count in (1, 2):
+        corpus.main([*chosen, "--texts", str(count)])
+    stored = json.loads(out.read_text())
+    assert [(one["measure"], one["texts"]) for one in stored] == [(m, 2) for m in corpus.BARS]
+    assert all(one["multiple"] > 0 for one in stored)
+    corpus_stages.main(["--host", "--kind", "sentences", "--texts", "4", "--measure", "alti"])
+    assert "start a batch" in capsys.readouterr().out

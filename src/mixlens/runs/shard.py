@@ -93,7 +93,7 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
     """All that can be done without the device."""
     rows = list(rows_of(shard, job.columns))
     texts = [row for row in rows if isinstance(row, TextRow)]
-    encodings = _encoded(lens, [row.text for row in texts])
+    encodings = tokenise(lens, [row.text for row in texts])
     lengths = (
         token_counts(lens.tokenizer, [row.text for row in texts])
         if encodings is None
@@ -110,11 +110,11 @@ def read_texts(lens: Lens, job: Job, shard: Shard) -> Texts:
         rows=texts,
         bad=[row for row in rows if isinstance(row, BadRow)],
         lengths=lengths,
-        batches=[(batch, _prepared(lens, texts, encodings, batch)) for batch in plan],
+        batches=[(batch, make_ready(lens, texts, encodings, batch)) for batch in plan],
     )
 
 
-def _encoded(lens: Lens, texts: list[str]) -> list[Encoding] | None:
+def tokenise(lens: Lens, texts: list[str]) -> list[Encoding] | None:
     """All texts at once; None: something is wrong with one of them."""
     try:
         return encoded(lens.tokenizer, texts, None) if texts else []
@@ -122,12 +122,13 @@ def _encoded(lens: Lens, texts: list[str]) -> list[Encoding] | None:
         return None
 
 
-def _prepared(
+def make_ready(
     lens: Lens,
     texts: Sequence[TextRow],
     encodings: Sequence[Encoding] | None,
     batch: Sequence[int],
 ) -> Prepared | None:
+    """A batch as the model takes it; None: something is wrong with one of its texts."""
     own = None if encodings is None else [encodings[place] for place in batch]
     try:
         return prepared(lens.model, lens.tokenizer, [texts[place].text for place in batch], own)
