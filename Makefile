@@ -55,7 +55,8 @@ fuzz: $(VENV)/.ready
 
 # Which branches of the package no test runs. Commands that tests start are counted too.
 coverage: $(VENV)/.ready
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=95
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=json:build/coverage.json
+	$(BIN)/python -m release.coverage build/coverage.json
 
 # Everything before a release: builds, an empty environment, types, a bill of materials.
 release: $(VENV)/.ready
