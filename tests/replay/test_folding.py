@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -138,6 +139,23 @@ def test_a_perceptron_in_closed_form_equals_its_derivative(
         (pushed,) = folding._matrices_of(step, rest, 5)
     torch.testing.assert_close(
         closed, pushed, atol=ROUNDED.get(name, 1e-11), rtol=ROUNDED.get(name, 0)
+    )
+
+
+def test_a_closed_form_goes_through_an_rms_norm_at_the_end_of_a_layer() -> None:
+    """BERT with RMS norms, which no family has, and which the equations allow."""
+    model = copy.deepcopy(models.build("bert"))
+    for layer in model.encoder.layer:
+        for part in (layer.attention.output, layer.output):
+            part.LayerNorm = torch.nn.RMSNorm(16, 1e-3)
+    recorded = Lens(models.randomised(model)).record(models.inputs("bert", 9))
+    step = LayerFunction(recorded.layers("encoder")[1], 0, of_states=False)
+    whole = _derivative(step)
+    made: Any = folding.fold(step, whole, size=7)
+    assert _way(made) == "_written_out"
+    assert len(made.matrices) == 1
+    torch.testing.assert_close(
+        made(_primals(step), _noise(step)), whole(_primals(step), _noise(step)), atol=1e-11, rtol=0
     )
 
 

@@ -38,7 +38,7 @@ class AttentionSlopes:
     def __init__(self, step: LayerFunction, site: Site) -> None:
         path = site.structure.input_norm
         self.norm: LinearisedNorm | None = (
-            None if path is None else _norm(step.module.get_submodule(path), step.point)
+            None if path is None else norm_of(step.module.get_submodule(path), step.point)
         )
         self.point: Tensor = step.point
         stream = step.point if self.norm is None else self.norm(step.point)
@@ -117,18 +117,9 @@ class AttentionSlopes:
         centred = point - point.mean(-1, keepdim=True) if norm.centred else point
         inverse = norm.inverse_sigma(point)[:, None]
         moved = tangents - tangents.mean(-1, keepdim=True) if norm.centred else tangents
-        if norm.scaled:
-            direction = centred * inverse
-            along = (tangents * direction).mean(-1, keepdim=True)
-            moved = torch.addcmul(moved, along, direction, value=-1)
-        return moved * (inverse * norm.gain)
-
-
-def _norm(module: nn.Module, like: Tensor) -> LinearisedNorm:
-    form = norm_of(module, like)
-    if form is None:
-        raise ValueError("no norm before the attention")
-    return form
+        direction = centred * inverse
+        along = (tangents * direction).mean(-1, keepdim=True)
+        return torch.addcmul(moved, along, direction, value=-1) * (inverse * norm.gain)
 
 
 class _Overheard(Exception):

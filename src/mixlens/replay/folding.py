@@ -214,7 +214,7 @@ def _slopes(
 ) -> PerceptronSlopes | None:
     """The closed form, if it moves a few rows as the layer's own code does."""
     mlp = perceptron(step.layer)
-    if mlp is None:
+    if mlp is None or mlp.after is not None:
         return None
     slopes = PerceptronSlopes(step.layer, point[0], point[1], mlp)
     generator = torch.Generator().manual_seed(2)

@@ -37,24 +37,17 @@ class PerceptronSlopes:
         self.after_block: bool = structure.output_norm is not None
         self.feed_forward = feed_forward
 
-        def norm(path: str | None) -> LinearisedNorm | None:
-            if path is None:
-                return None
-            form = norm_of(layer.module.get_submodule(path), stream)
-            if form is None:
-                raise ValueError(f"`{path}` is not a norm")
-            return form
-
-        self.after: LinearisedNorm | None = norm(mlp.after)
-        self.output_norm: LinearisedNorm | None = norm(feed_forward.output_norm)
+        path = feed_forward.output_norm
+        self.output_norm: LinearisedNorm | None = (
+            None if path is None else norm_of(layer.module.get_submodule(path), stream)
+        )
         self.sums = structure.total(stream, projected)  # u
         normed = mlp.norm(self.sums)
         products = [normed @ matrix + bias for matrix, bias in mlp.first]
         value, slope = _value_and_slope(mlp.activation, products[0])
         self.slopes = [slope] if len(products) == 1 else [slope * products[1], value]
         hidden = value if len(products) == 1 else value * products[1]
-        self.branch = hidden @ mlp.second[0] + mlp.second[1]
-        branch = self.branch if self.after is None else self.after(self.branch)
+        branch = hidden @ mlp.second[0] + mlp.second[1]
         self.total = feed_forward.total(normed if self.after_block else self.sums, branch)
 
     def matrices(self, rows: Int[Tensor, " row"] | None = None) -> Float[Tensor, "row d d"]:
@@ -74,8 +67,6 @@ class PerceptronSlopes:
         for (matrix, _), slope in zip(self.mlp.first[1:], self.slopes[1:], strict=True):
             inner = inner.addcmul_(matrix.expand_as(inner), slope[rows, None])
         block = (inner.flatten(0, 1) @ self.mlp.second[0]).view(len(rows), width, width)
-        if self.after is not None:
-            block = _then_norm(block, self.after, self.branch[rows])
         block = self.feed_forward.scaled(block)
         if self.after_block:
             block.diagonal(dim1=1, dim2=2).add_(self.feed_forward.residual_scale)
@@ -107,8 +98,6 @@ def _norm_then(
 ) -> Tensor:
     """J_N times a matrix."""
     block = block * norm.gain[:, None]
-    if not norm.scaled:
-        return block
     direction, inverse = _direction(norm, point)
     along = torch.bmm(direction[:, None], block) / -block.shape[-1]
     mean = block.mean(1, keepdim=True) if norm.centred else None
@@ -122,8 +111,6 @@ def _then_norm(
     block: Float[Tensor, "row d d"], norm: LinearisedNorm, point: Float[Tensor, "row d"]
 ) -> Tensor:
     """A matrix times J_N."""
-    if not norm.scaled:
-        return block * norm.gain
     direction, inverse = _direction(norm, point)
     along = torch.bmm(block, direction[..., None]) / -block.shape[-1]
     if norm.centred:
