@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import Lasso
 from sklearn.preprocessing import StandardScaler
 
-from mixlens import EmptyInput, InvalidInput, Lens, UnsupportedModel
+from mixlens import EmptyInput, InvalidInput, Lens, MissingTokenizer, UnsupportedModel
 from mixlens.answer_odds import answer_odds, odds_of_tokens
 from mixlens.context_citing import drawn_masks, shortened
 from tests import reference
@@ -140,6 +140,14 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
     for wrong in ({"ablations": 1}, {"seed": -1}, {"held_out": True}, {"segments": "turns"}):
         with pytest.raises(InvalidInput):
             lens.context_cite(CONTEXT, QUERY, **wrong)
+    with pytest.raises(InvalidInput, match="no segment of the context is named"):
+        lens.context_cite(CONTEXT, QUERY, segments={})
+    with pytest.raises(MissingTokenizer, match="cut as a text"):
+        Lens(lens.model).context_cite(CONTEXT, QUERY)
+    with pytest.raises(InvalidInput, match="begin the answer with a space"):
+        lens.context_cite(CONTEXT, "The keys to the cab", "inet", template="{context} {query}")
+    with pytest.raises(InvalidInput, match=r"token \d+ is outside a vocabulary"):
+        lens.context_cite(CONTEXT, QUERY, [len(lens.tokenizer) + 5])
     with pytest.raises(InvalidInput, match="template"):
         lens.context_cite(CONTEXT, QUERY, template="{query}")
     with pytest.raises(InvalidInput, match="template"):

@@ -46,6 +46,8 @@ def test_what_is_wrong_with_no_text_is_no_text_s_fault(lens: Lens) -> None:
         lens.measure("gradient_norm", ["No mask .", "None here"])
     with pytest.raises(mixlens.InvalidInput, match="on_error='ignore'"):
         lens.measure("attention", TEXTS, on_error="ignore")
+    with pytest.raises(mixlens.UnsupportedModel, match="training mode"):
+        Lens(Lens.bundled().model.train(), lens.tokenizer).measure("attention", TEXTS)
     with pytest.raises(mixlens.MissingTokenizer):
         Lens(lens.model).measure("attention", TEXTS, on_error="skip")
 

@@ -74,6 +74,7 @@ def test_what_differs_is_not_equal() -> None:
     maps = example()
     assert maps == example()
     assert maps != example().normalised(absolute=True)
+    assert maps != maps.scores.tolist()
     change: dict[str, Any]
     for change in (
         {"scores": maps.scores.astype(np.float64)},
@@ -194,6 +195,9 @@ def test_a_newer_format_and_a_wrong_description_are_told_apart(tmp_path: Path) -
         {"facts": {"unheard_of": True}},
         {"extras": {"absent": ["layer"]}},
         {"targets": {}},
+        {"targets": []},
+        {"target_positions": [99, 0]},
+        {"sources": {"labels": ["a"], "text": "a", "offsets": [[0, 1]], "special": []}},
     ):
         example().save(path)
         rewritten(path, "2", change)

@@ -50,6 +50,7 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ({"input_ids": torch.zeros(0, 5).long()}, EmptyInput, r"empty \(shape \(0, 5\)\)"),
     ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
     ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
+    ({"input_ids": "a dog"}, InvalidInput, "input_ids must be a tensor of numbers, not str"),
     (
         {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},
         InvalidInput,
@@ -83,6 +84,7 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"label": "x"}, "predicts words, not classes"),
     ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
     ("blank_out", {"position": [1, 2]}, "2 values were given for 1 texts"),
+    ("blank_out", {"layers": [2]}, "no layers to choose from"),
 ]
 
 
@@ -114,6 +116,26 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
+    (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "a fast tokenizer"),
+    (lambda lens, maps: maps.segments("sentences").segments(), "no segments of its own"),
+    (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "name the targets"),
+    (
+        lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),
+        "one text at a time",
+    ),
+    (lambda lens, maps: lens.record([TEXT, (TEXT, TEXT)]), "every text is a pair or none is"),
+    (
+        lambda lens, maps: Lens(lens.model.bert, lens.tokenizer).measure(
+            "gradient_norm", TEXT, of="similarity", to=["a", "b"], pooling="mean"
+        ),
+        "2 texts were given for 1",
+    ),
+    (
+        lambda lens, maps: Lens(lens.model.bert, lens.tokenizer).compare(
+            TEXT, 3, only=["gradient_norm"]
+        ),
+        "no measure applies: gradient_norm: .*a checkpoint with a head",
+    ),
 ]
 
 
@@ -151,6 +173,12 @@ def test_a_model_without_numbers(lens: Lens) -> None:
 def test_a_text_without_a_tokenizer(lens: Lens) -> None:
     with pytest.raises(MissingTokenizer, match="a text needs a tokenizer"):
         Lens(lens.model).measure("attention", TEXT)
+    words = lens.predictions(TEXT, position=6)
+    ids = {"input_ids": lens.tokenizer(TEXT, return_tensors="pt")["input_ids"]}
+    numbers: Any = Lens(lens.model).predictions(ids, position=6)  # type: ignore[arg-type]
+    assert lens.tokenizer.convert_ids_to_tokens([int(n) for n, _ in numbers]) == [
+        word for word, _ in words
+    ]
 
 
 def _double(module: Any, given: Any, output: Any) -> Any:

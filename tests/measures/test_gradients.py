@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers as hf
-from torch import nn
+from torch import Tensor, nn
 
-from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel
 from mixlens.contracts import Facts
 from mixlens.kernels.rescale import differences_explained
 from mixlens.kernels.secants import curve, softmax
 from tests.measures import models
 from tests.measures import oracles_intervention as oracles
 
+GAIN = torch.tensor([0.5, -1.2, 2.0, 0.3, 1.1], dtype=torch.float64)
 HEADS = {
     "classifier": lambda: hf.BertForSequenceClassification(
         hf.BertConfig(  # type: ignore[call-arg]
@@ -25,6 +30,12 @@ HEADS = {
             num_labels=3,
             id2label={0: "bad", 1: "fair", 2: "good"},
         )
+    ),
+    "regression": lambda: hf.BertForSequenceClassification(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=1)  # type: ignore[call-arg]
+    ),
+    "tagger": lambda: hf.BertForTokenClassification(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3)  # type: ignore[call-arg]
     ),
     "masked": lambda: hf.BertForMaskedLM(
         hf.BertConfig(**models._SIZES, max_position_embeddings=40)
@@ -228,6 +239,40 @@ def test_deep_lift_rules_pass_on_exact_differences() -> None:
     )
 
 
+def _by_hand(x: Tensor) -> Tensor:
+    inverse = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+    return inverse * x  # Llama has the factors the other way round
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        _by_hand,
+        lambda x: F.rms_norm(x, [5], GAIN),
+        lambda x: F.rms_norm(x, [5], GAIN, 1e-3),
+        lambda x: torch.einsum("bd,bd->bd", x, x.tanh()),
+        lambda x: x / (1 + x.square()),
+    ],
+)
+def test_deep_lift_adds_up_through(rule: Callable[[Tensor], Tensor]) -> None:
+    torch.manual_seed(1)
+    x, base = torch.randn(2, 3, 5, dtype=torch.float64)
+    _, wanted, off = differences_explained(lambda both: (rule(both) * GAIN).sum(-1), x, base)
+    assert off.abs().max() < 1e-12
+    assert wanted.abs().min() > 1e-3
+
+
+@pytest.mark.parametrize("rule", [torch.tanh, lambda x: F.softmax(x, 0), _by_hand])
+def test_deep_lift_sees_rows_that_are_not_inputs_and_baselines(
+    rule: Callable[[Tensor], Tensor],
+) -> None:
+    """Turned, five rows are no two halves: they keep their own derivative, and the sum is off."""
+    torch.manual_seed(1)
+    x, base = torch.randn(2, 1, 5, dtype=torch.float64)
+    off = differences_explained(lambda both: (rule(both.T).T * GAIN).sum(-1), x, base)[2]
+    assert off.abs().min() > 1e-3
+
+
 def test_deep_lift_refuses_what_does_not_add_up() -> None:
     model = models.randomised(
         hf.BloomForCausalLM(hf.BloomConfig(vocab_size=50, hidden_size=16, n_layer=2, n_head=4))
@@ -364,12 +409,70 @@ def test_each_text_may_have_its_own_word() -> None:
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
         ("classifier", "the keys .", {"word": "are"}, "not by word"),
         ("classifier", "the keys .", {"of": "entropy"}, "choose probability"),
+        ("regression", "the keys .", {}, "one number, not probabilities"),
+        ("tagger", "the keys .", {}, "say which token by the option position"),
+        ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label, not by word"),
     ],
 )
 def test_what_cannot_be_explained_says_why(name: str, text: str, given: Any, message: str) -> None:
     recorded = Lens(build(name), tokenizer()).record(text)
     with pytest.raises(InvalidInput, match=message):
         models.scores("gradient_norm", recorded, **given)
+
+
+@pytest.mark.parametrize(
+    ("measure", "given", "message"),
+    [
+        ("gradient_norm", {}, "no tokenizer names the mask token"),
+        ("gradient_x_input", {"reduction": "mean", "position": 1}, "no reduction 'mean'"),
+        ("integrated_gradients", {"baseline": "unk", "position": 1}, "no baseline 'unk'"),
+        ("integrated_gradients", {"baseline": "mask", "position": 1}, "names a mask token"),
+    ],
+)
+def test_what_cannot_be_explained_without_a_tokenizer(
+    measure: str, given: dict[str, Any], message: str
+) -> None:
+    recorded = Lens(build("masked")).record(inputs("masked"))
+    with pytest.raises(InvalidInput, match=message):
+        models.scores(measure, recorded, **given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda logits: logits[:, 1:], "logits have 5 positions, the last layer has 6 tokens"),
+        (lambda logits: logits[None], r"logits of shape \(1, 1, 6, 50\) for 1 texts are neither"),
+    ],
+)
+def test_logits_of_an_unknown_form_are_refused(
+    change: Callable[[Tensor], Tensor], message: str
+) -> None:
+    recorded = Lens(build("masked")).record(inputs("masked"))
+    recorded.output.logits = change(recorded.output.logits)
+    with pytest.raises(InvalidInput, match=message):
+        models.scores("gradient_norm", recorded, position=1)
+
+
+def test_the_first_layer_must_be_measured_or_a_different_one_named() -> None:
+    model = copy.deepcopy(build("masked"))
+    LAYERS["masked"](model)[0].register_forward_hook(lambda module, given, output: 2 * output)
+    recorded = Lens(model).record(inputs("masked"))
+    with pytest.raises(UnsupportedModel, match=r"layers=\[1\]"):
+        models.scores("gradient_norm", recorded, position=1)
+    named = models.scores("gradient_norm", recorded, position=1, layers=[1])
+    assert named.values.isfinite().all()
+
+
+def test_embeddings_are_explained_as_their_tokens_are() -> None:
+    """Logits of every position are made for them, and of the last alone for tokens."""
+    model, given = build("llama"), inputs("llama")
+    embedded = {"inputs_embeds": model.get_input_embeddings()(given["input_ids"])}
+    of_tokens, of_vectors = (
+        Lens(model).measure("logit_update", each) for each in (given, embedded)
+    )
+    assert isinstance(of_tokens, MixingMaps)
+    assert isinstance(of_vectors, MixingMaps)
+    np.testing.assert_allclose(of_vectors.scores, of_tokens.scores, rtol=1e-9)
 
 
 def test_models_without_a_head_and_requests_for_targets_are_refused() -> None:

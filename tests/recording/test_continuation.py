@@ -13,6 +13,7 @@ import pytest
 import torch
 import transformers as hf
 from tokenizers import AddedToken
+from tokenizers.processors import ByteLevel
 
 import mixlens
 from mixlens import Lens, MixingMaps
@@ -20,6 +21,7 @@ from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedMo
 from mixlens.measuring import measure_together
 from mixlens.recording.rows import RowRecording
 from tests.conformance.zoo import built, randomised
+from tests.measures import models
 
 PROMPT = "The keys to the cabinet"
 TEMPLATE = (
@@ -158,6 +160,62 @@ def test_words_of_bytes_and_special_tokens_keep_their_places() -> None:
     assert covered.replace(" ", "") == row.text.replace(" ", "")
 
 
+def _bytewise(kind: Any, **sizes: Any) -> Lens:
+    """A tokenizer without offsets, which ends each text by a mark of its own."""
+    config = hf.AutoConfig.for_model(kind, vocab_size=384, **sizes)
+    model = hf.AutoModelForCausalLM if kind == "gpt2" else hf.AutoModelForSeq2SeqLM
+    return Lens(randomised(model.from_config(config)).eval(), hf.ByT5Tokenizer())
+
+
+def test_a_tokenizer_without_offsets_adds_no_end_mark_to_a_given_answer() -> None:
+    lens = _bytewise("gpt2", n_embd=16, n_layer=2, n_head=4, n_positions=40)
+    answer = " is"
+    made = one(mixlens.measure("attention", lens.generate("It", answer=answer)))
+    assert made.tokens == (" ", "i", "s")
+    by_ids = lens.generate(
+        {"input_ids": lens.tokenizer("It", add_special_tokens=False)["input_ids"]},
+        answer=lens.tokenizer(answer, add_special_tokens=False)["input_ids"],
+    )
+    np.testing.assert_array_equal(
+        made.scores, one(mixlens.measure("attention", by_ids)).scores[..., :5]
+    )
+
+
+def test_a_model_that_names_no_padding_generates_without_a_warning() -> None:
+    lens = _bytewise("gpt2", n_embd=16, n_layer=2, n_head=4, n_positions=40)
+    assert lens.model.generation_config.pad_token_id is None  # type: ignore[union-attr]
+    assert len(lens.generate("It", max_new_tokens=2).targets[0]) == 2  # type: ignore[index]
+
+
+def test_what_a_decoder_writes_has_places_in_its_text() -> None:
+    config = hf.AutoConfig.for_model("bart", **{**models._BART, "vocab_size": 4096})
+    model = randomised(hf.BartForConditionalGeneration(config)).eval()
+    lens = Lens(model, bundled().tokenizer)
+    rows = lens.generate(
+        PROMPT, answer=lens.tokenizer(" on the", add_special_tokens=False)["input_ids"]
+    )
+    assert rows.produced is not None
+    row = rows.produced[0].tokens
+    assert row.text is not None
+    assert row.text.split() == ["on", "the"]
+    assert [row.text[a:b].strip() for a, b in row.offsets or ()] == ["on", "the"]
+
+
+def test_a_decoder_is_given_the_text_of_its_answer() -> None:
+    sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
+    lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
+    rows = lens.generate("It is", answer="ja")
+    assert rows.produced is not None
+    assert rows.produced[0].tokens.labels == ("j", "a", "</s>")
+    by_ids = lens.generate("It is", answer=lens.tokenizer("ja")["input_ids"])
+    made, expected = (one(mixlens.measure("attention_norm", each)) for each in (rows, by_ids))
+    np.testing.assert_array_equal(made.scores, expected.scores)
+    named = lens.generate("It is", answer="ja", site="decoder")
+    assert one(mixlens.measure("attention", named)).provenance["site"] == "decoder"
+    with pytest.raises(InvalidInput, match="tokens of decoder, not of the site encoder"):
+        lens.generate("It is", answer="ja", site="encoder")
+
+
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_encoder_and_decoder(name: str) -> None:
     """Targets are the decoder's; by default what they took from the prompt is measured."""
@@ -247,6 +305,12 @@ def test_several_measures_share_one_pass() -> None:
         ([PROMPT, PROMPT], {}, InvalidInput, "one at a time"),
         ([], {}, EmptyInput, "no message"),
         ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
+        ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "give the answer as token ids"),
+        (" are" * 300, {"max_new_tokens": 1}, InputTooLong, "shorten the prompt"),
+        (PROMPT, {"max_length": 7}, InvalidInput, "refuses these options.*`max_length` is set"),
+        (PROMPT, {"max_tokens": 3}, InvalidInput, "refuses these options.*max_tokens"),
+        (PROMPT, {"num_beams": 0}, InvalidInput, "refuses these options: ZeroDivisionError"),
+        (PROMPT, {"min_new_tokens": "a"}, InvalidInput, "refuses these options: TypeError"),
     ],
 )
 def test_wrong_use_is_refused_in_words(
@@ -254,6 +318,19 @@ def test_wrong_use_is_refused_in_words(
 ) -> None:
     with pytest.raises(error, match=words):
         bundled().generate(prompt, **options)
+
+
+def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:
+    with pytest.raises(EmptyInput, match="no token of the answer"):
+        Lens.bundled().generate(PROMPT, answer="\u200b")
+    lens = bundled()
+    tokenizer = copy.deepcopy(lens.tokenizer)
+    tokenizer.backend_tokenizer.post_processor = ByteLevel()  # no <s> in front
+    with (
+        pytest.warns(UserWarning, match="Begin it with a space"),
+        pytest.raises(InvalidInput, match="no token of its own in front of the answer"),
+    ):
+        Lens(lens.model, tokenizer).generate("th", answer="e")
 
 
 def test_models_that_generate_nothing_are_refused() -> None:

@@ -22,6 +22,7 @@ from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedMo
 from mixlens.recording.checks import position_limit, takes_decoder_ids
 from mixlens.recording.encoding import encoded, token_row
 from mixlens.recording.inputs import Prepared, made_ready, start_token
+from mixlens.recording.passes import in_short
 from mixlens.recording.placement import entry_device
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow
@@ -116,13 +117,14 @@ def _with_given(
     ids, offsets = tokenised(tokenizer, text + answer, specially=prompt.begins_specially)
     if offsets is not None:
         inside = [i for i, (_, stop) in enumerate(offsets) if stop > len(text)]
-        if not inside:
-            raise EmptyInput(f"the tokenizer makes no token of the answer {answer!r}")
-        first, last = inside[0], inside[-1]
     else:
         same = zip(ids, prompt.ids, strict=False)
-        first = next((i for i, (a, b) in enumerate(same) if a != b), len(prompt.ids))
-        last = len(ids) - 1
+        differs = next((i for i, (a, b) in enumerate(same) if a != b), len(prompt.ids))
+        added = set(tokenizer.all_special_ids)  # such as an end mark behind the answer
+        inside = [i for i in range(differs, len(ids)) if ids[i] not in added]
+    if not inside:
+        raise EmptyInput(f"the tokenizer makes no token of the answer {answer!r}")
+    first, last = inside[0], inside[-1]
     row = token_row(tokenizer, ids, text + answer, offsets)
     row = _part(replace(row, segments=None), slice(0, last + 1))
     return (ids[: last + 1], replace(row, segments=prompt.row.segments)), first
@@ -154,8 +156,13 @@ def _generated(
     device = entry_device(model)
     if tensors is None:
         tensors = _with_mask(model, {"input_ids": torch.tensor([list(ids)], device=device)})
-    with torch.no_grad():
-        made = model.generate(**tensors, **options)
+    try:
+        with torch.no_grad():
+            made = model.generate(**tensors, **options)
+    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
+        raise InvalidInput(
+            f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
+        ) from error
     row = getattr(made, "sequences", made)
     if len(row) != 1:
         raise InvalidInput(
