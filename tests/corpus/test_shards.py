@@ -87,9 +87,9 @@ def test_sentences_with_their_words_and_tags(tmp_path: Path, size: int, ending: 
 
 def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "corpus.csv"
-    path.write_text('text,label\n"one\ntwo",a\nthree,b\n"four",c,d\n')
+    path.write_text('text,"the\nlabel"\n"one\ntwo",a\nthree,b\n"four",c,d\n')
     rows = [row for s in cut_into_shards(str(path), 1) for row in rows_of(s, Columns())]
-    assert [row.line for row in rows] == [2, 4, 5]
+    assert [row.line for row in rows] == [3, 5, 6]
     assert isinstance(rows[0], TextRow)
     assert rows[0].text == "one\ntwo"
     assert isinstance(rows[2], BadRow)
@@ -128,6 +128,48 @@ def test_a_changed_row_changes_its_shard_alone(tmp_path: Path) -> None:
     assert [a.digest == b.digest for a, b in zip(before, after, strict=True)] == [True, False]
 
 
+@pytest.mark.parametrize("kind", ["txt", "csv", "parquet"])
+def test_a_file_that_is_changed_after_it_was_cut(tmp_path: Path, kind: str) -> None:
+    path = Path(written(tmp_path, kind))
+    first, *_, last = cut_into_shards(str(path), 2)
+    before = path.read_bytes()
+    assert list(rows_of(last, Columns()))
+    if kind == "parquet":
+        table = pa.table({"n": list(range(len(TEXTS))), "text": [*TEXTS[:-1], "the LAST one"]})
+        pq.write_table(table, path, row_group_size=2)
+    else:
+        path.write_bytes(before.replace(b"the last", b"the LAST"))
+    assert list(rows_of(first, Columns()))
+    with pytest.raises(InvalidInput, match="was changed while the run was reading it"):
+        list(rows_of(last, Columns()))
+
+
+def test_ids_of_a_folder_name_the_file(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("one\n\n")
+    rows = [row for shard in cut_into_shards(str(tmp_path), 9) for row in rows_of(shard, Columns())]
+    assert [row.id for row in rows] == ["a.txt:1", "a.txt:2", "b.txt:1", "b.txt:2"]
+    assert [row.line for row in rows] == [1, 2, 1, 2]
+
+
+def test_a_row_without_its_id_is_bad(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    lines = [
+        '{"text": "one", "name": 7}',
+        '{"text": "two", "name": null}',
+        '{"text": "three"}',
+        '{"text": "four", "name": "\\ud800"}',
+        '{"text": "", "name": "five"}',
+    ]
+    path.write_text("\n".join(lines))
+    (shard,) = cut_into_shards(str(path), 9)
+    good, *bad = rows_of(shard, Columns(id="name"))
+    assert (good.id, [row.id for row in bad]) == ("7", ["2", "3", "4", "five"])
+    reasons = [row.reason for row in bad if isinstance(row, BadRow)]
+    assert reasons[:2] == ["no value in the column 'name'"] * 2
+    assert "not valid Unicode" in reasons[2]
+
+
 def test_a_streamed_data_set(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
     (tmp_path / "data").mkdir()
@@ -144,6 +186,11 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(b"")
     with pytest.raises(InvalidInput, match="unpack"):
         cut_into_shards(str(tmp_path / "x.jsonl.gz"), 2)
+    with pytest.raises(InvalidInput, match="unpack"):  # nor is it left out
+        cut_into_shards(str(tmp_path), 2)
+    (tmp_path / "x.json").write_text('[{"text": "a dog"}]')
+    with pytest.raises(InvalidInput, match=r"one JSON object on each line.*\.jsonl"):
+        cut_into_shards(str(tmp_path / "x.json"), 2)
     (tmp_path / "empty.txt").write_text("")
     with pytest.raises(InvalidInput, match="no rows"):
         cut_into_shards(str(tmp_path / "empty.txt"), 2)

@@ -12,7 +12,13 @@ from typing import Any
 from mixlens.corpus import conllu
 from mixlens.corpus.examples import Tagged
 from mixlens.corpus.hub import open_stream
-from mixlens.corpus.shards import Shard, open_parquet, read_quoted, read_sentence
+from mixlens.corpus.shards import (
+    Shard,
+    open_parquet,
+    read_quoted,
+    read_sentence,
+    require_same_rows,
+)
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json
 
@@ -57,28 +63,33 @@ class BadRow:
 
 def rows_of(shard: Shard, columns: Columns) -> Iterator[TextRow | BadRow]:
     """Every row of a shard, in order."""
+    if shard.format not in ("parquet", "hub"):
+        require_same_rows(shard)
     for line, fields in _READERS[shard.format](shard):
+        name = f"{shard.prefix}{line}"
         if isinstance(fields, str):
-            yield BadRow(line=line, id=str(line), reason=fields)
+            yield BadRow(line=line, id=name, reason=fields)
         elif isinstance(fields, Tagged):
-            yield _tagged_row(line, fields, columns)
+            yield _tagged_row(line, name, fields, columns)
         else:
-            yield _row(line, fields, columns)
+            yield _row(line, name, fields, columns)
 
 
-def _tagged_row(line: int, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
+def _tagged_row(line: int, name: str, sentence: Tagged, columns: Columns) -> TextRow | BadRow:
     """Has no columns but its text; its words and their tags are in the sentence."""
-    row = _row(line, {"text": sentence.text}, columns)
+    row = _row(line, name, {"text": sentence.text}, columns)
     if isinstance(row, BadRow):
         return row
     return replace(row, words=sentence.words, tags=sentence.tags)
 
 
-def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
-    name = str(line) if columns.id is None else str(fields.get(columns.id, line))
+def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> TextRow | BadRow:
+    own = None if columns.id is None else fields.get(columns.id)
+    if own is not None and _is_unicode(own):
+        name = str(own)
     wanted = columns.text or next((key for key in TEXT_COLUMNS if key in fields), TEXT_COLUMNS[0])
     text = fields.get(wanted)
-    named = [*columns.explain.values(), *filter(None, (columns.target, columns.tags))]
+    named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
     missing = [column for column in named if fields.get(column) is None]
     if text is None:
         reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
@@ -88,6 +99,8 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
         reason = "empty"
     elif missing:
         reason = f"no value in the column {missing[0]!r}"
+    elif unwritable := [column for column in named if not _is_unicode(fields[column])]:
+        reason = f"the column {unwritable[0]!r} is not valid Unicode (a lone surrogate)"
     else:
         explain = {key: fields[column] for key, column in columns.explain.items()}
         return TextRow(
@@ -103,7 +116,7 @@ def _row(line: int, fields: Mapping[str, Any], columns: Columns) -> TextRow | Ba
 
 def _target(value: Any) -> int | str:
     """A position if it is a whole number, even one written as text, as tables have it."""
-    if isinstance(value, int) or re.fullmatch(r"-?\d{1,18}", str(value)):
+    if re.fullmatch(r"-?\d{1,18}", str(value)):
         return int(value)
     return str(value)
 
@@ -111,6 +124,12 @@ def _target(value: Any) -> int | str:
 def _tags(value: Any) -> tuple[str, ...]:
     """A list, or words with spaces between them."""
     return tuple(map(str, value) if isinstance(value, (list, tuple)) else str(value).split())
+
+
+def _is_unicode(value: Any) -> bool:
+    """Can a file hold it? Half of a character, which JSON can name, it cannot."""
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return not any(re.search("[\ud800-\udfff]", str(part)) for part in parts)
 
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
@@ -166,7 +185,8 @@ def _table_fields(shard: Shard) -> Iterator[Fields]:
 
 def _header(shard: Shard) -> list[str]:
     with open(shard.path, "rb") as file:
-        raw = file.readline().removeprefix(b"\xef\xbb\xbf")
+        raw = read_quoted(file) if shard.format == "csv" else file.readline()
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
         return _split(raw.decode("utf-8"), shard.format)
     except (UnicodeDecodeError, csv.Error) as error:
@@ -221,13 +241,15 @@ def _conllu_fields(shard: Shard) -> Iterator[Fields]:
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:
     """Reads the row groups that the shard touches, and no others."""
     stored, before = open_parquet(shard.path), 0
+    rows: list[dict[str, Any]] = []
     for group in range(stored.num_row_groups):
         count = stored.metadata.row_group(group).num_rows
         start, stop = max(shard.start - before, 0), min(shard.stop - before, count)
         if start < stop:
-            rows = stored.read_row_group(group).slice(start, stop - start).to_pylist()
-            yield from ((before + start + n + 1, row) for n, row in enumerate(rows))
+            rows += stored.read_row_group(group).slice(start, stop - start).to_pylist()
         before += count
+    require_same_rows(shard, rows)
+    yield from enumerate(rows, shard.first_line)
 
 
 def _hub_fields(shard: Shard) -> Iterator[Fields]:

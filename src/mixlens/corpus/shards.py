@@ -8,7 +8,7 @@ carries the hash of its rows, so that a corpus that has changed is noticed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
@@ -27,6 +27,7 @@ FORMATS = {
     ".conllu": "conllu",
     ".parquet": "parquet",
 }
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Shard:
     first_line: int  # in the file, from 1
     rows: int
     digest: str
+    prefix: str = ""  # of the ids that lines give: the file, if there are several
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -52,9 +54,11 @@ def cut_into_shards(source: str, rows: int) -> list[Shard]:
     if rows < 1:
         raise InvalidInput(f"a shard has at least one row, not {rows}")
     shards: list[Shard] = []
-    for path, kind in _files(source):
+    files = _files(source)
+    for path, kind in files:
+        prefix = f"{Path(path).name}:" if len(files) > 1 else ""
         for part in _CUTTERS[kind](path, rows):
-            shards.append(Shard(number=len(shards), path=path, format=kind, **part))
+            shards.append(Shard(number=len(shards), path=path, format=kind, prefix=prefix, **part))
     if not shards:
         raise InvalidInput(f"{source} has no rows")
     return shards
@@ -66,14 +70,21 @@ def _files(source: str) -> list[tuple[str, str]]:
     place = Path(source)
     if not place.exists():
         raise InvalidInput(f"there is no file or folder {source}")
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    for path in files:
+        if path.suffix.lower() in COMPRESSED:
+            raise InvalidInput(
+                f"{path} is compressed: unpack it, since workers read from its middle"
+            )
     if place.is_dir():
-        files = [p for p in sorted(place.iterdir()) if p.suffix.lower() in FORMATS]
+        files = [path for path in files if path.suffix.lower() in FORMATS]
         if not files:
             raise InvalidInput(f"{source} holds no file with one of: {', '.join(FORMATS)}")
-    else:
-        files = [place]
-    if any(p.suffix.lower() in (".gz", ".zst", ".bz2", ".xz") for p in files):
-        raise InvalidInput(f"{source} is compressed: unpack it, since workers read from its middle")
+    elif place.suffix.lower() == ".json":
+        raise InvalidInput(
+            f"{source} would be read line by line: write one JSON object on each line, and name"
+            " the file .jsonl"
+        )
     return [(str(p.resolve()), FORMATS.get(p.suffix.lower(), "text")) for p in files]
 
 
@@ -87,14 +98,15 @@ def _cut_lines(
             line += len(read_row(file).splitlines())
         while True:
             start, first, count, digest = file.tell(), line, 0, hashlib.sha256()
+            stop = start  # after the last row: blank lines may follow it
             while count < rows and (raw := read_row(file)):
                 digest.update(raw)
-                count, line = count + 1, line + raw.count(b"\n")
+                count, line, stop = count + 1, line + raw.count(b"\n"), stop + len(raw)
             if count == 0:
                 return
             yield {
                 "start": start,
-                "stop": file.tell(),
+                "stop": stop,
                 "first_line": first,
                 "rows": count,
                 "digest": digest.hexdigest()[:16],
@@ -123,6 +135,21 @@ def read_sentence(file: BinaryIO) -> bytes:
         elif lines:
             break
     return raw if lines else b""
+
+
+def require_same_rows(shard: Shard, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+    """Raises if a file was changed since it was cut; `rows` are those of a Parquet file."""
+    if rows is None:
+        with open(shard.path, "rb") as file:
+            file.seek(shard.start)
+            digest = hashlib.sha256(file.read(shard.stop - shard.start)).hexdigest()[:16]
+    else:
+        digest = _counted(shard.start, [repr(row) for row in rows])["digest"]
+    if digest != shard.digest:
+        raise InvalidInput(
+            f"{shard.path} was changed while the run was reading it: the rows from line"
+            f" {shard.first_line} are not what they were"
+        )
 
 
 def _cut_parquet(path: str, rows: int) -> Iterator[dict[str, Any]]:

@@ -56,7 +56,6 @@ class _Part:
         self.name, self.measure = name, batch.name
         self.by_head = name != batch.name
         self._mixtures, self._spec = mixtures, batch.spec
-        self._provenance, self._facts = batch.provenance(), batch.usual_facts
         self._batch_sums = BatchSums(mixtures, tag_classes(mixtures, rows))
         summaries = Summaries(mixtures)
         for part in shares_of(mixtures):
@@ -64,17 +63,21 @@ class _Part:
             if not self.by_head:
                 summaries.add(part)
         kept = job.keep != "summary" and not self.by_head
-        others = {"whole": batch.scores.all_whole, "scores": mixtures.values if kept else None}
+        rolled = mixtures.facts.joined_by is not None  # of such rows the facts are known
+        others = {
+            "whole": None if rolled else batch.scores.all_whole,
+            "scores": mixtures.values if kept else None,
+        }
         self._sums = Fetching(self._batch_sums.sums())
         self._columns = Fetching(summaries.columns)
         self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
         """What is the same for all texts."""
-        whole, facts = self._others.arrays().get("whole"), self._facts
+        whole, facts = self._others.arrays().get("whole"), self._mixtures.facts
         if whole is not None:
             facts = replace(facts, rows_sum_to_one=bool(whole))
-        return store.about(self._provenance, facts, self._spec)
+        return store.about(self._mixtures.provenance, facts, self._spec)
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
         """Adds what the whole corpus will say."""

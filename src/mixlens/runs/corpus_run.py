@@ -44,7 +44,7 @@ PLAN, MANIFEST, ERRORS, AGGREGATES = (
 )
 _SHARD = {
     **dict.fromkeys(("number", "start", "stop", "first_line", "rows"), int),
-    **dict.fromkeys(("path", "format", "digest"), str),
+    **dict.fromkeys(("path", "format", "digest", "prefix"), str),
 }
 
 Event = Callable[[dict[str, Any]], None]

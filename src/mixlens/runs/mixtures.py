@@ -6,15 +6,17 @@ cut it into texts first would take longer than to measure it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mixlens.contracts import Facts
 from mixlens.cutting import target_tokens
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
@@ -31,7 +33,8 @@ class Mixtures:
     sources: Sequence[TokenRow]  # of each text
     targets: Sequence[TokenRow]
     positions: Sequence[tuple[int, ...]]  # of the wanted targets of each text
-    same_tokens: bool  # are targets and sources the same row of tokens?
+    facts: Facts
+    provenance: Mapping[str, Any]
 
     @classmethod
     def of_batch(cls, batch: MeasuredBatch) -> Mixtures:
@@ -49,7 +52,8 @@ class Mixtures:
             sources=[recording.source_tokens(request.site, text) for text in texts],
             targets=[row for row, _ in named],
             positions=[places for _, places in named],
-            same_tokens=batch.usual_facts.same_tokens,
+            facts=batch.usual_facts,
+            provenance=batch.provenance(),
         )
 
     @classmethod
@@ -66,8 +70,14 @@ class Mixtures:
             sources=[one.source_row for one in maps],
             targets=[one.target_row for one in maps],
             positions=[one.target_positions for one in maps],
-            same_tokens=maps[0].facts.same_tokens,
+            facts=maps[0].facts,
+            provenance=maps[0].provenance,
         )
+
+    @property
+    def same_tokens(self) -> bool:
+        """Are targets and sources the same row of tokens?"""
+        return self.facts.same_tokens
 
     @property
     def layers(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,13 @@ _MEASURE = {
     "rollout": [(float, bool, None)],
 }
 _DESCRIPTION = {"schema": int, "measures": {str: _MEASURE}}
+
+
+class _Place(NamedTuple):
+    """Where the rows of a text are."""
+
+    path: Path
+    line: int  # of the corpus
 
 
 class RunResults:
@@ -60,15 +67,18 @@ class RunResults:
         return {**about, "measures": measures}
 
     @cached_property
-    def _places(self) -> dict[tuple[str, str], Path]:
+    def _places(self) -> dict[tuple[str, str], list[_Place]]:
+        """By id and measure. An id is that of one text, unless a column gave it to several."""
         import pyarrow.parquet as pq
 
-        places = {}
+        places: dict[tuple[str, str], list[_Place]] = {}
+        columns = ["id", "measure", "line"]
         for path in self.files:
             with _readable(path):
-                table = pq.read_table(path, columns=["id", "measure"])  # type: ignore[no-untyped-call]
-            pairs = zip(table["id"].to_pylist(), table["measure"].to_pylist(), strict=True)
-            places.update(dict.fromkeys(pairs, path))
+                table = pq.read_table(path, columns=columns)  # type: ignore[no-untyped-call]
+            rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
+            for name, measure, line in dict.fromkeys(rows):  # there is one for each layer
+                places.setdefault((name, measure), []).append(_Place(path, line))
         return places
 
     @property
@@ -86,22 +96,34 @@ class RunResults:
 
     def __iter__(self) -> Iterator[MixingMaps]:
         """The maps of every text and measure."""
-        return (self.maps(name, measure) for name, measure in self._places)
+        return (
+            self._read(place, measure)
+            for (_, measure), places in self._places.items()
+            for place in places
+        )
 
     def maps(self, name: str, measure: str | None = None) -> MixingMaps:
         """The maps of one text, by its id; `measure` may be left out if the run had one."""
-        import pyarrow.parquet as pq
-
         if measure is None:
             if len(self.measures) > 1:
                 raise InvalidInput(f"name one of the measures: {', '.join(self.measures)}")
             measure = self.measures[0]
-        path = self._places.get((name, measure))
-        if path is None:
+        places = self._places.get((name, measure), [])
+        if not places:
             raise InvalidInput(f"there is no text {name!r} with the measure {measure!r}")
-        wanted = [("id", "==", name), ("measure", "==", measure)]
-        with _readable(path):
-            rows = pq.read_table(path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
+        if len(places) > 1:
+            raise InvalidInput(
+                f"{len(places)} texts have the id {name!r}, the first on line {places[0].line}:"
+                " iterate over the results, or run with an --id-column of different values"
+            )
+        return self._read(places[0], measure)
+
+    def _read(self, place: _Place, measure: str) -> MixingMaps:
+        import pyarrow.parquet as pq
+
+        wanted = [("line", "==", place.line), ("measure", "==", measure)]
+        with _readable(place.path):
+            rows = pq.read_table(place.path, filters=wanted).to_pylist()  # type: ignore[no-untyped-call]
             return self._maps(sorted(rows, key=lambda row: row["layer"]), measure)
 
     def _maps(self, rows: list[dict[str, Any]], measure: str) -> MixingMaps:
@@ -116,7 +138,7 @@ class RunResults:
         positions, labels = tuple(first["targets"]), tuple(first["target_tokens"])
         facts = Facts(**about["facts"])
         named_so = facts.same_tokens and labels == tuple(sources.labels[i] for i in positions)
-        residual, normalised = about["rollout"]
+        residual, normalised, adds_identity = about["rollout"]
         return MixingMaps(
             scores=np.stack(
                 [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
@@ -129,6 +151,7 @@ class RunResults:
             provenance=about["provenance"],
             rollout_residual=residual,
             rollout_normalised=normalised,
+            rollout_adds_identity=adds_identity,
         )
 
     def to_dataframe(self) -> Any:

@@ -224,4 +224,5 @@ def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard)
 
 def _error(shard: Shard, line: int, name: str, reason: str) -> dict[str, Any]:
     file = shard.path if shard.format == "hub" else Path(shard.path).name
-    return {"file": file, "line": line, "id": name, "reason": reason}
+    readable = reason.encode("utf-8", "backslashreplace").decode()  # it may quote half a character
+    return {"file": file, "line": line, "id": name, "reason": readable}

@@ -92,7 +92,11 @@ def about(provenance: Mapping[str, Any], facts: Facts, spec: Spec) -> dict[str, 
         {
             "provenance": provenance,
             "facts": asdict(facts),
-            "rollout": [spec.rollout_residual, spec.rollout_normalised],
+            "rollout": [
+                spec.rollout_residual,
+                spec.rollout_normalised,
+                spec.rollout_adds_identity,
+            ],
         }
     )
     return description
