@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from mixlens.parts import parts_of
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.continuation import continued
+from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.labels import token_rows
 from mixlens.recording.memory import available_memory, free_memory
@@ -106,8 +108,12 @@ def record(
             if ours is None:
                 raise
             raise ours from error
-    if targets is None and recording.structure.left_out:  # NaN weights are not a kind of layer
+    left_out = recording.structure.left_out
+    if targets is None and left_out:  # NaN weights are not a kind of layer
         _require_sound_weights(model)
+    for path, reason in left_out.items():
+        if hooks_inside(model.get_submodule(path), path):
+            warnings.warn(f"not measured: {reason}", stacklevel=3)
     recording.tokenizer = lens.tokenizer
     return recording
 

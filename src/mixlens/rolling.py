@@ -65,6 +65,7 @@ def roll_out_targets(
     reason = refusal(name, recording.structure, request.site)
     if reason is not None:
         raise UnsupportedModel(reason)
+    recording.structure.stack_of(request.site).require_every_layer("rollout")
     if rows is not None:
         try:
             return _by_rows(name, rows, request, residual, normalise, options)

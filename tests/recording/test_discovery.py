@@ -14,7 +14,7 @@ from mixlens.recording.calls import hidden_argument
 from mixlens.recording.model_discovery import model_structure
 from tests.measures import models
 from tests.zoo.models import entries
-from tests.zoo.passes import MOST, row_passes
+from tests.zoo.passes import MOST, items_of_lists, row_passes, watched
 
 
 def _built(name: str) -> Any:
@@ -44,14 +44,12 @@ def test_discovery_takes_at_most_nine_row_passes_of_the_probe_and_only_once(
         assert hidden.shape[1] <= 12
         rows[module] = rows.get(module, 0) + int(hidden.shape[0])
 
-    for path, module in model.named_modules():
-        if path.rpartition(".")[2].isdigit():
-            module.register_forward_pre_hook(count, with_kwargs=True)
     given = models.inputs("bert" if name == "bloom" else name, 20)
-    structure = model_structure(model, given)
-    assert set(rows.values()) == {passes}
-    assert model_structure(model, given) is structure
-    assert set(rows.values()) == {passes}
+    with watched(items_of_lists(model), count):
+        structure = model_structure(model, given)
+        assert set(rows.values()) == {passes}
+        assert model_structure(model, given) is structure
+        assert set(rows.values()) == {passes}
     assert torch.is_grad_enabled()
 
 
@@ -77,8 +75,8 @@ def test_an_input_that_cannot_be_cut_is_run_four_times_and_two_rows_of_each_laye
         nonlocal rows
         rows += int(hidden_argument(args, kwargs).shape[0])
 
-    model.get_submodule("encoder.layer.1").register_forward_pre_hook(count, with_kwargs=True)
-    assert model_structure(model, given).whole
+    with watched([model.get_submodule("encoder.layer.1")], count):
+        assert model_structure(model, given).whole
     assert rows == 4 * len(given["input_ids"]) + 2
 
 

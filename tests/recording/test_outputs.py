@@ -19,6 +19,7 @@ from mixlens.measures import list_measures
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.outputs import recorded_output
 from tests.conformance.zoo import built, inputs
+from tests.zoo.passes import watched
 
 LIGHT = [name for name, spec in list_measures().items() if spec.reads != "attention"]
 
@@ -31,11 +32,8 @@ def counted(module: torch.nn.Module) -> Iterator[list[int]]:
     def entered(module: Any, args: Any, kwargs: Any) -> None:
         rows.append(len((*args, *kwargs.values())[0]))
 
-    handle = module.register_forward_pre_hook(entered, with_kwargs=True)
-    try:
+    with watched([module], entered):
         yield rows
-    finally:
-        handle.remove()
 
 
 def test_one_pass_serves_the_choice_of_the_output_and_the_gradients_of_all_layers() -> None:

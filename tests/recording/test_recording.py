@@ -27,6 +27,7 @@ from tests.conformance.zoo import (
     inputs,
     randomised,
 )
+from tests.zoo.passes import watched
 
 
 def _same(a: Tensor, b: Tensor, bar: float = 1e-5) -> bool:
@@ -39,16 +40,11 @@ def test_after_the_first_use_a_recording_is_one_forward_pass() -> None:
     lens = Lens(model)
     lens.record(inputs("bert"))
     calls = []
-    handles = [
-        part.register_forward_hook(lambda module, *_: calls.append(module))
-        for part in model.encoder.layer
-    ]
-    recording = lens.record(inputs("bert", seed=5))
-    for layer in recording.layers():
-        layer.sites()
+    with watched(model.encoder.layer, lambda module, *_: calls.append(module)):
+        recording = lens.record(inputs("bert", seed=5))
+        for layer in recording.layers():
+            layer.sites()
     assert len(calls) == LAYERS, "each layer once, discovery and internals included"
-    for handle in handles:
-        handle.remove()
 
 
 def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:

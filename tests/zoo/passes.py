@@ -8,11 +8,14 @@ A row-pass is one row of a batch that goes through a layer. What is counted is t
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from mixlens.errors import MixlensError
 from mixlens.recording.calls import hidden_argument, hooks_removed
@@ -24,24 +27,41 @@ from tests.zoo.models import Entry, entries
 MOST = 9
 
 
+@contextlib.contextmanager
+def watched(
+    modules: Iterable[nn.Module], call: Callable[[nn.Module, Any, Any], None]
+) -> Iterator[None]:
+    """While open, `call` gets every call of these modules. A hook of their own would be a reason to
+    run them once more: does it change something?
+    """
+    known = set(modules)
+
+    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        if module in known:
+            call(module, args, kwargs)
+
+    with hooks_removed([register_module_forward_hook(hook, with_kwargs=True)]):
+        yield
+
+
+def items_of_lists(model: nn.Module) -> dict[nn.Module, str]:
+    """Modules that have a number in a list, with their paths."""
+    paths = {module: path for path, module in model.named_modules()}
+    return {module: path for module, path in paths.items() if path.rpartition(".")[2].isdigit()}
+
+
 def row_passes(entry: Entry) -> int:
     """Of the layer that most rows go through while the structure of the model is found."""
     model, shapes = entry.build(), dict[str, list[torch.Size]]()
+    items = items_of_lists(model)
 
-    def counted(path: str) -> Any:
-        def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            try:
-                shapes.setdefault(path, []).append(hidden_argument(args, kwargs).shape)
-            except TypeError:  # it takes no hidden states: not a layer
-                return
+    def count(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            shapes.setdefault(items[module], []).append(hidden_argument(args, kwargs).shape)
+        except TypeError:  # it takes no hidden states: not a layer
+            return
 
-        return hook
-
-    handles: list[Any] = []
-    with hooks_removed(handles):
-        for path, module in model.named_modules():
-            if path.rpartition(".")[2].isdigit():
-                handles.append(module.register_forward_pre_hook(counted(path), with_kwargs=True))
+    with watched(items, count):
         structure = model_structure(model, entry.given())
     layers = [layer for stack in structure.stacks for layer in stack.layers]
     return max(

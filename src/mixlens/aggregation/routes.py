@@ -55,6 +55,7 @@ def routes(
     reason = refusal("flow_routes", recording.structure, chosen.name)
     if reason is not None:
         raise UnsupportedModel(reason)
+    chosen.stack.require_every_layer("a route")
     row = recording.target_tokens(chosen.name, 0)
     position = position_of(target, row, range(len(row)))
     search = _Search(

@@ -72,6 +72,9 @@ def scores(
     `local`: each layer by itself; `feed_forward`: False leaves that part out.
     """
     rules = chosen_rules(bias, variant, feed_forward)
+    if not local:
+        stack = recording.structure.stack_of(request.site)
+        stack.require_every_layer("decompx", max(request.layers) + 1)
     like = recording.layers(request.site)[0].input
     batch, count = like.shape[:2]
     values = like.new_zeros(len(request.layers), batch, count, count)

@@ -84,6 +84,7 @@ def scores(
         raise InvalidInput("decompx_logit goes through all layers: it has none to choose from")
     if len(recording.structure.stacks) > 1:
         raise UnsupportedModel("decompx_logit is defined for models with one stack of layers")
+    recording.structure.stacks[0].require_every_layer("decompx_logit")
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     logits = logits_of(recording.output)
     head = head_chain(recording, logits, output.positions, lengths)

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import tangents_at_once
 from mixlens.replay.forward_derivative import Step
 from mixlens.replay.intervention import LayerFunction, embedding_norm
@@ -102,12 +102,7 @@ def scores(
         )
     norm = embedding_norm(recording, request.site) if wrt == "embedding_sum" else None
     layers = recording.layers(request.site)[: max(request.layers) + 1]
-    numbers = [layer.structure.number for layer in layers]
-    if numbers != list(range(len(layers))):
-        raise UnsupportedModel(
-            f"of {layers[0].stack.name} only the layers {', '.join(map(str, numbers))} are"
-            " measured, and this attribution goes through every layer from the first on"
-        )
+    layers[0].stack.require_every_layer("this attribution", len(layers))
     count = int(layers[0].input.shape[1])
     width = max(
         len(recording.source_tokens(request.site, row))

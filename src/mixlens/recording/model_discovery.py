@@ -21,6 +21,7 @@ from mixlens.recording.calls import Inputs, LayerCall, batch_size
 from mixlens.recording.differences import rounding
 from mixlens.recording.discovery import structure_of
 from mixlens.recording.events import trace_layer
+from mixlens.recording.hooks_of_others import hook_numbers, require_unchanged_by_hooks
 from mixlens.recording.layouts import (
     ArrangedLayer,
     Layout,
@@ -148,6 +149,7 @@ def _verdicts(passes: Passes, probe: Probe) -> tuple[list[LayerStructure], dict[
         if ours.path in left_out:
             continue
         try:
+            require_unchanged_by_hooks(ours, passes.heard.backend)
             _require_native(ours, theirs, passes.heard.backend, probe.inputs)
             layouts = possible_layouts(ours, other, rows)
             if ours.path in passes.heard.spread:
@@ -302,8 +304,8 @@ _structures: Remembered[ModelStructure] = Remembered()
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
-    """`discovered`, remembered until a weight, the dtype or the device of the model changes, for
-    inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
+    """`discovered`, remembered until a weight, a hook, the dtype or the device of a model changes,
+    for inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
     something.
     """
     implementations = tuple(
@@ -314,5 +316,5 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
         model,
         (likeness(inputs), whole),
         lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
-        state=(type(model).forward, implementations),
+        state=(type(model).forward, implementations, hook_numbers(model)),
     )

@@ -34,6 +34,18 @@ class StackStructure:
             if any(kind in site.kinds for site in layer.sites)
         )
 
+    def require_every_layer(self, what: str, count: int | None = None) -> None:
+        """What goes from layer to layer needs all of them from the first on, or the first
+        `count`. If one is left out, nobody knows what happened there.
+        """
+        numbers = [layer.number for layer in self.layers[:count]]
+        if numbers != list(range(len(numbers))):
+            raise UnsupportedModel(
+                f"of {self.name} only the layers {', '.join(map(str, numbers))} are measured"
+                f" (`mixlens doctor` says why), and {what} goes through every layer from the first"
+                " on"
+            )
+
 
 @dataclass(frozen=True)
 class AttentionSite:
