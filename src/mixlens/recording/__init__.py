@@ -30,4 +30,5 @@ rerun, batch_axes, casts, wide  running one layer again on other tensors, in flo
 placement, memory               where weights are, and how much memory is free
 turns                           one thread at a time works with a model
 remembered, untouched           findings kept until a model's numbers change; a model put back
+hooks_of_others                 hooks that somebody else put on layers
 """
