@@ -2,9 +2,9 @@
 
 The oldest and the newest torch and transformers of the ranges in `pyproject.toml`, with each Python
 from the oldest on. The conformance suite and the adapter test run in each. The table in
-`docs/support.md` is written from what happened. `--share` takes everything but transformers from
-the environment that runs this command, to save time. `--here` builds nothing and tries that
-environment as it is.
+`docs/support.md` is written from what happened. Each environment is removed after its tests, since
+torch with CUDA takes several GB. `--share` takes everything but transformers from the environment
+that runs this command, to save time. `--here` builds nothing and tries that environment as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import sysconfig
+import tempfile
 import time
 import tomllib
 import urllib.request
@@ -29,7 +30,6 @@ from pathlib import Path
 from release.environment import ROOT, Environment, Failed, run
 
 PAGE = ROOT / "docs" / "support.md"
-PLACE = ROOT / "build" / "compat"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 TESTS = ("tests/conformance", "tests/recording/test_adapter.py")
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "beartype", "pyyaml", "sentencepiece")
@@ -84,12 +84,13 @@ def tried(wanted: Combination, given: argparse.Namespace) -> tuple[str, str, str
     python = interpreter(wanted.python)
     if python is None:
         return "", "", f"not run: no Python {wanted.python} was found"
-    try:
-        environment = Environment.new(PLACE / wanted.name, python)
-        _fill(environment, wanted, share=given.share, largest=given.largest)
-        return tested(partial(environment.run, "python"), given)
-    except Failed as failed:
-        return "", "", f"not run: {str(failed).splitlines()[-1].strip()[:120]}"
+    with tempfile.TemporaryDirectory(prefix="mixlens_compat_") as place:
+        try:
+            environment = Environment.new(Path(place), python)
+            _fill(environment, wanted, share=given.share, largest=given.largest)
+            return tested(partial(environment.run, "python"), given)
+        except Failed as failed:
+            return "", "", f"not run: {str(failed).splitlines()[-1].strip()[:120]}"
 
 
 def tested(python: Callable[..., str], given: argparse.Namespace) -> tuple[str, str, str]:
