@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 Progress = Callable[[int, int, int], None]
-"""Called after every piece of work: how many are done, of how many, and how many of those an
-earlier run had done."""
+"""Called before the first piece of work and after each: how many are done, of how many, and how
+many of those an earlier run had done."""
 
 LONGEST_REASON = 500  # characters of an error that are kept
 
@@ -53,8 +53,7 @@ def work_through(
     left = {name: task for name, task in tasks.items() if name not in journal.done}
     names, before = list(left), len(tasks) - len(left)
     tell = progress or (lambda done, total, before: None)
-    if before:
-        tell(before, len(tasks), before)
+    tell(before, len(tasks), before)
     answers: Iterator[tuple[int, Mapping[str, Any]]]
     if engine is None or engine.is_here or start is None:
         answers = enumerate(map(here, left.values()))
