@@ -29,7 +29,7 @@ from mixlens.loading import require_head
 from mixlens.recording.padding import row_lengths
 from mixlens.recording.probe import is_plain_text
 from mixlens.replay.intervention import token_input
-from mixlens.tokens import resolved
+from mixlens.tokens import resolved, whole_numbers
 from mixlens.vocabulary import (
     label_id,
     label_name,
@@ -239,11 +239,9 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
             f" {int(logits.shape[1]) - shift} tokens"
         )
     if position is not None:
-        given = _per_row(position, recording.batch)
+        given = whole_numbers(_per_row(position, recording.batch), "positions") or []
         try:
-            places = [
-                resolved([int(p)], length)[0] for p, length in zip(given, lengths, strict=True)
-            ]
+            places = [resolved([p], length)[0] for p, length in zip(given, lengths, strict=True)]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
     elif stack.layers[0].sites[0].causal:
@@ -290,12 +288,20 @@ def _per_row(given: Any, batch: int) -> list[Any]:
 def _ids(
     recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
 ) -> Int[Tensor, " batch"]:
-    predicted = logits.argmax(-1)
+    predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
     ids = [
-        int(predicted[row]) if name is None else find(recording, name, int(logits.shape[-1]))
+        int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)
         for row, name in enumerate(_per_row(given, recording.batch))
     ]
     return torch.tensor(ids, device=logits.device)
+
+
+def _name_or_number(given: Any) -> str | int:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        raise InvalidInput(f"a word or a class has a name or a number, not {given!r}")
+    return int(given)
 
 
 def _predicted_word_id(recording: Recording, word: str | int, outputs: int) -> int:

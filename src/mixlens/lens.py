@@ -12,7 +12,7 @@ import torch
 
 from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.errors import InvalidInput
-from mixlens.loading import loaded, own_processor, quiet_loading, tokenizer_doubt
+from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recorder import generate, record
 from mixlens.recording.inputs import Text
@@ -90,8 +90,8 @@ class Lens:
         """
         if isinstance(name, str) and name.startswith(_BUNDLED_AT):
             return cls.bundled(name.removeprefix(_BUNDLED_AT), **options)
-        model, tokenizer = loaded(name, tokenizer, options)
-        return cls(model, tokenizer, processor=own_processor(name, model, options))
+        model, tokenizer, processor = loaded(name, tokenizer, options)
+        return cls(model, tokenizer, processor=processor)
 
     @classmethod
     def bundled(cls, name: str = "masked", **options: Any) -> Lens:

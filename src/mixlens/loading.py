@@ -14,22 +14,35 @@ from safetensors import SafetensorError
 
 from mixlens.errors import CannotLoad, UnsupportedModel
 from mixlens.hub_refusals import hub_refusal, unreachable
+from mixlens.hub_silence import cache_alone, hub_is_silent
 from mixlens.recording.placement import is_packed
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
 
-def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The model in eval mode, and its tokenizer (None if it has none)."""
+def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The model in eval mode, its tokenizer and its processor (None if it has none)."""
+    import transformers
+
     shared = {key: options[key] for key in _SHARED if key in options}
-    with _reasons(name):
+    named = (each for each in (name, tokenizer) if isinstance(each, str))
+    asks_hub = any(map(_may_be_on_hub, named)) and not shared.get("local_files_only")
+    silent = asks_hub and hub_is_silent()
+    with _reasons(name), cache_alone(silent):
         model = _model(name, options, shared)
     if isinstance(tokenizer, str):
-        import transformers
+        with _reasons(tokenizer), cache_alone(silent):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
+    elif tokenizer is None:
+        tokenizer = _own_tokenizer(name, shared, silent)
+    with cache_alone(silent):
+        return model, tokenizer, _own_processor(name, model, shared)
 
-        with _reasons(tokenizer):
-            return model, transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
-    return model, _own_tokenizer(name, shared) if tokenizer is None else tokenizer
+
+def _may_be_on_hub(name: str) -> bool:
+    """A name, or owner/name, and not what is on this machine."""
+    elsewhere = name.startswith((".", "/", "~")) or name.count("/") > 1
+    return not elsewhere and not os.path.exists(name)
 
 
 def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
@@ -65,11 +78,12 @@ def require_head(model: Any) -> None:
         )
 
 
-def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
+def _own_tokenizer(name: str, shared: dict[str, Any], silent: bool) -> Any:
     import transformers
 
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
+        with cache_alone(silent):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
     except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
         if unreachable(error):
             raise CannotLoad(_reason(name, error)) from error
@@ -77,7 +91,7 @@ def _own_tokenizer(name: str, shared: dict[str, Any]) -> Any:
     return tokenizer if _knows_words(tokenizer) else None
 
 
-def own_processor(name: str, model: Any, options: dict[str, Any]) -> Any:
+def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
     """The processor that makes tensors of images and sounds for a model; None if it takes neither,
     or none was saved with it.
     """
@@ -86,7 +100,6 @@ def own_processor(name: str, model: Any, options: dict[str, Any]) -> Any:
     accepted = set(inspect.signature(model.forward).parameters)
     if not {"pixel_values", "input_values", "input_features"} & accepted:
         return None
-    shared = {key: options[key] for key in _SHARED if key in options}
     try:
         processor: Any = transformers.AutoProcessor
         return processor.from_pretrained(name, **shared)
@@ -123,7 +136,7 @@ def _reason(name: str, error: Exception) -> str:
         return f"cannot load the folder {name!r}: {_first_line(error)}"
     if os.path.exists(name):
         return f"cannot load {name!r}: it is a file, and a model is a folder"
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if not _may_be_on_hub(name):
         return f"cannot load {name!r}: there is no such folder"
     refusal = hub_refusal(error)
     if refusal is not None:

@@ -156,6 +156,9 @@ def _token_row(saved: Mapping[str, Any]) -> TokenRow:
     for each in (offsets, special):
         if each is not None and len(each) != len(saved["labels"]):
             raise ValueError("there is not one of each for every label")
+    if saved["text"] is not None and offsets is not None:
+        if not all(0 <= a <= b <= len(saved["text"]) for a, b in offsets):
+            raise ValueError("a token is outside the text")
     # None of these is in files of version 0.1.
     named, shown = saved.get("segments"), saved.get("picture")
     segments = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
@@ -107,15 +108,21 @@ def _with_hypothesis(name: str, seconds: float, keep: Path) -> int:
 
     from tests.fuzz.targets import TARGETS, searching
 
-    end, cases, at_once = time.monotonic() + seconds, 0, 100
-    target = searching(TARGETS[name], at_once)
+    end, cases = time.monotonic() + seconds, itertools.count()
+    target: Any = searching(TARGETS[name], 100, found_before=False)
+    inner = target.hypothesis.inner_test
+
+    def counted(**case: Any) -> None:
+        next(cases)
+        inner(**case)
+
+    target.hypothesis.inner_test = counted
     while time.monotonic() < end:
         try:
             seed(time.time_ns())(target)()
         except Exception as failure:
             _write_down(name, failure, keep)
-        cases += at_once
-        print(f"{name}: {cases} cases by Hypothesis", flush=True)
+    print(f"{name}: {next(cases)} cases by Hypothesis", flush=True)
     return 0
 
 

@@ -111,6 +111,7 @@ OWN = st.dictionaries(st.sampled_from(OPTIONS), PLAIN, max_size=2) | st.fixed_di
 @example({"input_ids": torch.ones(1, 3).long(), "token_type_ids": True}, "attention")
 @example({"input_ids": torch.ones(1, 3).long(), "attention_mask": torch.tensor(1)}, "attention")
 @example({"input_ids": torch.ones(1, 2, 3).long()}, "attention")
+@example({"attention_mask": torch.tensor([[False]]), "": torch.tensor(-1)}, "gradient_norm")
 def inputs(given: Any, measure: str) -> None:
     """Anything as the text or the tensors of a lens."""
     with only_ours():
@@ -119,6 +120,11 @@ def inputs(given: Any, measure: str) -> None:
 
 @given(st.sampled_from(CHEAP) | PLAIN, CHOICES, OWN)
 @example("attention", {"targets": "the#" + "9" * 5000}, {})
+@example("decompx_logit", {}, {"word": 0.0})
+@example("gradient_norm", {}, {"word": False})
+@example("blank_out", {}, {"foil": False})
+@example("decompx_logit", {}, {"position": ""})
+@example("blank_out", {}, {"position": 2.5})
 def options(measure: Any, choices: dict[str, Any], own: dict[str, Any]) -> None:
     """Anything as a measure, as what is chosen of it, and as its options."""
     with only_ours():
@@ -146,6 +152,8 @@ def options(measure: Any, choices: dict[str, Any], own: dict[str, Any]) -> None:
 @example(TEXT, {"only": ["attention"], "explain": [1]})
 @example(TEXT, {"only": ["attention"], "options": {"attention": 1}})
 @example(TEXT, {"only": ["attention"], "aggregate": None})
+@example(TEXT, {"only": ["attention_gradient"], "explain": {"word": False}})
+@example(TEXT, {"only": ["alti_logit"], "explain": {"word": 6.9e16}})
 def comparisons(text: str, chosen: dict[str, Any]) -> None:
     """Anything that `compare` may be asked."""
     with only_ours():

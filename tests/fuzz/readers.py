@@ -96,6 +96,10 @@ def results(content: bytes) -> None:
 @example([([5], None)])
 @example([([5], {"steps": [None]})])
 @example([([7], None)])
+@example([([1, 1], "")])
+@example([([1, 1], "0")])
+@example([([1, 2, 0, 1], 15)])
+@example([([2, 15], "\0")])
 def descriptions(changes: list[tuple[list[int], Any]]) -> None:
     """A file of maps, whole, whose description is not what mixlens would write."""
     arrays, about = _saved()
@@ -224,6 +228,8 @@ OBJECTS = st.builds(
 )
 @example(b'{"text": ' + b"[" * 100_000, "a.jsonl", None, None)
 @example(b'{"text": "a", "label": ' + LONG_NUMBER + b"}", "a.jsonl", None, None)
+@example(as_json({**AGREEMENT[2], "cue_indices": None}), "a.jsonl", None, None)
+@example(as_json({**AGREEMENT[2], "cue_indices": 1}), "a.jsonl", None, None)
 def corpora(content: bytes, name: str, kind: str | None, sample: int | None) -> None:
     """JSONL and plain text, as a file and as a folder."""
     gold = {"a.gold": b"1\tare\tis\t0\t4\n"} if name == "a.text" else {}

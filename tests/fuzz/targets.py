@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.fuzz import front_door, readers
 
@@ -19,11 +19,17 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def searching(target: Any, examples: int, *, derandomize: bool = False) -> Target:
-    """The target with so many cases, and with nothing that would stop it early."""
+def searching(
+    target: Any, examples: int, *, derandomize: bool = False, found_before: bool = True
+) -> Target:
+    """The target with so many cases, and with nothing that would stop it early: a case that was
+    found before and fails again would end a search before it began.
+    """
+    left_out = set() if found_before else {Phase.explicit}
     wanted: Target = settings(
         max_examples=examples,
         derandomize=derandomize,  # the same cases in every run
+        phases=[phase for phase in Phase if phase not in left_out],
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

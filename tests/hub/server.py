@@ -92,6 +92,8 @@ class _Handler(BaseHTTPRequestHandler):
         place = urlsplit(self.path)
         try:
             parts = place.path.strip("/").split("/")
+            if parts == [""]:
+                raise _Answer(200)  # the front page
             if parts[0] == "content":
                 self._send_file(_content(self.hub, parts[1]), parts[1], {}, large=True)
             elif parts[0] == "api":

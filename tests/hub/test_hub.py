@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -71,13 +73,14 @@ def _hub() -> Hub:
 
 
 @contextmanager
-def _client(address: str, home: Path, *, offline: bool) -> Iterator[Asked]:
+def _client(address: str, home: Path, *, offline: bool, **others: str) -> Iterator[Asked]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("HF_")},
         "HF_ENDPOINT": address,
         "HF_HOME": str(home),
         "HF_HUB_OFFLINE": str(int(offline)),
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        **others,
     }
     with subprocess.Popen(
         [sys.executable, "-m", "tests.hub.client"],
@@ -221,9 +224,33 @@ def test_the_cache_alone(hub: Hub, home: Path, ask: Asked, small: Any) -> None:
     assert len(hub.asked) == asked, "the hub was not asked"
 
 
-def test_without_a_network(tmp_path: Path) -> None:
+def test_without_a_network(home: Path, ask: Asked, small: Any, tmp_path: Path) -> None:
+    rows = ask("data", "hf:glue/sst2:validation")
     with serving(Hub(repositories={})) as gone:
         address = gone.address
+    with _client(address, home, offline=False) as alone:
+        assert alone("model", "owner/small")["result"] == small
+        assert alone("data", "hf:glue/sst2:validation") == rows
     with _client(address, tmp_path, offline=False) as alone:
         for what, name in (("model", "owner/small"), ("data", "hf:owner/rows:train")):
             assert "the hub cannot be reached" in alone(what, name).get("refused", "")
+
+
+def test_a_hub_that_never_answers_is_asked_once(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with _client(address, tmp_path, offline=False, HF_HUB_ETAG_TIMEOUT="1") as alone:
+            for what, name in (("model", "owner/small"), ("data", "hf:owner/rows:train")):
+                assert "the hub cannot be reached" in alone(what, name).get("refused", "")
+                assert _connections(silent) == 1
+
+
+def _connections(server: socket.socket) -> int:
+    """How many came since the last time."""
+    server.settimeout(0.1)
+    for count in itertools.count():
+        try:
+            server.accept()[0].close()
+        except TimeoutError:
+            return count
+    raise AssertionError

@@ -10,6 +10,7 @@ their fields, as in a JSONL file.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from mixlens.corpus.objects import parser_of
 from mixlens.corpus.origins import advice
 from mixlens.errors import InvalidInput
 from mixlens.hub_refusals import hub_refusal
+from mixlens.hub_silence import cache_alone, hub_is_silent
 
 OWNERS = {
     "glue": "nyu-mll/glue",
@@ -80,7 +82,8 @@ def _opened(name: str, *, streaming: bool) -> tuple[HubName, Any]:
     except ImportError as error:
         raise InvalidInput(f"{name} needs the datasets library: pip install datasets") from error
     which = {"path": wanted.path, "revision": wanted.revision}
-    with _reasons(name):
+    silent = not os.path.isdir(wanted.path) and hub_is_silent()
+    with _reasons(name), cache_alone(silent):
         if wanted.split is None:
             splits = datasets.get_dataset_split_names(config_name=wanted.config, **which)
             wanted = wanted._replace(split=_split(name, splits))

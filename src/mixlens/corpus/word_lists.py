@@ -31,7 +31,10 @@ def agreement(name: str, row: Mapping[str, Any], group: str) -> Agreement:
             raise InvalidInput(
                 f"{key} is {row[key]!r}, but word {target} of the sentence is {word!r}"
             )
-    cues = [_index(place, good) for place in row.get("cue_indices", ())]
+    places = row.get("cue_indices")
+    if places is not None and not isinstance(places, list):
+        raise InvalidInput("cue_indices must be a list of places")
+    cues = [_index(place, good) for place in places or ()]
     if target in cues:
         raise InvalidInput(f"the target (word {target}) is named as a cue")
     text, spans = spelled(good)

@@ -43,10 +43,12 @@ def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
     """One row of a padded batch of sounds, cut to its real samples."""
     mask = tensors["attention_mask"][row].bool()
     kept = {
-        name: value[row : row + 1] for name, value in tensors.items() if isinstance(value, Tensor)
+        name: value[row : row + 1] if value.dim() else value
+        for name, value in tensors.items()
+        if isinstance(value, Tensor)
     }
     return {
-        name: value[..., mask] if value.shape[-1] == len(mask) else value
+        name: value[..., mask] if value.shape[-1:] == mask.shape else value
         for name, value in kept.items()
         if name != "attention_mask"
     }
