@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mixlens.kernels import head_gains as kernel
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.head_gains import head_gains
 from mixlens.kernels.written import Vectors
@@ -34,7 +35,11 @@ def _decomposition(width: int, size: float, heads: int = 4, groups: int = 2) -> 
 @pytest.mark.parametrize("shift", [0.0, 1e-6])
 @pytest.mark.parametrize("size", [0.01, 1.0, 30.0])  # no channel is overshot, some, nearly all
 @pytest.mark.parametrize("width", [6, 20, 200])
-def test_agrees_with_every_channel_of_every_pair(width: int, size: float, shift: float) -> None:
+@pytest.mark.parametrize("few", [0, 2**23])
+def test_agrees_with_every_channel_of_every_pair(
+    few: int, width: int, size: float, shift: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "FEW", few)
     parts = _decomposition(width, size)
     formed, y = parts.vectors.of(), parts.total
     expected = torch.empty_like(parts.weights)
@@ -45,3 +50,4 @@ def test_agrees_with_every_channel_of_every_pair(width: int, size: float, shift:
     for limit in (2**20, 2000):
         made = head_gains(parts, y, limit, shift)
         torch.testing.assert_close(made, expected, atol=1e-11, rtol=1e-11)
+        assert shift or not made[:, :, 0, 3:].any()  # unseen: not even a rounding error

@@ -18,5 +18,5 @@
     word_paths      paths of integrated gradients through the vectors of words
     chunks          how much may lie in memory at once
 
-No tensor of targets x sources x d_model is ever held.
+No tensor of targets x sources x d_model is ever held, unless it is a few megabytes small.
 """
