@@ -5,7 +5,7 @@
 
 A row is what `mixlens benchmark --submit` writes. Those of this project are run by
 `training.leaderboard.run`; a row from elsewhere is one more file. What the pages say is computed
-from the rows (`docs.leaderboard_statements`).
+from the rows (`docs.leaderboard_statements`, `docs.leaderboard_counts`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.kept_pages import wrapped, write
+from docs.leaderboard_counts import against_random, duels
 from docs.leaderboard_statements import (
     answers,
     layers_table,
@@ -44,19 +45,20 @@ the input. They answer different questions.
 
 A measure that is not defined for a model has no number there. `word_alignment` needs a translation
 model. An output measure explains one word of it at a time, which takes minutes for a pair of
-sentences, so only maps are judged there. The rows of Llama models (`causal`, `stories`, `smollm2`)
-were run before `decompx` and `decompx_logit` were defined for them.
+sentences, so only maps are judged there. `smollm2-evidence` was run before `decompx` and
+`decompx_logit` were defined for Llama models, and has no numbers of them.
 """
 
 IN_SHORT = """## In short
 
-* **One output, by its tokens:** `decompx_logit` or `deep_lift`. On classifiers the first leads by
-  `aopc` and `erasure`, and the second fails on one (`minilm-sst2`).
-* **What is inside a token, all layers joined:** `decompx`. Like `decompx_logit`, it is better than
-  random numbers in every row and evaluation that has it. `alti` and `flow_routes` come next, are
-  much cheaper, and hardly differ from each other.
-* **What one layer takes in:** `value_zeroing`. It finds the cue in a single layer more clearly than
-  any other map, and loses it in the rollout. It is also best at word alignment.
+* **One output, by its tokens:** `decompx_logit`. It is the best by `aopc` and `erasure` on all
+  three classifiers. `deep_lift` finds the cue better in both BLiMP rows, but on `minilm-sst2` it is
+  no better than random numbers.
+* **What is inside a token, all layers joined:** `alti`, `flow_routes` or `decompx`. The first two
+  are cheap, and no row tells them apart. `decompx` costs much more. It is better than `alti` in
+  some rows and worse in others.
+* **What one layer takes in:** `value_zeroing`. In every row it has the largest share of the cue in
+  a single layer. Rolled out, it has less. It is also the best at word alignment.
 * **What the output is sensitive to:** `hidden_token_attribution`, which is made of gradients.
 * **Not alone:** `attention` and `effective_attention`. Rolled out, they are often no better than
   random numbers.
@@ -138,6 +140,10 @@ def index_page(held: Mapping[str, Mapping[str, Any]]) -> str:
         IN_SHORT.strip(),
         "## What we would use for which question",
         answers(held),
+        "## Which of the leading measures is better",
+        duels(held),
+        "## Which measures are no better than random numbers",
+        against_random(held),
         "## Which statements hold across models",
         statements(held),
         "## In which layer the cue is found",

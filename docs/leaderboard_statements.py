@@ -149,7 +149,8 @@ def answers(held: Mapping[str, Row]) -> str:
 HOW_RANKED = (
     "The three first of each kind that at least half of the rows judge. In brackets: the mean rank"
     " among all measures over the rows, and in how many rows the measure is the best or not"
-    " different from the best (paired permutation test, Holm's correction)."
+    " different from the best (paired permutation test, Holm's correction). Some measures are not"
+    " defined in every row, so a small difference between two ranks means nothing."
 )
 
 

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from docs import leaderboard_pages
+from docs.leaderboard_counts import duels, orders
 from docs.leaderboard_pages import ROOT, pages, rows
 from docs.leaderboard_statements import (
     STATEMENTS,
     answers,
+    known,
+    layers_table,
     order_of,
+    ranked_evaluations,
     ranks,
     separate_pairs,
     statements,
@@ -49,6 +53,29 @@ def test_rows_and_statements_are_about_what_there_is() -> None:
         assert statement.evaluation in evaluation_names()
 
 
+def test_what_is_said_in_short_is_in_the_rows() -> None:
+    held = rows()
+    for name in ("gte-sst2", "minilm-sst2", "masked-sst2"):
+        for evaluation in ("aopc", "erasure"):
+            cells = known(ranked_evaluations(held[name])[evaluation])
+            assert cells["decompx_logit"]["is_best"]
+            assert bool(cells["deep_lift"]["not_better_than_random"]) == (name == "minilm-sst2")
+    for name in ("gte-prompt-blimp", "masked-blimp"):
+        column = ranked_evaluations(held[name])["cue_alignment"]
+        assert order_of(column, "deep_lift", "decompx_logit") == 1
+    assert set(orders(held, "alti", "flow_routes")) == {0}
+    assert set(orders(held, "decompx", "alti")) == {1, 0, -1}
+    count = sum("cue_alignment" in ranked_evaluations(row) for row in held.values())
+    assert f"`value_zeroing` does in {count} of {count} rows" in layers_table(held).replace(
+        "\n", " "
+    )
+    aligned = known(held["opus-alignment"]["evaluations"]["word_alignment"])
+    assert aligned["value_zeroing"]["is_best"]
+    for row in held.values():
+        column = ranked_evaluations(row).get("gradient_agreement")
+        assert column is None or known(column)["hidden_token_attribution"]["is_best"]
+
+
 def test_an_order_needs_intervals_that_do_not_overlap() -> None:
     scores = {"alti": (0.5, 0.1), "attention": (0.2, 0.1), "random": (0.35, 0.1)}
     (column,) = row(scores)["evaluations"].values()
@@ -74,6 +101,8 @@ def test_a_verdict_is_over_all_rows() -> None:
         (line,) = [x for x in statements(held).splitlines() if x.startswith(statement)]
         assert line.endswith(f"{verdict} |")
     assert "`alti` (1.5; 0 of 2)" in answers({"a": good, "b": bad})
+    assert "| `alti`, `flow_routes` | 0 | 0 | 0 |" in duels({"a": good, "b": bad})
+    assert orders({"a": good, "b": bad}, "alti", "value_zeroing") == [1, -1]
 
 
 def test_a_row_of_somebody_else_gets_its_page(
