@@ -11,6 +11,7 @@ import torch
 import mixlens
 from benchmarks import models
 from benchmarks.gpu_rows import Bench
+from benchmarks.operations import started, starting_seconds
 from benchmarks.report import Figure
 from benchmarks.timing import timed
 from mixlens.measuring import measure_together
@@ -48,7 +49,8 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
         with torch.no_grad():
             lens.model(**inputs, use_cache=False)
 
-    plain = timed(forward, repeats=3)
+    short = tokens <= 2048
+    plain = timed(forward, repeats=10 if short else 3)
     base = bench.peak(forward)[1]
     bench.profile("a forward pass", forward)
     for names, bar in bars.items():
@@ -56,17 +58,29 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
         def run(names: tuple[str, ...] = names) -> None:
             measure_together(names, lens.record(inputs, targets=rows))
 
-        seconds = timed(run, repeats=3 if tokens <= 10_000 else 1)
+        seconds = timed(run, repeats=10 if short else 3 if tokens <= 10_000 else 1)
         label = f"Llama 8B, {tokens} tokens, {targets} targets, {' + '.join(names)}"
         bench.profile(label, run)
         above = _above(bench, base, run)
         why = f"call {seconds}, forward pass {plain}, {above:.2f} GiB above it"
         bench.add(Figure(f"{label}: forward passes", seconds.best / plain.best, bar), why)
-        if bench.device != "cpu" and tokens <= 2048:
+        if bench.device != "cpu" and short:
             floor = bench.kernels(run) / plain.best
             why = "what the device computes: the rest of a short call is Python"
             bench.add(Figure(f"{label}: kernels alone, forward passes", floor), why)
+        if short:
+            _count(bench, label, forward, run)
         bench.add(Figure(f"{label}: memory above a forward pass", above, 2.0, unit=" GiB"))
+
+
+def _count(bench: Bench, label: str, forward: Any, run: Any) -> None:
+    """What a short call starts, and what starting one operation costs on this machine."""
+    plain, whole = started(forward), started(run)
+    bench.add(Figure(f"{label}: operations", whole.computing), f"{whole}; forward pass: {plain}")
+    operation, view = (1e6 * seconds for seconds in starting_seconds(bench.device))
+    why = f"starting one takes {operation:.1f} µs, one view {view:.1f} µs, from Python"
+    least = (whole.computing * operation + whole.views * view) / 1000
+    bench.add(Figure(f"{label}: starting them", least, unit=" ms"), why)
 
 
 def targets_of_a_short_prompt(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable, Unsupported
 from mixlens.estimating import estimate_of, in_words
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
-from mixlens.measures import raw_scores_of, refusal, scores_of, spec_of, without_noise
+from mixlens.measures import refusal, score_function, scores_of, spec_of, without_noise
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.memory import available_memory
 from mixlens.recording.placement import entry_device
@@ -157,14 +157,16 @@ def _visited(
     if not parts:
         return parts
 
+    functions = {name: score_function(name, measures[name]) for name in parts}
+    alone = {n: replace(request, layers=(n,), alone_at=rows.places) for n in request.layers}
+
     def visit(layer: Layer) -> None:
-        if layer.index not in request.layers:
+        if layer.index not in alone:
             return
         rows.at_hand = {layer.index: layer}
-        own = replace(request, layers=(layer.index,), alone_at=rows.places)
         for name in list(parts):
             try:
-                parts[name].append(raw_scores_of(name, rows, own, measures[name]))
+                parts[name].append(functions[name](rows, alone[layer.index]))
             except RowsUnavailable as error:
                 refused[name] = str(error)
                 del parts[name]

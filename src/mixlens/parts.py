@@ -7,32 +7,37 @@ long, and each call of a measure goes through a model several times.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import itertools
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
 
+_modules, _parameters, _buffers = map(operator.attrgetter, ("_modules", "_parameters", "_buffers"))
+_values = operator.methodcaller("values")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
     """A module and all modules inside; one that is shared comes once for each place."""
-    parts = [module]
-    for part in parts:  # the list grows meanwhile
-        if part._modules:
-            parts += [child for child in part._modules.values() if child is not None]
+    parts, level = [module], [module]
+    while level:
+        level = _held(_modules, level)
+        parts += level
     return parts
 
 
 def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
     """Parameters, and buffers, of a module and of all modules inside."""
-    tensors: list[Tensor | None] = []
-    for part in parts_of(module):
-        if part._parameters:
-            tensors += part._parameters.values()
-        if buffers and part._buffers:
-            tensors += part._buffers.values()
-    return [tensor for tensor in tensors if tensor is not None]
+    parts = parts_of(module)
+    return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
+
+
+def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
+    """What these modules hold by name."""
+    each = map(_values, filter(None, map(named, parts)))
+    return [held for held in itertools.chain.from_iterable(each) if held is not None]
 
 
 def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:

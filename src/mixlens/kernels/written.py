@@ -87,7 +87,7 @@ class Vectors:
         """
         values = self.values[:, :, part].transpose(1, 2)[:, :, :, None]
         batch, sources, groups, _, width = values.shape
-        shared = len(self.matrix) // groups
+        shared = self.matrix.shape[0] // groups
         factors = weights.view(batch, groups, shared, sources).permute(0, 3, 1, 2)[..., None]
         weighted = values.new_empty(batch, sources, groups, shared, width)
         torch.mul(factors, values, out=weighted)  # one pass: no copy for each head, none transposed

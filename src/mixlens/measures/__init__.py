@@ -46,9 +46,9 @@ __all__ = [
     "known_spec",
     "list_measures",
     "names",
-    "raw_scores_of",
     "refusal",
     "register",
+    "score_function",
     "scores_of",
     "spec_of",
     "unregister",
@@ -193,13 +193,11 @@ def scores_of(
     name: str, recording: Recording, request: Request, options: Mapping[str, Any]
 ) -> Scores:
     """A measure's numbers for the whole batch, without rows that are rounding."""
-    return without_noise(name, raw_scores_of(name, recording, request, options))
+    return without_noise(name, score_function(name, options)(recording, request))
 
 
-def raw_scores_of(
-    name: str, recording: Recording, request: Request, options: Mapping[str, Any]
-) -> Scores:
-    """What a measure returns. The output that it explains is resolved first."""
+def score_function(name: str, options: Mapping[str, Any]) -> Callable[[Recording, Request], Scores]:
+    """What a measure computes with these options, which are checked here, once for all layers."""
     measure = MEASURES.entry(name)
     known = {option.name: option.kind for option in _options(measure)}
     for key, value in options.items():
@@ -208,7 +206,18 @@ def raw_scores_of(
         if known[key] in _PLAIN and not isinstance(value, _PLAIN[known[key]]):
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
-        return measure.scores(recording, request, **options)
+        return functools.partial(measure.scores, **options)
+    return functools.partial(_explaining_scores, name, measure, options)
+
+
+def _explaining_scores(
+    name: str,
+    measure: Measure,
+    options: Mapping[str, Any],
+    recording: Recording,
+    request: Request,
+) -> Scores:
+    """The output that a measure explains is resolved first."""
     if recording.rows(request.site) != recording.batch:
         raise UnsupportedModel(
             f"{name} explains what the model says of each row of the input, and {request.site} has"

@@ -158,7 +158,8 @@ def _row_bytes(layer: Layer, native: bool) -> int:
     """What one row needs while it goes through the rest of the layer: a few copies of itself and of
     the widest product, the latter in the model's own precision or in float32.
     """
-    d_model, module = int(layer.input.shape[-1]), layer.submodule("")
+    wide, module = layer.input, layer.submodule("")
+    d_model = int(wide.shape[-1])
     widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
-    narrow = (layer.native_input if native else layer.input).element_size()
-    return 6 * d_model * layer.input.element_size() + 4 * widest * narrow
+    narrow = (layer.native_input if native else wide).element_size()
+    return 6 * d_model * wide.element_size() + 4 * widest * narrow

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from mixlens.parts import parts_of
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
 from mixlens.recording.placement import at_hand, has_plain_weights
@@ -183,7 +184,7 @@ def layer_calls(
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path in paths:
-            module, layout = model.get_submodule(path), run.layouts.get(path)
+            module, layout = part_at(model, path), run.layouts.get(path)
             whole = module if layout is None else layout.whole(module)
             last = module if layout is None else layout.last(module)
             entered = functools.partial(run.entered, path)

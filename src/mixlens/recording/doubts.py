@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -20,20 +22,17 @@ from mixlens.recording.memory import is_out_of_memory
 
 _HELD = 2**23  # numbers that may wait at once; more are compared earlier
 Failure = Callable[[float], Exception]
-Verdicts = Sequence[tuple[float, Failure]]
-"""The largest error that may be, and what to raise above it."""
 
 
-class _Doubt(NamedTuple):
-    error: Callable[..., Tensor]  # of stacked tensors: one number for each entry
-    tensors: tuple[Tensor, ...]
-    bar: float
-    failure: Failure
+Verdict = tuple[int, float, Failure]
+"""Of one error: the number of the doubt, the largest error that may be, what to raise above it."""
 
-    def alike(self) -> tuple[object, ...]:
-        """Doubts that agree in this are settled in one go."""
-        kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in self.tensors]
-        return (self.error, *kinds)
+
+class _Group(NamedTuple):
+    """Doubts that are settled in one go: their tensors have the same shapes."""
+
+    tensors: list[tuple[Tensor, ...]]
+    verdicts: list[Verdict]
 
 
 class Doubts:
@@ -44,14 +43,16 @@ class Doubts:
 
     def __init__(self, *, patient: bool = True) -> None:
         self.patient = patient
-        self._waiting: list[_Doubt] = []
+        self._count = 0
+        self._waiting: dict[tuple[object, ...], _Group] = {}
         self._held = 0  # numbers in them
-        self._errors: list[Tensor] = []
-        self._verdicts: list[tuple[float, Failure]] = []  # the bar of each error
+        self._single: list[Tensor] = []  # errors that are known, each by itself
+        self._errors: list[Tensor] = []  # those of groups
+        self._verdicts: list[list[Verdict]] = [[]]  # of the single ones, and of each group
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
         """`rows` must hold neither NaN nor infinity."""
-        self._add(_Doubt(_not_finite, (rows,), 0.0, failure))
+        self._add(_not_finite, (rows,), 0.0, failure)
 
     def rows_agree(
         self,
@@ -62,59 +63,77 @@ class Doubts:
         summands: Sequence[Tensor] = (),
     ) -> None:
         """Each row must be as expected, relative to its size; see `row_errors`."""
-        self._add(_Doubt(row_errors, (rows, expected, *summands), bar, failure))
+        self._add(row_errors, (rows, expected, *summands), bar, failure)
 
     def none_is_massive(self, sizes: Tensor, bar: float, failure: Failure) -> None:
         """No number may be `bar` times as large as the median of its row."""
-        self._add(_Doubt(_spread, (sizes,), bar, failure))
+        self._add(_spread, (sizes,), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
         """One number that must not exceed its bar."""
-        self._errors.append(error.float())
-        self._verdicts.append((bar, failure))
+        self._count += 1
+        self._single.append(error)
+        self._verdicts[0].append((self._count, bar, failure))
 
     def settle(self) -> None:
         """Raises for the first doubt that is true."""
         errors, verdicts = self.compared()
         raise_if_true(errors.tolist(), verdicts)
 
-    def compared(self) -> tuple[Tensor, Verdicts]:
+    def compared(self) -> tuple[Tensor, Sequence[Verdict]]:
         """All errors in one tensor that nobody has looked at, and what `raise_if_true` needs with
         them. The doubts are gone then.
         """
         self._compare()
-        errors, verdicts = self._errors, self._verdicts
-        self._errors, self._verdicts = [], []
+        single, errors, verdicts = self._single, self._errors, self._verdicts
+        self._single, self._errors, self._verdicts = [], [], [[]]
+        if single:
+            device = single[0].device  # layers may be on several
+            errors.insert(0, torch.stack([error.to(device, torch.float32) for error in single]))
         if not errors:
-            return torch.empty(0), verdicts
-        device = errors[0].device  # layers may be on several
-        return torch.stack([error.to(device) for error in errors]), verdicts
+            return torch.empty(0), []
+        device = errors[0].device
+        every = torch.cat([error.to(device, torch.float32) for error in errors])
+        return every, list(itertools.chain(*verdicts))
 
-    def _add(self, doubt: _Doubt) -> None:
-        self._waiting.append(doubt)
-        self._held += len(doubt.tensors) * doubt.tensors[0].numel()  # mostly of one shape
+    def _add(
+        self,
+        error: Callable[..., Tensor],
+        tensors: tuple[Tensor, ...],
+        bar: float,
+        failure: Failure,
+    ) -> None:
+        """`error` of stacked tensors is one number for each entry."""
+        alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
+        group = self._waiting.get(alike)
+        if group is None:
+            group = self._waiting[alike] = _Group([], [])
+        self._count += 1
+        group.tensors.append(tensors)
+        group.verdicts.append((self._count, bar, failure))
+        self._held += len(tensors) * tensors[0].numel()  # mostly of one shape
         if self._held > _HELD:
             self._compare()
 
     def _compare(self) -> None:
-        waiting, self._waiting, self._held = self._waiting, [], 0
-        groups: dict[tuple[object, ...], list[_Doubt]] = {}
-        for doubt in waiting:
-            groups.setdefault(doubt.alike(), []).append(doubt)
-        own: dict[int, Tensor] = {}
-        for group in groups.values():
-            columns = zip(*(doubt.tensors for doubt in group), strict=True)
-            made = group[0].error(*(torch.stack(column) for column in columns))
-            own.update(zip(map(id, group), made.unbind(), strict=True))
-        for doubt in waiting:
-            self.error_is_small(own[id(doubt)], doubt.bar, doubt.failure)
+        waiting, self._waiting, self._held = self._waiting, {}, 0
+        for (error, *_), group in waiting.items():
+            assert callable(error)
+            columns = zip(*group.tensors, strict=True)
+            self._errors.append(error(*(torch.stack(column) for column in columns)))
+            self._verdicts.append(group.verdicts)
 
 
-def raise_if_true(errors: Sequence[float], verdicts: Verdicts) -> None:
+def raise_if_true(errors: Sequence[float], verdicts: Sequence[Verdict]) -> None:
     """Raises for the first error above its bar. NaN meets no bar."""
-    for error, (bar, failure) in zip(errors, verdicts, strict=True):
-        if not error <= bar:
-            raise failure(error)
+    wrong = [
+        (number, failure, error)
+        for error, (number, bar, failure) in zip(errors, verdicts, strict=True)
+        if not error <= bar
+    ]
+    if wrong:
+        _, failure, error = min(wrong, key=operator.itemgetter(0))
+        raise failure(error)
 
 
 _open: contextvars.ContextVar[Doubts | None] = contextvars.ContextVar(
@@ -152,7 +171,7 @@ def require_small(error: Tensor, bar: float, failure: Failure) -> None:
     if doubts is not None:
         doubts.error_is_small(error, bar, failure)
     else:
-        raise_if_true([float(error)], [(bar, failure)])
+        raise_if_true([float(error)], [(0, bar, failure)])
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:

@@ -56,6 +56,9 @@ class Layer:
         self._call, self._internals, self._wide_modules = call, internals, wide_modules
         self._sites: tuple[Site, ...] | None = None
         self._wide_rows: dict[str, Tensor] = {}
+        self.structure: LayerStructure = stack.layers[index]  # how the layer is put together
+        # What the layer was given, in the model's own precision.
+        self.native_input: Float[Tensor, "batch target d_model"] = call.hidden_in.detach()
 
     @property
     def doubts(self) -> Doubts | None:
@@ -66,11 +69,6 @@ class Layer:
     def whole(self) -> Layer:
         """This layer with all of its targets, or the same one on a short input: to prove things."""
         return self if self._whole is None else self._whole()
-
-    @property
-    def structure(self) -> LayerStructure:
-        """How the layer is put together."""
-        return self.stack.layers[self.index]
 
     @property
     def path(self) -> str:
@@ -96,11 +94,6 @@ class Layer:
         if name not in self._wide_rows:
             self._wide_rows[name] = wide(tensor)
         return self._wide_rows[name]
-
-    @functools.cached_property
-    def native_input(self) -> Float[Tensor, "batch target d_model"]:
-        """What the layer was given, in the model's own precision."""
-        return self._call.hidden_in.detach()
 
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
@@ -155,8 +148,8 @@ class Layer:
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the layer was called with for copies of one row, in float32 or better."""
         args, kwargs = expanded(self._call, self.structure.axes, row, copies)
-        dtype = computing_dtype(self._call.hidden_in.dtype)
-        if dtype == self._call.hidden_in.dtype:
+        dtype = computing_dtype(self.native_input.dtype)
+        if dtype == self.native_input.dtype:
             return args, kwargs
         return cast_call(self._call, args, kwargs, dtype)
 
@@ -171,8 +164,9 @@ class Layer:
         internals = self._internals or self._recomputed()
         rebuilt: list[Site] = []
         entry = self.structure.sites[0].enters
-        stream = self.input if entry is None else wide(internals[0].seen[entry])
-        stream = stream.reshape(self.input.shape)
+        stream = self.input
+        if entry is not None:
+            stream = wide(internals[0].seen[entry]).reshape(stream.shape)
         for number, parts in enumerate(internals):
             structure, module = self.structure.sites[number], self._call.readable
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
@@ -181,7 +175,7 @@ class Layer:
             )
             if structure.open is None:
                 stream = rebuilt[-1].block_output
-        same = self._call.hidden_in.dtype == stream.dtype
+        same = self.native_input.dtype == stream.dtype
         if self.keeps_internals and (same or self._whole is not None):
             self._sites = tuple(rebuilt)  # for half precision twice as large as what was kept
         return rebuilt
@@ -233,7 +227,7 @@ class Layer:
             self.backend,
             call.args,
             call.kwargs,
-            batch=int(call.hidden_in.shape[0]),
+            batch=int(self.native_input.shape[0]),
             on_call=on_call,
             edit_values=edit_values,
         )

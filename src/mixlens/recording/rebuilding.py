@@ -73,7 +73,6 @@ def rebuilt_site(
         weights=weights,
         values=values,
         half=attention.output.element_size() < 4,
-        native_matrix=plain_matrix(part_at(module, structure.output_projection)) if rows else None,
         mask=attention.mask,
         gate=gate,
         projection=projection,
@@ -94,17 +93,23 @@ def _projection(
 ) -> tuple[Projection, dict[str, Tensor], dict[str, tuple[Tensor, ...]]]:
     """The output projection, how far what it returned is off, and what must agree later."""
     path = structure.output_projection
-    affine = affine_map(part_at(module, path), structure.heads * structure.d_head, stream)
+    projecting = part_at(module, path)
+    affine = affine_map(projecting, structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
     errors: dict[str, Tensor] = {}
     waiting: dict[str, tuple[Tensor, ...]] = {}
+    native: Tensor | None = None
     if internals.attention.product is not None:
         projected, waiting = _projected_rows(path, affine, internals, stream)
+        native = plain_matrix(projecting)
     else:
         projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
-    head_maps = affine[0].reshape(structure.heads, structure.d_head, -1)
-    return Projection(head_maps=head_maps, bias=affine[1], output=projected), errors, waiting
+    matrix, bias = affine
+    made = Projection(
+        heads=structure.heads, matrix=matrix, native_matrix=native, bias=bias, output=projected
+    )
+    return made, errors, waiting
 
 
 def _block_parts(
@@ -172,8 +177,8 @@ def _projected_rows(
     assert attention.product is not None
     seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
     product = attention.product.to(stream)
-    remade = torch.addmm(bias, product.flatten(0, 1).flatten(1), matrix).view(stream.shape)
-    tokens = output.flatten(2)[:, :, None]  # all heads of one token
+    remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
+    tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     waiting = {
         "attention product": (product, output, tokens),
         "output projection": (remade, seen),

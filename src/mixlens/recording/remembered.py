@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import operator
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
@@ -32,7 +33,7 @@ def weights_unchanged(model: nn.Module) -> Iterator[None]:
     """
     numbers = _numbers(model)
     before, known = _since.get(model, (None, {}))
-    away = any(pointer == 0 for _, _, pointer in numbers)  # offloaded: their numbers say nothing
+    away = 0 in numbers[2]  # offloaded: their numbers say nothing
     if before != numbers or away:
         known = {id(model): numbers}
         _since[model] = (numbers, known)
@@ -54,8 +55,12 @@ def numbers_of(module: nn.Module) -> Hashable:
     return numbers
 
 
-def _numbers(module: nn.Module) -> tuple[tuple[int, int, int], ...]:
-    return tuple([(id(part), part._version, part.data_ptr()) for part in tensors_of(module)])
+_version, _pointer = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
+
+
+def _numbers(module: nn.Module) -> tuple[tuple[int, ...], ...]:
+    tensors = tensors_of(module)
+    return tuple(map(id, tensors)), tuple(map(_version, tensors)), tuple(map(_pointer, tensors))
 
 
 class Remembered(Generic[Found]):

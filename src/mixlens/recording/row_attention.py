@@ -88,12 +88,17 @@ def can_be_cut(query: Tensor, output: Tensor) -> bool:
     return output.dim() == 4 and output.shape[:2] == query.shape[::2]
 
 
+_Hidden = tuple[
+    Float[Tensor, "batch head target source"] | None, Float[Tensor, "groups row source"] | None
+]
+
+
 class RowAttention:
     """Of one forward pass: the rows of each attention call that has just been run."""
 
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
-        self._hidden: dict[tuple[object, ...], tuple[Any, Tensor | None]] = {}
+        self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
     def call(
         self,
@@ -110,10 +115,10 @@ class RowAttention:
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden = self._hides(module, mask, rows, key.shape, query.shape[2], options)
+        hidden, grouped = self._hides(module, mask, rows, key.shape, query.shape[2], options)
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
-            scores = _grouped(rows, key, scale, hidden)
+            scores = _grouped(rows, key, scale, grouped)
         else:
             scores = _grouped(rows * scale, key)
             if cap is not None:
@@ -121,16 +126,10 @@ class RowAttention:
             if isinstance(bias, Tensor):
                 scores = scores + wanted.of(bias, -2)
             if hidden is not None:
-                scores = scores + hidden.reshape(scores.shape)
+                scores = scores + hidden
         weights = _softmax(scores, options.get("s_aux"))
-        return AttentionCall(
-            weights,
-            value,
-            wanted.of(output, 1),
-            "rows",
-            product=_product(weights, value),
-            mask=None if hidden is None else hidden.view(weights.shape),
-        )
+        made, product = wanted.of(output, 1), _product(weights, value)
+        return AttentionCall(weights, value, made, "rows", product=product, mask=hidden)
 
     def _hides(
         self,
@@ -140,9 +139,9 @@ class RowAttention:
         key_shape: Sequence[int],
         all_targets: int,
         options: Mapping[str, Any],
-    ) -> Float[Tensor, "groups row source"] | None:
-        """`_hidden`, made once for all layers that are given the same mask, one row for each row of
-        a product with grouped keys.
+    ) -> _Hidden:
+        """`_hidden`, made once for all layers that are given the same mask: one row for each row of
+        the weights, and the same for each row of a product with grouped keys.
         """
         causal = options.get("is_causal")
         causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
@@ -151,10 +150,11 @@ class RowAttention:
         if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
             hidden = _hidden(mask, self.wanted, rows, sources, causal, window)
+            made: _Hidden = (None, None)
             if hidden is not None:
-                hidden = hidden.expand(batch, heads, count, sources)
-                hidden = hidden.reshape(batch * groups, -1, sources)
-            self._hidden[known] = (mask, hidden)
+                hidden = hidden.expand(batch, heads, count, sources).contiguous()
+                made = hidden, hidden.view(batch * groups, -1, sources)
+            self._hidden[known] = (mask, made)
         return self._hidden[known][1]
 
 

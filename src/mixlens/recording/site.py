@@ -41,9 +41,18 @@ class Targets(Protocol):
 class Projection:
     """The output projection of a site, and what it returned."""
 
-    head_maps: Float[Tensor, "head d_head d_model"]
+    heads: int
+    matrix: Float[Tensor, "d_in d_model"]
+    # As the model has it, if it is plain and the site's values are so too.
+    native_matrix: Float[Tensor, "d_in d_model"] | None
     bias: Float[Tensor, " d_model"]
     output: Float[Tensor, "batch target d_model"]
+
+    def by_head(
+        self, matrix: Float[Tensor, "d_in d_model"]
+    ) -> Float[Tensor, "head d_head d_model"]:
+        """A matrix of this shape, split by head."""
+        return matrix.view(self.heads, -1, matrix.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,15 +78,13 @@ class Site:
     errors: Mapping[str, Tensor]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
     half: bool = False  # did the model compute it in half precision?
-    # The output projection as the model has it, if it is plain and `values` are so too.
-    native_matrix: Float[Tensor, "d_in d_model"] | None = None
     # Of rows alone: what was added to the scores before the softmax, if anything.
     mask: Float[Tensor, "batch head target source"] | None = None
 
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """The output projection, after any gate, split by head."""
-        return self._projection.head_maps
+        return self._projection.by_head(self._projection.matrix)
 
     @property
     def output_bias(self) -> Float[Tensor, " d_model"]:
@@ -186,9 +193,10 @@ class Site:
     @property
     def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """`head_maps` in the precision of the values."""
-        if self.native_matrix is None or self.native_matrix.dtype != self.values.dtype:
+        native = self._projection.native_matrix
+        if native is None or native.dtype != self.values.dtype:
             return self.head_maps.to(self.values)
-        return self.native_matrix.reshape(self.head_maps.shape)
+        return self._projection.by_head(native)
 
     def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
         gate = None if self.gate is None else self.gate.to(self.values)

@@ -4,6 +4,7 @@ sums that they describe.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
@@ -200,7 +201,7 @@ class LayerStructure:
         parts = tuple((path, type(part)) for path, part in module.named_modules())
         return parts, tuple(site.signature for site in self.sites), self.further
 
-    @property
+    @functools.cached_property
     def watched(self) -> frozenset[Witness]:
         """What a recording keeps of the layer to prove itself right."""
         projecting = [site for site in self.sites if site.projection is not None]

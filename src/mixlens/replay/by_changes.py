@@ -56,7 +56,7 @@ class _UneditedRows:
 
     def part(self, start: int, stop: int) -> _UneditedRows:
         """Some of the rows."""
-        if stop - start == len(self.sums):
+        if stop - start == self.sums.shape[0]:
             return self
         rows = slice(start, stop)
         return _UneditedRows(
@@ -170,9 +170,9 @@ class ByChanges:
         vectors, weights = self._vectors, self.tail.site.weights
         if head is not None:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
-        if len(weights) > 1:
+        if weights.shape[0] > 1:
             vectors, weights = vectors.of_texts(texts), weights[texts]
-        first, number = texts.start * self.count, len(weights)
+        first, number = texts.start * self.count, weights.shape[0]
         written = [
             self.structure.scaled(vectors.written(weights[:, :, target, part], part, target))
             for target in range(self.count)

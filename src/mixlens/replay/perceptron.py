@@ -42,6 +42,20 @@ class _Paths:
 
 
 @dataclass(frozen=True)
+class _PerceptronModules:
+    """The modules of one layer. Not their matrices: kept, these would outlive a move to a different
+    device.
+    """
+
+    norm: nn.Module | None
+    first: tuple[nn.Module, ...]
+    second: nn.Module
+    activation: str
+    after: str | None
+    biased: bool
+
+
+@dataclass(frozen=True)
 class Perceptron:
     """The matrices of one layer."""
 
@@ -88,30 +102,31 @@ def perceptron(
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
     `normed=False`: it may also read the stream without a norm, as compiled programs do.
     """
-    paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
-    if paths is None or (normed and paths.norm is None):
+    parts = _modules.of(layer.submodule(""), layer.structure, lambda: _modules_of(layer))
+    if parts is None or (normed and parts.norm is None):
         return None
     wide = layer.input
     like = layer.native_input if dtype == layer.native_input.dtype else wide
     like = like if dtype is None else like.to(dtype)
-    norm = _identity(wide) if paths.norm is None else norm_of(layer.submodule(paths.norm), wide)
-    products = [layer.submodule(path) for path in (*paths.first, paths.second)]
-    first = [affine_map(product, int(like.shape[-1]), like) for product in products[:-1]]
-    if norm is None or any(part is None for part in first):
+    norm = _identity(wide) if parts.norm is None else norm_of(parts.norm, wide)
+    if norm is None or (parts.norm is not None and not norm.scaled):
         return None
-    if paths.norm is not None and not norm.scaled:
-        return None
-    firsts = tuple(part for part in first if part is not None)
-    second = affine_map(products[-1], int(firsts[0][0].shape[1]), like)
+    first, width = [], int(like.shape[-1])
+    for module in parts.first:
+        product = affine_map(module, width, like)
+        if product is None:
+            return None
+        first.append(product)
+    second = affine_map(parts.second, int(first[0][0].shape[1]), like)
     if second is None:
         return None
     return Perceptron(
         norm=norm,
-        first=firsts,
+        first=tuple(first),
         second=second,
-        activation_name=paths.activation,
-        after=paths.after,
-        biased=any(map(may_add_bias, products)),
+        activation_name=parts.activation,
+        after=parts.after,
+        biased=parts.biased,
     )
 
 
@@ -121,6 +136,22 @@ def _identity(like: Tensor) -> LinearisedNorm:
 
 
 _known: Remembered[_Paths | None] = Remembered()
+_modules: Remembered[_PerceptronModules | None] = Remembered()
+
+
+def _modules_of(layer: Layer) -> _PerceptronModules | None:
+    paths = _known.of(layer.model, layer.signature, lambda: _discovered_paths(layer.whole))
+    if paths is None:
+        return None
+    first, second = tuple(map(layer.submodule, paths.first)), layer.submodule(paths.second)
+    return _PerceptronModules(
+        norm=None if paths.norm is None else layer.submodule(paths.norm),
+        first=first,
+        second=second,
+        activation=paths.activation,
+        after=paths.after,
+        biased=any(map(may_add_bias, (*first, second))),
+    )
 
 
 @dataclass(frozen=True)

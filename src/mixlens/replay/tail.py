@@ -54,7 +54,7 @@ class Tail:
         self.rows = rows  # the most that go through the layer at once
         self.sites: list[Site] = layer.sites()
         self.position: int = layer.position(kind)
-        self.site: Site = layer.site(kind)
+        self.site: Site = self.sites[self.position].reading(kind)
         self.shortcuts: tuple[Shortcut, ...] = ()
         self.mode: str = self._chosen_mode()
 
@@ -133,7 +133,6 @@ class Tail:
 
     # ----------------------------------------------------------------------------------- the choice
 
-    @torch.no_grad()
     def _chosen_mode(self) -> str:
         if self.site.structure.open is not None:
             note_fallback(
@@ -161,6 +160,7 @@ class Tail:
         self.shortcuts, self.rows = proved.shortcuts, min(self.rows, proved.rows)
         return "shortcut"
 
+    @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
         """Of the whole layer: a layer of which only rows were recorded cannot be run again."""
         whole = self.layer.whole
