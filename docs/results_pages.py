@@ -90,7 +90,7 @@ def taken(source: Path) -> int:
         )
         for name in result["figures"]:
             figure = path.parent / name
-            if figure.is_file() and figure.stat().st_size < 150_000:
+            if figure.is_file() and figure.stat().st_size < 250_000:
                 shutil.copyfile(figure, target / name)
         count += 1
     return count

@@ -50,7 +50,7 @@ def run(
         "fig2b": figures.lines(
             lines,
             x=range(len(cross)),
-            x_label="tested on layer",
+            x_label="tested on state (0: the input)",
             y_label="share of tokens identified",
         ),
         "all_layers": figures.heat_map(

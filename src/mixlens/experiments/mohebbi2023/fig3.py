@@ -87,6 +87,7 @@ def run(setting: Setting, *, variant: str = "paper") -> Outcome:
         {"compression": by_layer},
         x=table.layer,
         title="online code of the number",
+        x_label="state (0: the input)",
         y_label="compression",
     )
     best = max(
