@@ -35,7 +35,7 @@ from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.runs.corpus_run import run_corpus
 from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import SHARD_ROWS_ELSEWHERE, Job, ModelSource
-from mixlens.runs.shard import ShardWorker, read_texts
+from mixlens.runs.shard import AT_ONCE, ShardWorker
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "corpus_runs.md"
@@ -61,9 +61,7 @@ class Unwritten(ShardWorker):
     """The same work without a file, for machines that have no pyarrow."""
 
     def __call__(self, shard: Shard) -> dict[str, Any]:
-        with self.device:
-            texts = read_texts(self.lens, self.job, shard)
-        self.measure(texts)
+        self.measure(self.read(shard))
         return {}
 
 
@@ -136,7 +134,7 @@ def forward_passes_over(lens: Lens, texts: list[str], rows: int, shards: Sequenc
 
 def measured(lens: Lens, job: Job, device: str, shards: Sequence[Shard]) -> None:
     """As an engine would have it."""
-    engine = Engine(device=device, at_once=1 if device == "cpu" else 3)
+    engine = Engine(device=device, at_once=1 if device == "cpu" else AT_ONCE)
     worker = (ShardWorker if WRITES else Unwritten)(lens, job)
     for _ in do_tasks(engine, lambda: worker, shards):
         pass

@@ -216,7 +216,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
     return place
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
+def write_whole(path: Path, content: str | bytes | memoryview) -> None:
     """The file is there with all its content, or as it was before."""
     place = writable(path)
     draft = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")

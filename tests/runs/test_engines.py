@@ -1,4 +1,4 @@
-"""Engines: every task once, whoever dies; two shards in hand, one on the device."""
+"""Engines: every task once, whoever dies; several shards in hand, one on the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from mixlens.corpus.shards import cut_into_shards
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.runs.engines import Engine, do_tasks
-from mixlens.runs.shard import worker_for
+from mixlens.runs.shard import AT_ONCE, worker_for
 from tests.runs.dying import dies_at
 from tests.runs.sentences import SOURCE, contents, job_for, run, write_corpus
 
@@ -46,6 +46,6 @@ def test_shards_that_overlap_give_the_same_bytes(tmp_path: Path) -> None:
     job = job_for(corpus, tmp_path / "two", shard_rows=3)
     (tmp_path / "two" / "data").mkdir(parents=True)
     shards = cut_into_shards(job.corpus, job.shard_rows)
-    reports = dict(do_tasks(Engine(at_once=2), partial(worker_for, SOURCE, job), shards))
+    reports = dict(do_tasks(Engine(at_once=AT_ONCE), partial(worker_for, SOURCE, job), shards))
     files = {report["file"]: report["sha256"] for report in reports.values()}
     assert files == contents(tmp_path / "one")["files"]

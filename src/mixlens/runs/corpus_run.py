@@ -34,7 +34,7 @@ from mixlens.runs.engines import Engine, do_tasks
 from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
-from mixlens.runs.shard import Report, file_name, worker_for
+from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 
 PLAN, MANIFEST, ERRORS, AGGREGATES = (
     "plan.json",
@@ -91,9 +91,7 @@ def run_corpus(
         workers=workers,
         threads=source.threads,
         device=source.device,
-        # The next shard is read and the last is written while the device has this one; a CPU would
-        # do all of it itself.
-        at_once=1 if source.device == "cpu" else 3,
+        at_once=1 if source.device == "cpu" else AT_ONCE,
     )
     with _opened(job, source, shards, fresh) as (plan, journal):
         first, last = shards or (0, len(plan))

@@ -3,8 +3,8 @@
 It depends on its shard, the job and the model alone, so that it may be done anywhere, in any order,
 and again after a crash. Several measures share one recording of each batch.
 
-A shard that is read or written does not need the model. With three threads, one shard is on the
-device while the next is read and tokenised and the last is written.
+A shard that is read or written does not need the model. With four threads, one shard is on the
+device while the next is read and tokenised and the last two are written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ Report = dict[str, Any]
 """What a worker says of a finished shard: counts, the file with its hash, errors, aggregates."""
 
 Device = AbstractContextManager[Any]
-"""A lock that is held by whoever gives work to the device, or makes such work ready."""
+"""A lock that is held by whoever gives work to the device."""
+
+AT_ONCE = 4  # shards of a worker with a GPU; a CPU would do all of the work itself
 
 _NO_TEXT_S_FAULT = (MissingTokenizer, MissingExtra, UnsupportedModel)
 
@@ -53,12 +55,12 @@ class ShardWorker:
         self.lens = lens
         self.job = job
         self.device: Device = threading.RLock()
+        self._reading = threading.Lock()  # threads that read would only take turns at every step
 
     def __call__(self, shard: Shard) -> Report:
         """Reads, measures and writes one shard. A text that cannot be measured is an error."""
         start = time.perf_counter(), time.process_time()
-        with self.device:  # two threads that compute would only take turns at every step
-            texts = read_texts(self.lens, self.job, shard)
+        texts = self.read(shard)
         measured = self.measure(texts)
         report = write_results(self.job, shard, texts, measured)
         return {
@@ -66,6 +68,11 @@ class ShardWorker:
             "seconds": time.perf_counter() - start[0],
             "processor_seconds": time.process_time() - start[1],
         }
+
+    def read(self, shard: Shard) -> Texts:
+        """The texts of a shard, while the device may work for a different one."""
+        with self._reading:
+            return read_texts(self.lens, self.job, shard)
 
     def measure(self, texts: Texts) -> MeasuredShard:
         """Every text, or the reason why it cannot be measured."""

@@ -116,15 +116,17 @@ def write_shard(path: Path, chunks: Sequence[Chunk], description: Mapping[str, A
     table = pa.concat_tables(tables) if tables else wanted.empty_table()
     keys = [_keys(chunk, measures.index(chunk.measure)) for chunk in chunks]
     order = np.lexsort(np.concatenate(keys, 1)[::-1]) if keys else np.array([], np.int64)
-    content = BytesIO()
+    sink = pa.BufferOutputStream()  # a file of Python's would take its lock at every step
     pq.write_table(  # type: ignore[no-untyped-call]
         table.take(pa.array(order)),
-        content,
+        sink,
         compression="zstd",
         use_dictionary=["id", "measure", "tokens.list.element", "target_tokens.list.element"],
+        write_statistics=["id", "line", "measure", "layer"],  # nobody looks for others by size
     )
-    write_safely(path, content.getvalue())
-    return hashlib.sha256(content.getvalue()).hexdigest()
+    content = memoryview(sink.getvalue())
+    write_safely(path, content)
+    return hashlib.sha256(content).hexdigest()
 
 
 def _keys(chunk: Chunk, measure: int) -> np.ndarray:
@@ -217,7 +219,7 @@ def write_errors(path: Path, errors: Sequence[Mapping[str, Any]]) -> None:
     write_safely(path, content.getvalue())
 
 
-def write_safely(path: Path, content: str | bytes) -> None:
+def write_safely(path: Path, content: str | bytes | memoryview) -> None:
     """Writes a file whole; a full disk is an error that says what to do."""
     try:
         write_whole(path, content)
