@@ -36,6 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "words.txt").write_text("hello")
     (place / "latin1.txt").write_bytes(b"caf\xe9")
     (place / "latin1.csv").write_bytes(b"text,label\ncaf\xe9,1\n")
+    (place / "object.json").write_text("{}")
     (place / "zeros.csv").write_bytes(b"text,label\n\0\0\0,1\n")
     (place / "header.csv").write_text("text,label\n")
     (place / "nothing.csv").write_text("")
@@ -81,6 +82,8 @@ MAP = [
     ([TEXT, "--measure", "alti", "--head", "1"], 1, "drop --head"),
     ([TEXT, "--measure", "attention", "--head", "99"], 1, "8 heads, 0 to 7"),
     ([TEXT, "--measure", "gradient_norm", "--rollout"], 1, "drop --rollout"),
+    ([TEXT, "--measure", "effective_attention", "--rollout"], 1, "have both signs"),
+    (["--prompt-file", "object.json", "--generate", "3"], 1, "a list of messages"),
     ([TEXT, "-o", "distance"], 1, "write name=value"),
     ([TEXT, "-o", "distanc=cosine"], 1, "did you mean distance?"),
     ([TEXT, "-o", "distance=manhattan"], 1, "there is no distance 'manhattan'"),
@@ -119,6 +122,7 @@ OTHERS = [
     (["compare", TEXT, "--measures", "attention,altti"], 1, "did you mean alti?"),
     (["compare", TEXT, "--measures", ""], 1, "there is no measure ''"),
     (["compare", TEXT, "--budget", "-1"], 2, "--budget"),
+    (["compare", TEXT, "--no-sink"], 1, "by --segments"),
     (["compare", TEXT, "--layers", "foo"], 1, "--layers foo: choose one of mean, rollout, last"),
     (["compare", TEXT, "--layers", "6"], 1, "6 layers, 0 to 5"),
     (["compare", TEXT, "--word", "zzzz"], 1, "'zzzz' is not one token"),

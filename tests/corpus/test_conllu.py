@@ -67,12 +67,13 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
         ["1\tone\tone\tNUM"],
         ["# text = nothing"],
         [line("1-3", "dont", "_"), line("1", "do", "AUX")],
+        [line("1-x", "dont", "_")],
         FRENCH,
     ]
     (tmp_path / "x.conllu").write_text("\n\n".join("\n".join(each) for each in sentences))
     data = corpus.read(tmp_path)
     assert (data.kind, len(data)) == ("tagged", 2)
-    assert data[1].name == "x.conllu:26"
+    assert data[1].name == "x.conllu:28"
     assert [(name, reason.split(":")[0]) for name, reason in data.errors] == [
         ("x.conllu:11", "the word 'one' is not at character 0 of the text"),
         ("x.conllu:14", "the text continues after the last word"),
@@ -80,6 +81,7 @@ def test_broken_sentences_are_named(tmp_path: Path) -> None:
         ("x.conllu:19", "4 columns instead of 10"),
         ("x.conllu:21", "a sentence without words"),
         ("x.conllu:23", "the multiword token 1-3 dont has 1 words"),
+        ("x.conllu:26", "'1-x' is not the number of a word, nor of several as in 1-2"),
     ]
 
 

@@ -180,7 +180,32 @@ def test_a_streamed_data_set(tmp_path: Path) -> None:
     assert [row.text for row in rows if isinstance(row, TextRow)] == TEXTS
 
 
+def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("two\n")
+    (tmp_path / "a.csv").write_text('text\none\n"\n')
+    (tmp_path / "notes.md").write_text("not a corpus")
+    shards = cut_into_shards(str(tmp_path), 5)
+    assert [(Path(shard.path).name, shard.format) for shard in shards] == [
+        ("a.csv", "csv"),
+        ("b.txt", "text"),
+    ]
+    first, bad, second = (row for shard in shards for row in rows_of(shard, Columns()))
+    assert isinstance(bad, BadRow)
+    assert bad.reason.startswith("not CSV")
+    assert [row.text for row in (first, second) if isinstance(row, TextRow)] == ["one", "two"]
+
+
+def test_a_sentence_whose_named_column_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "corpus.conllu").write_text(CONLLU)
+    (shard,) = cut_into_shards(str(tmp_path / "corpus.conllu"), 5)
+    assert all(isinstance(row, BadRow) for row in rows_of(shard, Columns(text="sentence")))
+
+
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="holds no file with one of: "):
+        cut_into_shards(str(tmp_path), 2)
+    with pytest.raises(InvalidInput, match="at least one row, not 0"):
+        cut_into_shards(str(tmp_path), 0)
     with pytest.raises(InvalidInput, match="no file or folder"):
         cut_into_shards(str(tmp_path / "absent.txt"), 2)
     (tmp_path / "x.jsonl.gz").write_bytes(b"")

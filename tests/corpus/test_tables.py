@@ -81,6 +81,12 @@ def test_broken_rows_are_named(tmp_path: Path) -> None:
         ("dev.tsv:11", "3 columns, but other rows have 2"),
         ("dev.tsv:12", "'not one' is not a label"),
     ]
+    data = read(tmp_path, "gj04\t1\t\tBill sang.\n" * 10 + "gj04\tyes\t\tBill sang.\n")
+    assert [reason.split(":")[0] for _, reason in data.errors] == [
+        "not a row of CoLA (source, 0 or 1, star, sentence)"
+    ]
+    data = read(tmp_path, '{"text": "a", "label": 1}\n{"label": 0}\n', "d.jsonl")
+    assert data.errors == (("d.jsonl:2", "no text among the fields label"),)
     with pytest.raises(
         InvalidInput, match=r"no example could be read. dev.tsv:2: the text is missing"
     ):
@@ -96,6 +102,7 @@ def test_splits_without_labels_are_texts(tmp_path: Path) -> None:
 
 def test_csv_and_jsonl(tmp_path: Path) -> None:
     assert triples(read(tmp_path, 'text,label\n"a, ""b""",1\n', "d.csv")) == [('a, "b"', None, "1")]
+    assert len(read(tmp_path, "text,label\na,1\n,\nb,0\n", "d.csv")) == 2
     assert triples(read(tmp_path, '{"Text": "a", "Label": 1}\n', "d.jsonl")) == [("a", None, "1")]
     data = read(tmp_path, 'text,label\n"a"b,1\nc,0\n"d,1\n', "d.csv")
     assert triples(data) == [("c", None, "0")]
