@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,13 @@ def test_a_file_without_documentation_is_noticed(toy_file: str) -> None:
 def test_names_of_ours_are_not_taken(toy: str) -> None:
     with pytest.raises(InvalidInput, match="already"):
         register("alti", SPEC)(alti.scores)
+    with pytest.raises(InvalidInput, match="has no SPEC that says what it is"):
+        evaluations.register("nameless", object())
+    with pytest.raises(ValueError, match="direction 'up': choose one of"):
+        EvaluationSpec(summary="one", citation="-", direction="up", kinds=("agreement",))
+    for wrong in ({"gives": "x"}, {"reads": "x"}, {"splits": "x"}, {"one_row": "x"}):
+        with pytest.raises(InvalidInput, match="='x': choose "):
+            replace(SPEC, **wrong)
     MEASURES.unregister(toy)
     with pytest.raises(InvalidInput, match="no measure 'toy'"):
         mixlens.measure(toy, Lens.bundled().record("The dogs bark."))

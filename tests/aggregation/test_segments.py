@@ -93,6 +93,8 @@ def test_named_spans_by_characters_or_text_and_the_tokens_inside() -> None:
     }
     merged = maps().segments(by)
     assert merged.source_tokens == (FIRST, "keys", "(other)", "second")
+    with pytest.raises(InvalidInput, match="no segment 'third'"):
+        maps().inside("third", by)
     inside = maps().inside("second", by)
     assert inside.source_tokens[0] == "The"
     assert "".join(inside.source_tokens).replace("Ġ", " ") == "The second paragraph is here."

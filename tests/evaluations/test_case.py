@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import transformers as hf
 from mixlens import Lens
 from mixlens.corpus.examples import Agreement, Example, Labelled
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.evaluations import accuracy
 from mixlens.evaluations import case as _case
 from mixlens.evaluations.case import Case
 from tests.evaluations.sentences import agreement, cases, lens
@@ -91,6 +93,16 @@ def test_misuse_is_named() -> None:
         _ = Case(lens(), Agreement(name="x", text=text, place=(9, 12), foil="is")).cues
     with pytest.raises(InvalidInput, match="have no cues"):
         _ = Case(lens(), Labelled(name="x", text=text, label="1")).cues
+    with pytest.raises(InvalidInput, match=r"no token is part of the cue ' '"):
+        _ = Case(
+            lens(), Agreement(name="x", text=text, place=(9, 12), foil="is", cues=((3, 4),))
+        ).cues
+    unmasked = copy.deepcopy(lens().tokenizer)
+    unmasked.mask_token = None
+    with pytest.raises(InvalidInput, match="no mask token, and the model is not causal"):
+        _ = Case(Lens(lens().model, unmasked), agreement(*TEXT)).given
+    with pytest.raises(InvalidInput, match="examples have no right answer"):
+        accuracy.observe(Case(lens(), Example(name="x", text=text)))
     with pytest.raises(InvalidInput, match="first word"):
         _ = Case(lens("causal"), Agreement(name="x", text=text, place=(0, 3), foil="a")).given
     with pytest.raises(InvalidInput, match="no measure 'atention'"):

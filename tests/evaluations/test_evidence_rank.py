@@ -19,6 +19,7 @@ from mixlens.evaluations.evidence_rank import (
     evaluate,
     expected_reciprocal,
     first_tokens,
+    observe,
     reciprocal_rank,
 )
 
@@ -98,6 +99,18 @@ def test_a_real_model_ranks_its_evidence(tmp_path: Path) -> None:
     words = [place for place in order if not (case.row.special or ())[place]]
     best = min(words.index(place) for place in case.cues[0])
     assert judged.value == pytest.approx(1 / (best + 1))
+
+
+def test_a_masked_model_leaves_the_mask_itself_out() -> None:
+    lens, text = Lens.bundled(), "The keys to the cabinet are old ."
+    example = Agreement(name="x", text=text, place=(24, 27), foil="is", cues=((4, 8),))
+    case = Case(lens, example)
+    assert first_tokens(case) == case.explain
+    counted = sum(not mark for mark in case.row.special or ())
+    assert case.row.special is not None
+    counted -= not case.row.special[case.target]
+    for measure in ("value_zeroing", "gradient_norm"):
+        assert observe(case, measure)["chance"] == expected_reciprocal(0, counted, 1)
 
 
 def test_words_that_begin_alike_are_refused() -> None:

@@ -201,3 +201,4 @@ def test_random_models_go_with_their_lens_and_follow_its_weights() -> None:
 def test_misuse_is_named() -> None:
     with pytest.raises(InvalidInput, match="mode"):
         randomisation.observe(cases()[0], "alti", mode="sideways")
+    assert np.isnan(randomisation.conclude([]).value)

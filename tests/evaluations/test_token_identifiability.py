@@ -189,6 +189,8 @@ def test_texts_too_short_for_an_offset_have_no_number() -> None:
 
 
 def test_misuse_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"share=1\.5: at least one fold and a share in"):
+        splits(9, share=1.5)
     with pytest.raises(InvalidInput, match="single or across"):
         token_identifiability.conclude(_texts(), single=True, across=True)
     short = [{"states": text["states"][:, :1], "layer": text["layer"]} for text in _texts()]

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
 
 from mixlens import Lens, measure
@@ -225,6 +226,23 @@ def test_what_cannot_be_aligned_is_refused() -> None:
     )
     with pytest.raises(InvalidInput, match="no token of the word ''"):
         word_inputs(lens, blank)
+    with pytest.raises(InvalidInput, match="a side of the pair has no word"):
+        word_inputs(lens, replace(blank, source=()))
+    odd = spelling()
+    odd.backend_tokenizer.normalizer = normalizers.Replace("a", "")
+    with pytest.raises(InvalidInput, match="cannot be asked for its special tokens"):
+        word_inputs(tiny(odd), PAIR)
+
+
+def test_a_tokenizer_without_an_end_mark_gets_one_after_the_translation() -> None:
+    marked, bare = spelling(), spelling()
+    bare.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")
+    with_mark, without = (word_inputs(tiny(each), PAIR) for each in (marked, bare))
+    assert without.produced == with_mark.produced
+    assert without.target == with_mark.target
+    bare.eos_token = None
+    with pytest.raises(InvalidInput, match="names no eos_token"):
+        word_inputs(tiny(bare), PAIR)
 
 
 # ------------------------------------------------------------------------------------------ metrics

@@ -92,12 +92,18 @@ def test_wrong_choices_are_refused_in_words(maps: MixingMaps) -> None:
         ({"kind": "heads"}, "per_head=True"),
         ({"kind": "flow", "threshold": 0}, "threshold"),
         ({"layer": 9}, "no layer 9"),
+        ({"kind": "curves", "top": 0}, "at least one source"),
+        ({"kind": "target", "most": 0}, "at least one source"),
     ]
     for wrong, message in cases:
         with pytest.raises(InvalidInput, match=message):
             maps.plot(**wrong)
     with pytest.raises(InvalidInput, match="single heads"):
         MixingMaps.of(np.ones((1, 2, 3, 3)) / 3).plot("map")
+    two_sides = MixingMaps.of(np.ones((2, 2, 3)) / 3, ["a", "b"], ["u", "v", "w"])
+    with pytest.raises(InvalidInput, match="need self-attention: name a target"):
+        two_sides.plot("curves")
+    assert "its 6 largest sources" in words_of(two_sides.plot("curves", target=1))
 
 
 def test_signed_scores_are_palest_at_zero() -> None:
@@ -112,7 +118,26 @@ def test_signed_scores_are_palest_at_zero() -> None:
     assert image.get_cmap()(0.0)[:3] > (0.95, 0.95, 0.95)
 
 
-@pytest.mark.parametrize("kind", ["map", "layers", "target", "text", "flow"])
+def test_a_flow_through_more_tokens_than_fit_draws_the_largest() -> None:
+    figure = made(250, layers=8).plot("flow", threshold=1e-6)
+    assert "layer" in [axes.get_xlabel() for axes in figure.axes]
+    assert len(figure.axes[0].get_yticks()) < 250
+    assert not np.isnan(figure.axes[0].collections[-1].get_offsets()).any()
+
+
+def test_a_word_longer_than_a_line_is_broken() -> None:
+    count = 40
+    row = TokenRow(
+        tuple(f"piece{i}" for i in range(count)),
+        "w" * 10 * count,
+        tuple((10 * i, 10 * i + 10) for i in range(count)),
+    )
+    figure = MixingMaps.of(np.full((1, count, count), 1 / count), row).plot("text")
+    heights = {text.get_position()[1] for text in figure.axes[0].texts}
+    assert len(heights) > 1
+
+
+@pytest.mark.parametrize("kind", ["map", "layers", "target", "text", "flow", "alignment"])
 def test_long_texts_stay_legible_and_of_a_size_for_paper(kind: str) -> None:
     figure = made(250).plot(kind)
     assert max(figure.get_size_inches()) <= 16
@@ -127,7 +152,7 @@ def test_long_texts_stay_legible_and_of_a_size_for_paper(kind: str) -> None:
 
 
 def test_letters_of_every_script_and_dollars_are_drawn(tmp_path: Path) -> None:
-    labels = ("[CLS]", "日本", "한국", "السلام", "नमस्ते", "$x$", "a_b", "\u202e")
+    labels = ("[CLS]", "日本の", "한국", "السلام", "नमस्ते", "$x$", "a_b", "\u202e")
     scores = np.eye(8)[None].repeat(2, 0)
     maps = MixingMaps.of(scores, TokenRow(labels), measure="attention")
     with warnings.catch_warnings():
@@ -166,6 +191,8 @@ def test_gold_links_are_outlined() -> None:
     maps = MixingMaps.of(scores, ["a", "b", "c"], ["u", "v", "w", "x"], measure="attention")
     outlined: Any = maps.plot("alignment", gold=[(0, 1), (2, 3)]).axes[0].patches
     assert [(p.get_x() + 0.46, p.get_y() + 0.46) for p in outlined] == [(1, 0), (3, 2)]
+    outlined = maps.at(targets=[2]).plot("alignment", gold=[(0, 1), (2, 3)]).axes[0].patches
+    assert [(p.get_x() + 0.46, p.get_y() + 0.46) for p in outlined] == [(3, 0)]
 
 
 def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
@@ -176,6 +203,8 @@ def test_a_comparison_shows_sources_and_agreement(lens: Lens) -> None:
         assert "mixlens/bundled/masked" in written
     with pytest.raises(InvalidInput, match="no figure 'map'"):
         comparison.plot("map")
+    with pytest.raises(InvalidInput, match="at least one source"):
+        comparison.plot("sources", most=0)
 
 
 def test_the_same_figure_is_the_same_file(maps: MixingMaps, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.runs.batch import start_measuring
 from mixlens.runs.corpus_run import MANIFEST, read_status
+from mixlens.runs.store import METADATA
 from tests.runs.sentences import contents, run, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -254,6 +256,34 @@ def test_results_are_read_when_they_are_asked_for(whole: Path) -> None:
     assert len(results.to_dataframe()) == 24 * 2 * 6
     with pytest.raises(InvalidInput, match="summaries, not maps"):
         results.maps("1", "alti")
+    with pytest.raises(InvalidInput, match="name one of the measures: alti, attention"):
+        results.maps("1")
+    with pytest.raises(InvalidInput, match="there is no text '99' with the measure 'alti'"):
+        results.maps("99", "alti")
+
+
+def test_a_fresh_run_clears_what_was_there(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    (out / "data" / "part-99999.parquet").write_bytes(b"of an older run")
+    draft = out / "data" / f".{next((out / 'data').glob('part-*')).name}.1.part"
+    draft.write_bytes(b"of a killed run")
+    assert run(corpus, out, fresh=True).complete
+    assert contents(out) == contents(whole)
+
+
+def test_results_of_a_newer_mixlens_are_refused(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    import pyarrow.parquet as pq
+
+    path = sorted((out / "data").glob("part-*.parquet"))[0]
+    table = pq.read_table(path)
+    about = json.loads(table.schema.metadata[METADATA])
+    newer = {METADATA: json.dumps({**about, "schema": 99}).encode()}
+    pq.write_table(table.replace_schema_metadata(newer), path)
+    with pytest.raises(InvalidInput, match="has schema 99, this mixlens reads up to"):
+        _ = mixlens.load(out).description
 
 
 def test_what_cannot_be_run_is_said_at_once(corpus: Path, tmp_path: Path) -> None:

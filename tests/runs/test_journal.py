@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from mixlens.errors import InvalidInput
 from mixlens.runs.journal import Journal
@@ -16,6 +17,8 @@ CONTENT = {
     "label": np.array("plural"),
     "count": np.int64(3),
     "nested": {"a": {"b": None}},
+    "tensor": torch.arange(3.0, requires_grad=True),
+    "set": {"b", "a"},
 }
 
 
@@ -36,6 +39,8 @@ def test_what_goes_in_comes_out(tmp_path: Path, on_disk: bool) -> None:
     assert str(first["label"]) == "plural"
     assert first["nested"] == {"a": {"b": None}}
     assert first["count"] == 3
+    assert first["tensor"].tolist() == [0, 1, 2]
+    assert first["set"] == ["a", "b"]
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
@@ -51,6 +56,14 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         pass
     with Journal.opened(tmp_path, {}, fresh=True) as journal:
         assert not journal.done
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    with Journal.opened(tmp_path, {}) as journal:
+        journal.add("0", {})
+        with open(tmp_path / "journal.jsonl", "ab") as file:
+            file.write(b'{"piece": "1"')
+        assert [each["piece"] for each in Journal.read(tmp_path / "journal.jsonl")] == ["0"]
 
 
 def test_damaged_settings_are_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixlens import Lens
+from mixlens import Lens, MixingMaps
 from mixlens.aggregation.target_row import shares
 from mixlens.errors import InvalidInput
 from mixlens.tokens import Segment, TokenRow
@@ -106,6 +106,9 @@ def test_words_and_pieces_of_the_text() -> None:
     assert text["shown"] == ["[CLS]", "Un", "real", "🙂", "byte", ".", "[SEP]"]
     assert text["gaps"] == ["", "", "", "  ", "", "", ""]
     assert (1, 3) in text["words"]
+    text = text_of(TokenRow(("un", "##real", "hat")))  # words are known by their labels alone
+    assert text["words"] == [(0, 2), (2, 3)]
+    assert text["gaps"] == ["", "", " "]
 
 
 def test_segments_have_their_names() -> None:
@@ -126,6 +129,18 @@ def test_a_comparison_of_two_sides_has_no_target_among_its_sources() -> None:
     payload = comparison_payload(rows, row, "chat", own_source=None, aggregate="mean")
     assert payload["maps"][0]["targets"] == 1
     assert payload["texts"][1]["labels"] == ["chat"]
+
+
+def test_maps_without_a_picture_of_their_own_are_given_one() -> None:
+    maps = MixingMaps.of(np.full((1, 5, 5), 0.2))
+    image = {"src": "data:", "rows": 2, "columns": 2, "first": 1}
+    payload = payload_of(maps, image=image)
+    assert payload["image"] == {"text": 0, **image}
+    shown = payload["texts"][0]["shown"]
+    assert shown[1:] == [f"row {row}, column {column}" for row in (0, 1) for column in (0, 1)]
+    with pytest.raises(InvalidInput, match="2 × 2 patches from position 2 on are more than the 5"):
+        payload_of(maps, image={**image, "first": 2})
+    assert payload_of(maps, seconds=0.5)["texts"][0]["shown"][3] == "1.50 s"
 
 
 def test_nothing_to_show_is_said() -> None:
