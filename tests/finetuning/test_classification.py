@@ -4,6 +4,7 @@ measured.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, MissingTokenizer
 from mixlens.corpus.examples import Labelled
 from mixlens.finetuning import Settings, classifier_finetuned
 from mixlens.finetuning.classification import classifier, label_order, matthews
@@ -64,6 +65,10 @@ def test_a_classifier_of_the_same_classes_keeps_its_head(folder: Path, lens: Len
     kept: Any = again.model
     model, fresh = classifier(again, ["awful", "fine"], FAST)
     assert fresh == []
+    once = replace(FAST, epochs=1)
+    examples = labelled(pairs=True)
+    trained = classifier_finetuned(again, examples[:8], examples[8:12], settings=once)
+    assert trained.report["data"]["new_parts"] == []
     assert torch.equal(model.classifier.weight, kept.classifier.weight)
     model, fresh = classifier(again, ["no", "yes"], FAST)
     assert fresh == ["classifier"]
@@ -137,6 +142,19 @@ def test_wrong_data_gets_clear_errors(lens: Lens) -> None:
     strange = [replace(labelled()[0], label="middling")]
     with pytest.raises(InvalidInput, match="'middling', which is not learned"):
         classifier_finetuned(lens, labelled(), strange, settings=FAST)
+
+
+def test_wrong_models_get_clear_errors(lens: Lens) -> None:
+    with pytest.raises(MissingTokenizer):
+        classifier_finetuned(Lens(lens.model), labelled(), settings=FAST)
+    unpadded = copy.deepcopy(lens.tokenizer)
+    unpadded.pad_token = None
+    with pytest.raises(InvalidInput, match="no padding token"):
+        classifier_finetuned(Lens(lens.model, unpadded), labelled(), settings=FAST)
+    changed = copy.deepcopy(lens.model)
+    changed.config.num_hidden_layers = 7  # what the weights do not have
+    with pytest.raises(InvalidInput, match="layers of BertForMaskedLM are not those of"):
+        classifier_finetuned(Lens(changed, lens.tokenizer), labelled(), settings=FAST)
 
 
 def test_matthews_correlation_is_scikit_learns() -> None:

@@ -4,6 +4,7 @@ what it cannot ask.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers.processors import ByteLevel
 
-from mixlens import InvalidInput, Lens
+from mixlens import EmptyInput, InvalidInput, Lens, MissingTokenizer
 from mixlens.finetuning import Settings, halves, prompt_finetuned
+from mixlens.finetuning.classification import classifier
 from mixlens.finetuning.prompt import choices, prompts
 from mixlens.finetuning.scoring import Objective, padded, scored
+from mixlens.finetuning.tokens import token_inputs
+from tests.conformance.zoo import built
 from tests.finetuning.sentences import agreement, labelled
 
 FAST = Settings(epochs=3, rate=5e-4, batch=3)
@@ -134,6 +139,21 @@ def test_what_cannot_be_asked_is_counted(lens: Lens, causal: Lens) -> None:
     reasons.clear()
     assert not prompts(lens, [plain], 5, reasons)
     assert reasons == {"more than 5 tokens": 1}
+    reasons.clear()
+    twice = replace(plain, text=plain.text.replace("old", "[MASK]"))
+    assert not prompts(lens, [twice], 128, reasons)
+    assert reasons == {"there is not exactly one mask": 1}
+
+
+def test_examples_without_groups_are_summed_up_and_those_left_out_are_reported(
+    lens: Lens, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = (replace(example, group=None) for example in agreement())
+    split = replace(first, foil="unpronounceableness")
+    report = prompt_finetuned(lens, [split, *others], settings=replace(FAST, epochs=1)).report
+    assert "left out: 1 (target or foil is not one token)" in capsys.readouterr().err
+    assert report["data"]["left_out"] == {"target or foil is not one token": 1}
+    assert set(report["scores"]["after"]) == {"accuracy", "loss"}
 
 
 def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
@@ -148,6 +168,20 @@ def test_wrong_data_and_wrong_models_get_clear_errors(lens: Lens) -> None:
     headless = Lens(model.bert, lens.tokenizer)
     with pytest.raises(InvalidInput, match="no logits"):
         prompt_finetuned(headless, agreement(), settings=FAST)
+    of_texts = Lens(classifier(lens, ["no", "yes"], FAST)[0].eval(), lens.tokenizer)
+    with pytest.raises(InvalidInput, match="a class for the whole text"):
+        prompt_finetuned(of_texts, agreement(), settings=FAST)
+
+
+def test_what_has_no_tokens_is_refused(lens: Lens, causal: Lens) -> None:
+    with pytest.raises(MissingTokenizer):
+        token_inputs(lens.model, None, "a")
+    bare = copy.deepcopy(causal.tokenizer)
+    bare.backend_tokenizer.post_processor = ByteLevel()
+    with pytest.raises(EmptyInput, match="no token of ''"):
+        token_inputs(causal.model, bare, "")
+    with pytest.raises(InvalidInput, match="encoder-decoder models are not fine-tuned"):
+        token_inputs(built("bart"), lens.tokenizer, "a")
 
 
 def test_halves_are_disjoint_whole_and_the_same_every_time() -> None:

@@ -10,6 +10,8 @@ import transformers
 from torch.nn import functional
 
 import mixlens
+from mixlens.recording.listener import Listener
+from mixlens.recording.torch_attention import taken_apart
 from tests.zoo.native import cosine_distance
 
 HEADS = 4
@@ -83,6 +85,40 @@ def test_weights_and_value_zeroing_are_those_of_torch(
     own = torch.tensor(scores[0].scores[0][:, place]).double()
     torch.testing.assert_close(own, expected, rtol=1e-3, atol=1e-7)
     assert expected.max() > 1e-5
+
+
+_LATER = torch.ones(5, 5, dtype=torch.bool).triu(1)
+_PADDING = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"attn_mask": _LATER},
+        {"attn_mask": -2.5 * _LATER.double()},
+        {"attn_mask": -2.5 * _LATER.double().expand(2 * HEADS, 5, 5)},
+        {"key_padding_mask": _PADDING},
+        {"key_padding_mask": _PADDING, "attn_mask": _LATER},
+        {"key_padding_mask": -1.5 * _PADDING.double(), "need_weights": False},
+        {"average_attn_weights": False},
+    ],
+)
+def test_taken_apart_it_gives_what_torch_gives(options: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    module = torch.nn.MultiheadAttention(16, HEADS).double()
+    weight, bias = module.in_proj_weight, module.in_proj_bias
+    projection = module.out_proj
+    own = (16, HEADS, weight, bias, None, None, False, 0.0, projection.weight, projection.bias)
+    query, key, value = torch.randn(3, 5, 2, 16, dtype=torch.float64)
+    expected = functional.multi_head_attention_forward(query, key, value, *own, False, **options)
+    for owners, calls in (({id(projection.weight): projection}, 1), ({}, 0)):
+        listener = Listener()
+        made = taken_apart(listener, owners, query, key, value, *own, False, **options)
+        assert listener.calls == calls, "what belongs to no module is left to torch"
+        torch.testing.assert_close(made[0], expected[0], atol=1e-12, rtol=0)
+        assert (made[1] is None) == (expected[1] is None)
+        if expected[1] is not None:
+            torch.testing.assert_close(made[1], expected[1], atol=1e-12, rtol=0)
 
 
 def test_a_mask_hides_what_it_hides_in_torch() -> None:

@@ -256,7 +256,7 @@ def test_results_are_read_when_they_are_asked_for(whole: Path) -> None:
     assert len(results.to_dataframe()) == 24 * 2 * 6
     with pytest.raises(InvalidInput, match="summaries, not maps"):
         results.maps("1", "alti")
-    with pytest.raises(InvalidInput, match="name one of the measures: alti, attention"):
+    with pytest.raises(InvalidInput, match="name one of the measures: attention, alti"):
         results.maps("1")
     with pytest.raises(InvalidInput, match="there is no text '99' with the measure 'alti'"):
         results.maps("99", "alti")
