@@ -174,6 +174,13 @@ def test_when_nothing_beats_random_nothing_is_recommended() -> None:
     assert not any(mark.is_best for mark in ranking.marks["e"].values())
 
 
+def test_a_measure_alone_is_first_and_nothing_more_is_said_of_it() -> None:
+    ranking = ranked(column("e", {"good": made_up()["good"]}))
+    assert ranking.verdict.startswith("Trust good first: mean rank 1.0")
+    assert "random" not in ranking.verdict
+    assert "chance" not in ranking.verdict
+
+
 def test_a_model_at_chance_gives_no_recommendation() -> None:
     values, draw = made_up(), np.random.default_rng(2)
     for right, recommended in ((0.5, False), (0.9, True)):
