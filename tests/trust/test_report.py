@@ -48,13 +48,13 @@ def test_a_measure_without_a_value_and_what_is_known_of_the_model() -> None:
     some = {name: value for name, value in values.items() if name not in ("poor", "random")}
     spec = evaluations()["probing"]
     probed = Result.of(spec, [2.0], details={"layers": [1.0, 1.5, 2.5], "uniform_bits": 12.0})
-    found = replace(
+    results = replace(
         findings(
             column("cue_alignment", values), column("erasure", some), of_model={"probing": probed}
         ),
         left_out={"alti": "it does not apply"},
     )
-    ranking = rank(found, Plan(measures=tuple(values)), TEXTS, SETTINGS)
+    ranking = rank(results, Plan(measures=tuple(values)), TEXTS, SETTINGS)
     charts = charts_of(ranking)
     assert set(charts) == {"Mean rank", "Every evaluation"}, "no layers were seen"
     made, text = page(ranking, charts), markdown(ranking, {})
