@@ -45,12 +45,14 @@ def test_nothing_to_rank(tmp_path: Path) -> None:
 def test_a_measure_without_a_value_and_what_is_known_of_the_model() -> None:
     pytest.importorskip("matplotlib")
     values = made_up()
-    some = {name: value for name, value in values.items() if name not in ("poor", "random")}
+    without_poor = {name: value for name, value in values.items() if name not in ("poor", "random")}
     spec = evaluations()["probing"]
     probed = Result.of(spec, [2.0], details={"layers": [1.0, 1.5, 2.5], "uniform_bits": 12.0})
     results = replace(
         findings(
-            column("cue_alignment", values), column("erasure", some), of_model={"probing": probed}
+            column("cue_alignment", values),
+            column("erasure", without_poor),
+            of_model={"probing": probed},
         ),
         left_out={"alti": "it does not apply"},
     )
