@@ -45,6 +45,23 @@ def test_a_run_its_status_and_its_log(tmp_path: Path) -> None:
     assert run("run", "--status", str(tmp_path)).status == 1
     refused = run("run", str(corpus), "--measure", "alti", "--out", out, "--targets", "first")
     assert "now also alti" in refused.err
+    wrong = ("--measure", "attention", "--targets", "first", "--shard-rows", "2", "--out")
+    refused = run("run", str(corpus), *wrong, out, "--text-column", "body")
+    assert "columns: text was None, now body)" in refused.err
+
+
+def test_a_run_that_measures_nothing_fails(tmp_path: Path) -> None:
+    corpus, out = tmp_path / "corpus.csv", str(tmp_path / "out")
+    corpus.write_text("number,body\n1,The dogs bark.\n")
+    ran = run("run", str(corpus), "--measure", "attention", "--out", out)
+    assert ran.status == 1
+    assert "no row could be measured; the first: no column 'text'" in ran.err
+    assert "there are: number, body" in ran.err
+    assert run("run", "--status", out).status == 0
+    named = ("--text-column", "body", "--id-column", "number", "--fresh")
+    ran = run("run", str(corpus), "--measure", "attention", "--out", out, *named)
+    assert ran.status == 0, ran.err
+    assert mixlens.load(out).ids == ("1",)
 
 
 def test_half_precision_is_near_single_and_part_of_the_settings(tmp_path: Path) -> None:
@@ -142,7 +159,7 @@ def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:
         *("--keep", "scores"),
     )
     assert ran.status == 0, ran.err
-    assert "1 rows could not be measured" in ran.out
+    assert "1 row could not be measured" in ran.out
     results, lens = mixlens.load(out), Lens.bundled()
     for name, row in zip(("1", "2"), rows, strict=False):
         expected = lens.measure(

@@ -124,7 +124,7 @@ def run_command(
 ) -> None:
     """Measure every text of a corpus: streamed in, written shard by shard, resumable."""
     from mixlens.corpus.rows import Columns
-    from mixlens.runs.corpus_run import read_status, run_corpus
+    from mixlens.runs.corpus_run import read_errors, read_status, run_corpus
     from mixlens.runs.job import SHARD_ROWS, SHARD_ROWS_ELSEWHERE, Job, ModelSource
 
     if status is not None:
@@ -159,7 +159,10 @@ def run_command(
     mine = None if shards is None else _range(shards)
     how: dict[str, Any] = {"engine": engine, "workers": workers, "shards": mine, "fresh": fresh}
     start = partial(run_corpus, job, source, **how)
-    _show((_logged if json_log else _with_bar)(start, out), out, as_json)
+    counts = (_logged if json_log else _with_bar)(start, out)
+    _show(counts, out, as_json)
+    if counts.complete and not counts.texts:
+        raise InvalidInput(f"no row could be measured; the first: {read_errors(out)[0]['reason']}")
 
 
 def _logged(start: Callable[..., Counts], out: Path) -> Counts:
@@ -217,7 +220,8 @@ def _show(counts: Counts, out: Path, as_json: bool) -> None:
     print(f"{counts.texts:,} texts measured, {counts.tokens:,} tokens, of {counts.rows:,} rows")
     if counts.errors:
         where = f": see {out / 'errors.parquet'}" if counts.complete else ""
-        print(f"{counts.errors:,} rows could not be measured{where}")
+        rows = "1 row" if counts.errors == 1 else f"{counts.errors:,} rows"
+        print(f"{rows} could not be measured{where}")
     if counts.seconds > 0:
         rate = counts.tokens / counts.seconds
         done = counts.texts + counts.errors

@@ -216,6 +216,14 @@ def read_status(out: Path) -> Counts:
     )
 
 
+def read_errors(out: Path) -> list[dict[str, Any]]:
+    """The rows of a finished run that could not be measured: file, line, id, reason."""
+    import pyarrow.parquet as pq
+
+    errors: list[dict[str, Any]] = pq.read_table(out / ERRORS).to_pylist()  # type: ignore[no-untyped-call]
+    return errors
+
+
 def _finish(out: Path, plan: Sequence[Shard]) -> Counts:
     """Writes what needs all shards, if all are there."""
     reports = _reports(out)

@@ -97,6 +97,8 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 
 
 def _difference(key: str, before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        return ", ".join(f"{key}: {difference}" for difference in differences(before, now))
     if isinstance(before, list) and isinstance(now, list) and set(before) != set(now):
         parts = [
             ("no longer", [x for x in before if x not in now]),
