@@ -5,9 +5,11 @@ take. Files, folders and wrapped models have tests of their own, as `test_strang
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 import transformers as hf
@@ -16,6 +18,7 @@ import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
 from mixlens.runs.job import Job
+from mixlens.trust import benchmark
 
 TEXT = "The dogs near the river [MASK] old."
 TWO_MASKS = "The dogs [MASK] [MASK]."
@@ -51,6 +54,8 @@ TEXTS: list[tuple[Any, type[MixlensError], str]] = [
     ({"input_ids": torch.zeros(1, 0).long()}, EmptyInput, r"empty \(shape \(1, 0\)\)"),
     ({"input_ids": IDS, "attention_mask": 0 * IDS}, EmptyInput, "no real token"),
     ({"input_ids": "a dog"}, InvalidInput, "input_ids must be a tensor of numbers, not str"),
+    (pandas.DataFrame({"text": ["a dog"]}), InvalidInput, "give the column that holds the texts"),
+    (Path("words.txt"), InvalidInput, "not PosixPath"),
     (
         {"input_ids": IDS, "attention_mask": torch.ones(1, 10, 10).tril().long()},
         InvalidInput,
@@ -85,6 +90,12 @@ ASKED: list[tuple[str, dict[str, Any], str]] = [
     ("blank_out", {"of": "chance"}, "choose probability, logit, similarity or embedding"),
     ("blank_out", {"position": [1, 2]}, "2 values were given for 1 texts"),
     ("blank_out", {"layers": [2]}, "no layers to choose from"),
+    ("blank_out", {"word": False}, "has a name or a number, not False"),
+    ("blank_out", {"word": 1.5}, "has a name or a number, not 1.5"),
+    ("blank_out", {"position": 2.5}, "positions are whole numbers, not 2.5"),
+    ("blank_out", {"position": ""}, "positions are whole numbers, not ''"),
+    ("integrated_gradients", {"steps": True}, "steps=True is not a whole number"),
+    ("integrated_gradients", {"steps": 10**20}, "at most 1,000,000"),
 ]
 
 
@@ -111,6 +122,28 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
     (lambda lens, maps: maps.words(sources="median"), "cannot merge by 'median'"),
     (lambda lens, maps: maps.rollout(residual=5.0), "lies between 0 and 1"),
+    (lambda lens, maps: maps.rollout(residual="half"), "lies between 0 and 1"),  # type: ignore[arg-type]
+    (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
+    (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
+    (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.corpus.read(5), "not int"),  # type: ignore[arg-type]
+    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget=-1: seconds"),
+    (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
+    (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
+    (lambda lens, maps: Lens(lens.model, "bert"), "a tokenizer is needed, not str"),
+    (lambda lens, maps: mixlens.measure("attention", TEXT), "a recording is needed"),  # type: ignore[arg-type]
+    (lambda lens, maps: mixlens.measure(lens.record(TEXT), "alti"), "name .* comes first"),  # type: ignore[arg-type]
+    (
+        lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, "dogs"),  # type: ignore[arg-type]
+        "target 'dogs': there are 10",
+    ),
+    (
+        lambda lens, maps: mixlens.alternative_attention(lens.record(TEXT), 0, 0, 1, starts=0),
+        "starts=0",
+    ),
+    (lambda lens, maps: benchmark(lens, "agreement"), "mixlens.corpus.read makes them"),  # type: ignore[arg-type]
+    (lambda lens, maps: MixingMaps.of([[["a"]]]), "real numbers, not <U1"),
+    (lambda lens, maps: MixingMaps.of(np.ones((1, 1, 1)), tokens=[5]), "tokens are strings"),  # type: ignore[list-item]
     (lambda lens, maps: maps.rollout().rollout(), "already join layers"),
     (lambda lens, maps: maps.at(layers=[1, 1]).rollout(), "needs every layer from 0 on"),
     (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),

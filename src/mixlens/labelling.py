@@ -31,6 +31,8 @@ def labelled_scores(
     What is not given is taken from the measure, if mixlens knows one of that name.
     """
     array = np.asarray(scores)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"scores are real numbers, not {array.dtype}")
     if not np.isfinite(array).all():
         raise InvalidInput("the scores hold NaN or infinity")
     targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
@@ -60,4 +62,9 @@ def labelled_scores(
 def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
     if tokens is None:
         return TokenRow.numbered(count)
-    return tokens if isinstance(tokens, TokenRow) else TokenRow(tuple(tokens))
+    if isinstance(tokens, TokenRow):
+        return tokens
+    labels = tuple(tokens)
+    if not all(isinstance(label, str) for label in labels):
+        raise InvalidInput("tokens are strings; leave them out to number them")
+    return TokenRow(labels)

@@ -136,6 +136,8 @@ def _reason(name: str, error: Exception) -> str:
         return f"cannot load the folder {name!r}: {_first_line(error)}"
     if os.path.exists(name):
         return f"cannot load {name!r}: it is a file, and a model is a folder"
+    if "://" in name:
+        return f"cannot load {name!r}: name a folder, or a model of the hub as owner/name"
     if not _may_be_on_hub(name):
         return f"cannot load {name!r}: there is no such folder"
     refusal = hub_refusal(error)

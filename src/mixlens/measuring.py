@@ -19,6 +19,7 @@ from mixlens.measures import refusal, score_function, scores_of, spec_of, withou
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.memory import available_memory
 from mixlens.recording.placement import entry_device
+from mixlens.recording.recording import Recording
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
@@ -50,6 +51,8 @@ def measure(
     `precision`: float32, tf32 or bf16 for the products of this call; by default torch's own
     setting.
     """
+    if isinstance(name, Recording):
+        raise InvalidInput("the name of a measure comes first, then the recording")
     chosen: dict[str, Any] = {"site": site, "layers": layers, "targets": targets}
     batches = measure_batches(
         {name: options}, recording, **chosen, per_head=per_head, precision=precision
@@ -89,6 +92,11 @@ def measure_batches(
     precision: str | None = None,
 ) -> dict[str, MeasuredBatch]:
     """The same, texts next to each other and padding still inside."""
+    if not isinstance(recording, Recording):
+        raise InvalidInput(
+            f"a recording is needed (lens.record), not {type(recording).__name__}: for a text there"
+            " is lens.measure"
+        )
     requests = {
         name: _checked_request(name, recording, site, layers, targets, per_head)
         for name in measures

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from mixlens import maps
+from mixlens.errors import InvalidInput
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """`MixingMaps` as they were saved, bit by bit; of the folder of `mixlens run` its
     `RunResults`, which are read as they are asked for.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
     if Path(path).is_dir():
         from mixlens.runs.results import RunResults
 

@@ -289,8 +289,10 @@ def _require_sound_weights(model: nn.Module) -> None:
 def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     budget = lens.memory_budget if memory_budget is None else memory_budget
     if budget is None:
-        budget = free_memory(entry_device(lens.model)) // 4
-    return budget
+        return free_memory(entry_device(lens.model)) // 4
+    if not isinstance(budget, (int, float)) or not budget >= 0:
+        raise InvalidInput(f"memory_budget={budget!r}: bytes are needed, or None")
+    return int(budget)
 
 
 def default_input(model: nn.Module, tokenizer: Any) -> Any:

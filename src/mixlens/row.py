@@ -78,8 +78,8 @@ class Row:
         """The k sources with the largest scores, largest first. Of two equal ones the earlier comes
         first.
         """
-        if k < 1:
-            raise InvalidInput(f"top({k}): ask for at least one source")
+        if not hasattr(k, "__index__") or k < 1:
+            raise InvalidInput(f"top({k!r}): ask for at least one source, by a whole number")
         values = self.scores[layer_index(layer, self.layers)]
         if values.ndim == 2 and head is None:
             raise InvalidInput(

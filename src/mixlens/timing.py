@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from mixlens.errors import InvalidInput
 from mixlens.recording.padding import PER_TOKEN
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Budget:
         cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
     ) -> Budget | None:
         """None if the input cannot be made shorter: it is not tokens alone."""
+        if not isinstance(seconds, (int, float)) or not seconds >= 0:
+            raise InvalidInput(f"budget={seconds!r}: seconds are needed, or None")
         inputs = recording.inputs
         if first_tokens(inputs, 1) is None:
             return None

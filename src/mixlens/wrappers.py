@@ -31,6 +31,11 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
             "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
             " taken apart any more: measure the model as it was before"
         )
+    if tokenizer is not None and not callable(tokenizer):
+        raise InvalidInput(
+            f"a tokenizer is needed, not {type(tokenizer).__name__}: load it by"
+            " transformers.AutoTokenizer.from_pretrained, or all by Lens.from_pretrained"
+        )
     return model, tokenizer
 
 

@@ -116,8 +116,8 @@ class Rule:
         """The defaults of the measure, unless they are overridden."""
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
-        residual = float(about.rollout_residual or 0.0 if residual is None else residual)
-        if not 0 <= residual <= 1:
+        residual = about.rollout_residual or 0.0 if residual is None else residual
+        if not isinstance(residual, (int, float)) or not 0 <= residual <= 1:
             raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
         signed_shares = about.facts.signed and about.facts.rows_sum_to_one
         if about.facts.signed and normalise and not signed_shares and not adds_identity:

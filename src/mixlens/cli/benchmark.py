@@ -57,7 +57,9 @@ _SampleOption = Annotated[
     int | None,
     typer.Option(help="How many texts. Default: all; 30 of the bundled ones.", min=1),
 ]
-_SeedOption = Annotated[int, typer.Option(help="Of the sample, the tests and the intervals.")]
+_SeedOption = Annotated[
+    int, typer.Option(help="Of the sample, the tests and the intervals.", min=0)
+]
 _OtherModelOption = Annotated[
     str | None, typer.Option(help="A second model, for evaluations that compare two.")
 ]
@@ -90,6 +92,10 @@ def benchmark(
     """Rank every measure on a model by every evaluation that fits the data, with intervals."""
     if kind is not None and data is None:
         raise InvalidInput(f"--kind {kind} says how --data is read: name a file by --data")
+    if submit is not None:
+        from mixlens.storage import writable
+
+        writable(submit)  # before the hours of work, not after
     dataset = dataset_from(
         data, kind, sample=sample or (BUNDLED_SAMPLE if data is None else None), seed=seed
     )

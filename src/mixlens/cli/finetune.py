@@ -65,7 +65,7 @@ _PatienceOption = Annotated[
     int | None, typer.Option(help="Stop after this many epochs without a lower held-out loss.")
 ]
 _SeedOption = Annotated[
-    int, typer.Option(help="Decides the split, the new head, the order and dropout.")
+    int, typer.Option(help="Decides the split, the new head, the order and dropout.", min=0)
 ]
 _SampleOption = Annotated[int | None, typer.Option(help="Take only this many examples of --data.")]
 

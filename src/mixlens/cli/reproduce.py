@@ -65,7 +65,7 @@ _OutOption = Annotated[
 _SampleOption = Annotated[
     int | None, typer.Option(help="At most this many texts, drawn by the seed.")
 ]
-_SeedOption = Annotated[int, typer.Option(help="Draws samples, splits and probes.")]
+_SeedOption = Annotated[int, typer.Option(help="Draws samples, splits and probes.", min=0)]
 _OwnOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="An experiment's own option, name=value."),

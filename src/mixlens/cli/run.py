@@ -77,7 +77,9 @@ _ShardRowsOption = Annotated[
 _ShardsOption = Annotated[str | None, typer.Option(help="FIRST:LAST, for one task of a job array.")]
 _MemoryOption = Annotated[
     float | None,
-    typer.Option(help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8."),
+    typer.Option(
+        help="Gigabytes that a batch may hold, by estimate. Default: 1, on a GPU 8.", min=0.001
+    ),
 ]
 _BatchSizeOption = Annotated[
     int | None, typer.Option(help="Texts of a batch, instead of --memory.", min=1)

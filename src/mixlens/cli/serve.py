@@ -19,7 +19,9 @@ _ModelOption = Annotated[
 _HostOption = Annotated[
     str, typer.Option(help="The address to listen on. Only this machine by default.")
 ]
-_PortOption = Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")]
+_PortOption = Annotated[
+    int, typer.Option(help="The port to listen on; 0 takes a free one.", min=0, max=65535)
+]
 _AllowHostOption = Annotated[
     list[str] | None,
     typer.Option(help="A name by which clients reach this server, besides localhost."),

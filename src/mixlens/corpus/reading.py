@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -41,6 +42,8 @@ def read(
     """
     if kind is not None and kind not in KINDS:
         raise InvalidInput(f"there is no kind {kind!r} of data; choose one of: {', '.join(KINDS)}")
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
     if str(path).startswith("hf:"):
         data = dataset(str(path), hub.read(str(path)), kind, origin=str(path))
     else:

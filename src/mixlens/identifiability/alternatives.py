@@ -119,13 +119,15 @@ def alternative_attention(
     This is repeated from `starts` sign vectors: small weights up and large ones down, the reverse,
     and random ones. The result is a true alternative, but a further one may exist.
     """
+    if starts < 1:
+        raise InvalidInput(f"starts={starts}: at least one is needed")
     recorded_row = _free_row(recording, layer, head, target, site, row)
     best = recorded_row.seen
     if recorded_row.null.shape[1] > 0:
         random = np.random.default_rng(seed)
         low = np.where(best < np.median(best), 1.0, -1.0)
         signs = [low, -low, *random.choice([-1.0, 1.0], size=(max(0, starts - 2), len(low)))]
-        candidates = [_climbed(recorded_row, start) for start in signs[: max(1, starts)]]
+        candidates = [_climbed(recorded_row, start) for start in signs[:starts]]
         best = max(
             [best, *candidates], key=lambda other: float(np.abs(other - recorded_row.seen).sum())
         )
@@ -193,8 +195,8 @@ def _free_row(
         ("head", head, heads),
         ("target", target, targets),
     ):
-        if not -count <= value < count:
-            raise InvalidInput(f"{name} {value}: there are {count}")
+        if not hasattr(value, "__index__") or not -count <= value < count:
+            raise InvalidInput(f"{name} {value!r}: there are {count}, counted from 0")
     row, head, target = row % batch, head % heads, target % targets
     visible, columns = _visible_columns(recording, request, parts, row, head, target)
     null = left_null_basis(columns[visible], tolerance(parts.values.dtype))

@@ -203,7 +203,10 @@ def score_function(name: str, options: Mapping[str, Any]) -> Callable[[Recording
     for key, value in options.items():
         if key not in known:
             raise InvalidInput(no_such("option", key, sorted(known), f"{name} has"))
-        if known[key] in _PLAIN and not isinstance(value, _PLAIN[known[key]]):
+        if known[key] in _PLAIN and (
+            not isinstance(value, _PLAIN[known[key]])
+            or (isinstance(value, bool) and known[key] != "bool")
+        ):
             raise InvalidInput(f"{name}: {key}={value!r} is not {_WORDS[known[key]]}")
     if not measure.SPEC.explains_output:
         return functools.partial(measure.scores, **options)

@@ -71,6 +71,8 @@ SPEC = Spec(
     half_precision=None,
 )
 
+MOST_STEPS = 10**6
+
 
 def scores(
     recording: Recording,
@@ -86,8 +88,8 @@ def scores(
     """`reduction`: sum, l2 or l1; `baseline`: zero, pad or mask; `path`: straight, sequential or
     discretised; `anchors` of a discretised path: greedy or maxcount.
     """
-    if steps < 1:
-        raise InvalidInput("steps: at least one is needed")
+    if not 1 <= steps <= MOST_STEPS:
+        raise InvalidInput(f"steps={steps}: at least one, at most {MOST_STEPS:,}")
     if path not in PATHS:
         raise InvalidInput(f"path={path!r}: choose one of {', '.join(PATHS)}")
     if path == "discretised":

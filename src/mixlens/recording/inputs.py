@@ -89,6 +89,8 @@ def texts_of(given: Any) -> list[Any]:
         raise InvalidInput(
             f"{wanted}, not {type(given).__name__}: pass token ids as {{'input_ids': ids}}"
         )
+    if hasattr(given, "columns"):
+        raise InvalidInput(f"{wanted}, not a table: give the column that holds the texts")
     if isinstance(given, (bytes, bytearray)) or not hasattr(given, "__iter__"):
         raise InvalidInput(f"{wanted}, not {type(given).__name__}")
     texts = list(given)

@@ -120,6 +120,8 @@ def _settings(
 
 def _as_dataset(given: Dataset | Sequence[Example]) -> Dataset:
     if not isinstance(given, Dataset):
+        if isinstance(given, str) or not all(isinstance(each, Example) for each in given):
+            raise InvalidInput("examples are needed: mixlens.corpus.read makes them from a file")
         given = Dataset("examples", given[0].kind if given else "text", tuple(given))
     if not given.examples:
         raise InvalidInput("there are no examples")

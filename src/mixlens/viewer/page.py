@@ -17,6 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from mixlens.storage import writable, write_whole
+
 HEIGHT = 700  # pixels of a view in a notebook
 _ROW, _QUESTION, _REST = 36, 56, 330  # pixels of a ranking's measures, evaluations and words
 
@@ -68,8 +70,8 @@ def _height(payload: Mapping[str, Any]) -> int:
 
 def write(payload: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     """Writes the page to a file and returns its path."""
-    place = Path(path)
-    place.write_text(page(payload), encoding="utf-8")
+    place = writable(path)
+    write_whole(place, page(payload))
     return place
 
 
