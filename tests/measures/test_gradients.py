@@ -31,12 +31,6 @@ HEADS = {
             id2label={0: "bad", 1: "fair", 2: "good"},
         )
     ),
-    "regression": lambda: hf.BertForSequenceClassification(
-        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=1)  # type: ignore[call-arg]
-    ),
-    "tagger": lambda: hf.BertForTokenClassification(
-        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3)  # type: ignore[call-arg]
-    ),
     "masked": lambda: hf.BertForMaskedLM(
         hf.BertConfig(**models._SIZES, max_position_embeddings=40)
     ),
@@ -52,6 +46,14 @@ HEADS = {
     ),
     "translator": lambda: hf.BartForConditionalGeneration(hf.BartConfig(**models._BART)),
 }
+ONLY_REFUSED = {
+    "regression": lambda: hf.BertForSequenceClassification(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=1)  # type: ignore[call-arg]
+    ),
+    "tagger": lambda: hf.BertForTokenClassification(
+        hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3)  # type: ignore[call-arg]
+    ),
+}
 LAYERS = {
     "classifier": lambda m: m.bert.encoder.layer,
     "masked": lambda m: m.bert.encoder.layer,
@@ -65,7 +67,7 @@ LAYERS = {
 
 @functools.cache
 def build(name: str) -> Any:
-    return models.randomised(HEADS[name]())
+    return models.randomised({**HEADS, **ONLY_REFUSED}[name]())
 
 
 def inputs(name: str, length: int = 6, seed: int = 0) -> dict[str, Any]:
