@@ -142,6 +142,14 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
             lens.context_cite(CONTEXT, QUERY, **wrong)
     with pytest.raises(InvalidInput, match="no segment of the context is named"):
         lens.context_cite(CONTEXT, QUERY, segments={})
+    for form in (["The keys"], [("a", 0)], None, 3):
+        with pytest.raises(InvalidInput, match="segments have names"):
+            lens.context_cite(CONTEXT, QUERY, segments=form)
+    for place in (7, ("a", "b"), (0, 1.5), (0, 4, 9)):
+        with pytest.raises(InvalidInput, match="neither its text nor"):
+            lens.context_cite(CONTEXT, QUERY, segments={"a": place})
+    with pytest.raises(InvalidInput, match="are empty, or outside"):
+        lens.context_cite(CONTEXT, QUERY, segments=[("a", 3, 3)])
     with pytest.raises(MissingTokenizer, match="cut as a text"):
         Lens(lens.model).context_cite(CONTEXT, QUERY)
     with pytest.raises(InvalidInput, match="begin the answer with a space"):

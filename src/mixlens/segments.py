@@ -11,10 +11,12 @@ which are not part of the prompt: the text from such a line to the next one is t
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from mixlens.errors import InvalidInput
 from mixlens.suggestions import no_such
@@ -104,19 +106,33 @@ def spans_of(
     text: str, by: str | Mapping[str, tuple[int, int] | str] | Spans, end: int | None = None
 ) -> Spans:
     """The named parts of a text; sentences and paragraphs are those before the character `end`."""
-    if isinstance(by, list):
-        return by
     if not isinstance(by, str):
-        return [(name, *_span(name, given, text)) for name, given in by.items()]
+        return [(name, *_span(name, given, text)) for name, given in _named(by)]
     if by not in _PATTERNS:
         raise InvalidInput(no_such("kind of segments", by, tuple(_PATTERNS)))
     matches = list(_PATTERNS[by].finditer(text[:end]))
     return [(f"{by[:-1]} {i}", piece.start(), piece.end()) for i, piece in enumerate(matches, 1)]
 
 
-def _span(name: str, given: tuple[int, int] | str, text: str) -> tuple[int, int]:
+def _named(by: Any) -> list[tuple[str, Any]]:
+    if isinstance(by, Mapping):
+        return list(by.items())
+    if isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
+        return [(name, (start, stop)) for name, start, stop in by]
+    raise InvalidInput(
+        "segments have names: give a kind of them, or each by its name with its text or its"
+        " characters, as in {'first': (0, 20)}"
+    )
+
+
+def _span(name: str, given: Any, text: str) -> tuple[int, int]:
     if not isinstance(given, str):
-        start, stop = (int(place) for place in given)
+        try:
+            start, stop = map(operator.index, given)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"segment {name!r}: {given!r} is neither its text nor two characters' places"
+            ) from error
         return start, stop
     count = text.count(given) if given else 0
     if count != 1:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from mixlens import InvalidInput, Lens, UnsupportedModel
 from mixlens.aggregation.route_graph import Routes
@@ -120,6 +122,26 @@ def test_a_route_is_written_and_read(recorded: Recording, tmp_path: Path) -> Non
     assert len(lines) == 1 + len(routed.edges) == 1 + len(routed.to_dataframe())
     with pytest.raises(InvalidInput, match="graphml"):
         routed.save(tmp_path / "route.png")
+
+
+@torch.no_grad()
+def test_parts_that_cancel_out_end_a_route(tmp_path: Path) -> None:
+    """Neither brings the sum nearer, so no edge leads on; the graph is one node."""
+    igraph = pytest.importorskip("igraph")
+    model: Any = models.build("gpt2")
+    block = model.h[-1]
+    seen: list[torch.Tensor] = []
+    with block.ln_2.register_forward_pre_hook(lambda _, given: seen.append(given[0])):
+        model(**models.padded_inputs("gpt2", [1]))
+    block.mlp.c_proj.weight.zero_()
+    block.mlp.c_proj.bias.copy_(-0.9 * seen[0][0, 0])
+    recording = Lens(model).record(models.padded_inputs("gpt2", [1]))
+    extras = models.scores("flow_routes", recording).extras
+    assert extras["feed_forward_share"][-1] == extras["feed_forward_residual_share"][-1] == 0
+    ended = routes(recording)
+    assert (ended.edges, len(ended.nodes), ended.rows) == ((), 1, 0)
+    ended.save(tmp_path / "route.graphml")
+    assert igraph.Graph.Read_GraphML(str(tmp_path / "route.graphml")).vs["id"] == list(ended.nodes)
 
 
 def test_what_has_no_route_is_refused(recorded: Recording) -> None:

@@ -58,7 +58,7 @@ def test_decompx(classifier: tuple[Lens, dict[str, Any]]) -> None:
 def test_alti_logit_and_logit_update(decoder: tuple[Lens, dict[str, Any]]) -> None:
     """By layer, [layer, 1, source]; `logit_update` is the same without mixing."""
     (lens, x), numbers = decoder, reference.arrays("alti_logit/alti_logit.npz")
-    chosen = {"word": 5, "foil": 9}
+    chosen: dict[str, Any] = {"word": 5, "foil": 9}
     for measure, key in (("alti_logit", "x_j_alti"), ("logit_update", "x_j")):
         made = one(lens.measure(measure, x, variant="released", **chosen))
         assert made.scores.shape == (3, 1, N)

@@ -60,7 +60,7 @@ def _of_text(
     vectors = values @ matrix
     if weights.numel() * y.shape[-1] * y.element_size() <= FEW:
         left = (weights[..., None] * vectors[:, None]).sub_(wanted[:, None]).abs_()
-        return left.sub_(y.abs()[:, None]).sum(-1).neg_()  # exactly 0 for a weight of 0
+        return torch.sub(y.abs()[:, None], left, out=left).sum(-1)  # exactly 0 for a weight of 0
     signs = torch.where(wanted < 0, -1.0, 1.0).to(y)
     along = (signs @ matrix.mT) @ values.mT  # sign(y_i) . f_hj
     gains = along.mul_(weights)
