@@ -23,8 +23,8 @@ import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.runs.batch import start_measuring
-from mixlens.runs.corpus_run import MANIFEST, read_status
-from mixlens.runs.store import METADATA
+from mixlens.runs.corpus_run import read_status
+from mixlens.runs.store import MANIFEST, METADATA
 from tests.runs.sentences import contents, run, write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,12 @@ def test_a_task_of_a_job_array_does_its_own_shards(
 ) -> None:
     half = run(corpus, tmp_path, shards=(2, 4))
     assert (half.shards_done, half.complete) == (2, False)
+    results = mixlens.load(tmp_path)
+    assert "not complete" in repr(results)
+    with pytest.raises(InvalidInput, match="not complete: resume it"):
+        _ = results.aggregates
     assert run(corpus, tmp_path, shards=(0, 2)).complete
+    assert set(results.aggregates) == {"attention", "alti"}
     assert contents(tmp_path) == contents(whole)
     with pytest.raises(InvalidInput, match="clears the whole folder"):
         run(corpus, tmp_path, shards=(0, 2), fresh=True)

@@ -35,13 +35,9 @@ from mixlens.runs.job import Job, ModelSource
 from mixlens.runs.journal import Journal
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
+from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
 
-PLAN, MANIFEST, ERRORS, AGGREGATES = (
-    "plan.json",
-    "manifest.json",
-    "errors.parquet",
-    "aggregates.json",
-)
+PLAN = "plan.json"
 _SHARD = {
     **dict.fromkeys(("number", "start", "stop", "first_line", "rows"), int),
     **dict.fromkeys(("path", "format", "digest", "prefix"), str),

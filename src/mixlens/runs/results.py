@@ -15,7 +15,14 @@ from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json, require_form
 from mixlens.maps import MixingMaps
-from mixlens.runs.store import DATA, METADATA, SCHEMA_VERSION, require_parquet
+from mixlens.runs.store import (
+    AGGREGATES,
+    DATA,
+    MANIFEST,
+    METADATA,
+    SCHEMA_VERSION,
+    require_parquet,
+)
 from mixlens.tokens import TokenRow
 
 _MEASURE = {
@@ -46,6 +53,21 @@ class RunResults:
         self.files: list[Path] = sorted((self.folder / DATA).glob("part-*.parquet"))
         if not self.files:
             raise InvalidInput(f"{self.folder} holds no results of `mixlens run`")
+
+    @property
+    def complete(self) -> bool:
+        """Has every shard been measured?"""
+        return (self.folder / MANIFEST).exists()
+
+    @property
+    def aggregates(self) -> dict[str, Any]:
+        """What the whole corpus says, by measure, as in `aggregates.json`."""
+        if not self.complete:
+            raise InvalidInput(f"the run in {self.folder} is not complete: resume it first")
+        path = self.folder / AGGREGATES
+        with _readable(path):
+            aggregates: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        return aggregates
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -167,7 +189,8 @@ class RunResults:
         return pd.concat(parts, ignore_index=True)
 
     def __repr__(self) -> str:
-        return f"<RunResults {self.folder}: {len(self.files)} files>"
+        state = "" if self.complete else ", not complete"
+        return f"<RunResults {self.folder}: {len(self.files)} files{state}>"
 
 
 @contextmanager

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 DATA = "data"
+MANIFEST, ERRORS, AGGREGATES = "manifest.json", "errors.parquet", "aggregates.json"
 KEEP = ("summary", "rollout", "scores")
 METADATA = b"mixlens"
 
