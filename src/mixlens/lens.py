@@ -167,23 +167,19 @@ class Lens:
     ) -> MeasuredBatch: ...
 
     @overload
-    def measure(
-        self, name: str, given: Text, *, device: None = None, **chosen: Any
-    ) -> MixingMaps: ...
+    def measure(self, name: str, given: Text, **chosen: Any) -> MixingMaps: ...
 
     @overload
     def measure(
         self,
         name: str,
         given: Dataset | list[Text] | list[str] | list[tuple[str, str]],
-        *,
-        device: None = None,
         **chosen: Any,
     ) -> MeasuredTexts: ...
 
     @overload
     def measure(
-        self, name: str, given: Mapping[str, Any], *, device: None = None, **chosen: Any
+        self, name: str, given: Mapping[str, Any], **chosen: Any
     ) -> MixingMaps | list[MixingMaps]: ...
 
     def measure(

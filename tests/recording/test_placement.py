@@ -14,8 +14,10 @@ from torch import nn
 
 from mixlens import Lens
 from mixlens.errors import UnsupportedModel
+from mixlens.measures import list_measures
 from mixlens.recording.placement import at_hand
 from tests.conformance.zoo import built, inputs
+from tests.two_devices import TwoDevices, spread
 
 # Weights inside layers, tails that run again, tangents, vectors, gradients, the head.
 MEASURES = ["attention_norm", "value_zeroing", "hidden_token_attribution", "gradient_x_input"]
@@ -73,6 +75,38 @@ def test_a_device_map_with_layers_in_two_places(tmp_path: Path) -> None:
     measured = scores(spread)
     for name, values in expected.items():
         np.testing.assert_allclose(measured[name], values, atol=1e-6, err_msg=name)
+
+
+THROUGH_LAYERS = ["alti_logit", "decompx", "decompx_logit", "logit_update", "flow_routes"]
+BY_LAYER = ["hidden_token_attribution", "attention_gradient", "integrated_gradients", "alti"]
+
+
+@pytest.mark.parametrize(
+    ("family", "measures"), [("llama", [*THROUGH_LAYERS, *BY_LAYER]), ("bart", BY_LAYER)]
+)
+def test_layers_on_two_devices(family: str, measures: list[str]) -> None:
+    given, model = inputs(family), built(family, head=True)
+    given = {name: tensor[:1] for name, tensor in given.items()}
+    expected = _by_name(Lens(model), given, measures)
+    far = built(family, head=True)
+    spread(far, [part for part in far.modules() if type(part).__name__.endswith("Layer")])
+    with TwoDevices():
+        made = _by_name(Lens(far), given, measures)
+    for name, values in expected.items():
+        np.testing.assert_allclose(made[name], values, atol=1e-6, err_msg=name)
+
+
+def _by_name(lens: Lens, given: dict[str, Any], measures: list[str]) -> dict[str, np.ndarray]:
+    made: dict[str, Any] = {}
+    specs, sites = list_measures(), lens.record(given).sites
+    for name in measures:
+        for site in sites if name in ("alti", "hidden_token_attribution") else sites[:1]:
+            made[f"{name} {site}"] = lens.measure(name, given, site=site, **specs[name].least)
+    if "decompx_logit" in measures:
+        made["linear"] = lens.measure("decompx_logit", given, bias="equal")
+    made["rows"] = lens.measure("value_zeroing", given, targets=[-1])
+    made["rollout"] = lens.rollout("alti", given, [-1])
+    return {name: np.asarray(maps.scores) for name, maps in made.items()}
 
 
 def quanto(model: nn.Module) -> None:

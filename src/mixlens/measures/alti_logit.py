@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_released
+from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer, is_released
 from mixlens.measures.alti import contributions
 from mixlens.measures.logit_parts import LogitParts, not_a_sum
 from mixlens.measures.logit_update import with_initial
@@ -89,7 +89,7 @@ def scores(
             shares, _ = contributions(
                 site, every, recording.memory_budget, lengths, released=released
             )
-            carried = torch.stack(list(rows.values()), 1) @ shares
+            carried = torch.stack(list(rows.values()), 1).to(shares.device) @ shares
             rows = dict(zip(rows, carried.unbind(1), strict=True))
         if index in request.layers:
             updates = parts.updates(index, site)
@@ -97,7 +97,7 @@ def scores(
             rows[index] = with_initial(parts, updates) if initial and index == 0 else updates
     return Scores(
         torch.stack([rows[index] for index in request.layers])[:, :, None],
-        {"unattributed": torch.stack([rest[index] for index in request.layers])},
+        {"unattributed": by_layer([rest[index] for index in request.layers])},
         {"unattributed": ()},
         target_labels=output.names,
     )

@@ -82,6 +82,10 @@ def scores(
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     for text, length in enumerate(lengths):
         for place, rows, norms in _text_norms(recording, request, text, length, rules, local):
+            rows, norms = (
+                rows.to(values.device),
+                norms.to(values.device),
+            )  # layers may be on several
             values[place, text, rows, :length] = norms[:, :length]
             if bias == "column":
                 column[place, text, rows] = norms[:, length]

@@ -121,5 +121,6 @@ def _parts(
         return logit_parts(layers, text, length, head, weights, rules)
     place = head.places[text]
     ((_, parts),) = deque(carried(layers, text, length, rules, budget, [place]), maxlen=1)
-    made = head.logit_parts(parts[0], layers[-1].output[text, place], rules) @ weights
+    split = head.logit_parts(parts[0], layers[-1].output[text, place], rules)
+    made = split @ weights.to(split.device)
     return made, made.new_zeros(())

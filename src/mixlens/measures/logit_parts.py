@@ -95,7 +95,8 @@ class LogitParts:
         chosen = self.output.chosen[text : text + 1]
         if self.output.foils is not None:
             chosen = torch.cat([chosen, self.output.foils[text : text + 1]])
-        made = self.head.written(vectors, state, chosen.to(state.device))
+        made = self.head.written(vectors.to(state.device), state, chosen.to(state.device))
+        made = made.to(vectors.device)  # the layers may be on several
         return made[:, 0] if self.output.foils is None else made[:, 0] - made[:, 1]
 
     def initial(self) -> Float[Tensor, " batch"]:
@@ -149,7 +150,7 @@ def _require_one_stream(name: str, layers: list[Layer], left_out: object) -> Non
     if left_out:
         raise UnsupportedModel(f"{name}: some layers of this model are not measured, {use}")
     for below, above in itertools.pairwise(layers):
-        if difference(above.input, below.output) > below.rounding:
+        if difference(above.input.to(below.output.device), below.output) > below.rounding:
             raise UnsupportedModel(
                 f"{name}: the stream is changed between `{below.structure.path}` and"
                 f" `{above.structure.path}`, {use}"

@@ -19,7 +19,7 @@ from mixlens.parts import parts_of
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
-from mixlens.recording.placement import at_hand, has_plain_weights
+from mixlens.recording.placement import at_hand, device_of_calls, has_plain_weights
 from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
@@ -40,6 +40,18 @@ class LayerCall:
     kwargs: dict[str, Any]
     output: Any = None
     attention: list[AttentionCall] = field(default_factory=list)
+
+    @classmethod
+    def begun(
+        cls, path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> LayerCall:
+        """Of a layer that was just called, to be run again: without a cache, and with what it was
+        given on its own device, to which accelerate takes it only inside.
+        """
+        kwargs, device = without_cache(kwargs), device_of_calls(module)
+        if device is not None and hidden_argument(args, kwargs).device != device:
+            args, kwargs = changed((args, kwargs), lambda tensor: tensor.to(device))
+        return cls(path, module, args, kwargs)
 
     @functools.cached_property
     def _is_readable(self) -> bool:
@@ -230,7 +242,7 @@ class _Pass:
         """A layer begins: returns other arguments if its hidden states are to be replaced."""
         if self.busy:
             return None
-        call = LayerCall(path, module, args, without_cache(kwargs))
+        call = LayerCall.begun(path, module, args, kwargs)
         layout = self.layouts.get(path)
         call = call if layout is None else layout.call(call)
         self.listener.batch = int(call.hidden_in.shape[0])

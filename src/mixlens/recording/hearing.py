@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mixlens.recording.calls import Inputs, LayerCall, forward, hooks_removed, without_cache
+from mixlens.recording.calls import Inputs, LayerCall, forward, hooks_removed
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import Listener, listening
 from mixlens.recording.spread_layers import Spread
@@ -57,7 +57,7 @@ def hear(model: nn.Module, inputs: Inputs, overhear: str) -> list[Heard]:
     def entered(path: str) -> Callable[..., None]:
         def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             around.append((path, len(calls)))
-            calls.append(LayerCall(path, module, args, without_cache(kwargs)))
+            calls.append(LayerCall.begun(path, module, args, kwargs))
 
         return hook
 

@@ -204,5 +204,6 @@ def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:
     a, b = ours.float(), theirs.float()
     mask = inputs.get("attention_mask")
     if isinstance(mask, Tensor) and mask.shape == a.shape[:2]:
-        a, b = a[mask.bool()], b[mask.bool()]
+        real = mask.to(a.device).bool()
+        a, b = a[real], b[real]
     return difference(a, b, dtype=ours.dtype)

@@ -34,6 +34,12 @@ def entry_device(model: nn.Module) -> torch.device:
     )
 
 
+def device_of_calls(module: nn.Module) -> torch.device | None:
+    """The device to which accelerate takes what a module is called with; None: it does not."""
+    devices = (hook.execution_device for hook in _hooks(module))
+    return next((torch.device(device) for device in devices if device is not None), None)
+
+
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor on a device. A plain copy would wait until a GPU has done all that it was given."""
     if tensor.device.type != "cpu" or device.type != "cuda":

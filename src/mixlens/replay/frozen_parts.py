@@ -81,14 +81,17 @@ def logit_parts(
         parts, seen = stream[:, None], torch.eye(length, dtype=torch.bool, device=device)
         targets = torch.arange(length, device=device)
         for layer in layers:
+            device = layer.input.device
+            parts, seen, targets = (tensor.to(device) for tensor in (parts, seen, targets))
             targets = torch.tensor([place], device=device) if layer is layers[-1] else targets
             step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, length, whole)
             order, seen = _seen_by(step, seen, targets)
             whole.seen.append(order)
             parts = step.of(parts, targets, first=layer is layers[0], block=length)
         whole.seen.append(itertools.repeat(seen))
-        outputs = weights.nonzero()[:, 0]
         state = layers[-1].output[text, place]
+        weights = weights.to(state.device)
+        outputs = weights.nonzero()[:, 0]
         made = head.written(parts[0], state, outputs, whole)[0] @ weights[outputs]
         added = [constant.added for constant in whole.constants]
         slopes = torch.autograd.grad(made, [stream, *added], allow_unused=True)
@@ -118,8 +121,8 @@ def _with_constants(
         amounts = (slope * constant.added.detach()).sum(-1).reshape(-1)  # [target]
         if constant.own or rules.bias == "equal":
             count = constant.seen.sum(1) + (0.0 if constant.own else rules.shift)
-            own = own + (amounts / count) @ constant.seen.to(own)
-        total = total + (0.0 if constant.own else amounts.sum())
+            own = own + (amounts / count).to(own.device) @ constant.seen.to(own)
+        total = total + (0.0 if constant.own else amounts.sum().to(own.device))
     if rules.bias == "cls":
         own[0] += total / (1 + rules.shift)
     return own, total

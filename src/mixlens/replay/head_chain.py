@@ -101,11 +101,12 @@ def _steps(model: nn.Module, links: tuple[Link, ...], like: Tensor) -> Iterator[
 
 def _form(module: nn.Module, width: int, like: Tensor) -> Product | Norm | None:
     module = at_hand(module)
-    norm = norm_of(module, like.new_zeros(width))
+    there = like.to(next((weight.device for weight in module.parameters()), like.device))
+    norm = norm_of(module, there.new_zeros(width))
     if norm is not None:  # asked first: in half precision a norm may pass for a product
-        return Norm(norm)
-    affine = affine_map(module, width, like)
-    return None if affine is None else Product(*affine)
+        return Norm(norm.to(like))
+    affine = affine_map(module, width, there)
+    return None if affine is None else Product(affine[0].to(like), affine[1].to(like))
 
 
 # ---------------------------------------------------------------------------------------- discovery

@@ -68,10 +68,12 @@ def _forward(
         for number, step in enumerate(steps):
             push = schedule.push(number)
             for place, (token, vectors) in enumerate(band):
+                tangents = carried[place].to(step.point.device)  # layers may be on several
                 if step.states is None:
-                    carried[place] = push((step.point,), (carried[place],))
+                    carried[place] = push((step.point,), (tangents,))
                 else:
-                    carried[place] = push((step.point, step.states), (carried[place], vectors))
+                    seeded = vectors.to(step.states.device)
+                    carried[place] = push((step.point, step.states), (tangents, seeded))
                 sums.add(number, token, carried[place])
     return sums.result()
 
@@ -144,9 +146,11 @@ def _reverse_from(
                     p.detach().expand(len(vectors), *p.shape).clone().requires_grad_()
                     for p in primals
                 )
+                vectors = vectors.to(step.point.device)
                 pulled = torch.autograd.grad(step(*leaves), leaves, vectors)
             vectors = pulled[0]
             if len(pulled) > 1:
-                to_states = pulled[1] if to_states is None else to_states + pulled[1]
+                sofar = 0 if to_states is None else to_states.to(pulled[1].device)
+                to_states = pulled[1] + sofar
         sums.add(0, token, vectors if to_states is None else to_states)
     return sums.result()

@@ -87,6 +87,7 @@ class Sums:
         lengths = (
             torch.linalg.vector_norm(vectors[:, : self.total.shape[-1]], dim=-1).double().square()
         )
+        lengths = lengths.to(self.total.device)
         self.total[step].index_add_(0, token, lengths)
         if self.seeds.noise is not None:
             self.squares[step].index_add_(0, token, lengths.square())

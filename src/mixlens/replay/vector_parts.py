@@ -248,7 +248,8 @@ def through(
     *,
     first: bool,
 ) -> Parts:
-    """The parts after one layer, in blocks of targets that fit the memory budget."""
+    """The parts after one layer, on its device, in blocks of targets that fit the memory budget."""
+    parts, targets = parts.to(layer.input.device), targets.to(layer.input.device)
     step = VectorLayer(layer, layer.site(AttentionKind.SELF), text, len(parts), rules)
     width = parts.shape[1] * int(step.mlp.first[0][0].shape[1])
     block = rows_at_once(4 * width * parts.element_size(), budget)
