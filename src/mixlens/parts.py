@@ -7,6 +7,7 @@ long, and each call of a measure goes through a model several times.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 _modules, _parameters, _buffers = map(operator.attrgetter, ("_modules", "_parameters", "_buffers"))
 _values = operator.methodcaller("values")
+_is_there = functools.partial(operator.is_not, None)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -37,7 +39,7 @@ def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
 def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
     """What these modules hold by name."""
     each = map(_values, filter(None, map(named, parts)))
-    return [held for held in itertools.chain.from_iterable(each) if held is not None]
+    return list(filter(_is_there, itertools.chain.from_iterable(each)))
 
 
 def copied(module: nn.Module, replaced: Mapping[int, Any] | None = None) -> nn.Module:

@@ -22,7 +22,7 @@ def standardised(rows: Rows) -> Rows:
 
 def unit(rows: Rows) -> Rows:
     """Rows divided by their length; a row of zeros stays."""
-    lengths: Tensor = rows.norm(dim=-1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows / lengths.clamp_min(torch.finfo(rows.dtype).tiny)
 
 

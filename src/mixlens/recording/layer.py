@@ -22,14 +22,11 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
-from mixlens.recording.remembered import Remembered
 from mixlens.recording.rerun import cast_call, expanded, replacing_values, run_layer
 from mixlens.recording.site import Site
 from mixlens.recording.structure import LayerStructure, Witness
 from mixlens.recording.wide import WideModules, computing_dtype, wide
 from mixlens.recording.witnesses import watching
-
-_signatures: Remembered[Hashable] = Remembered()
 
 
 class Layer:
@@ -75,12 +72,10 @@ class Layer:
         """Where it is in the model."""
         return self.structure.path
 
-    @functools.cached_property
+    @property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
-        return _signatures.of(
-            self._call.module, self.structure, lambda: self.structure.signature(self.submodule(""))
-        )
+        return self.structure.signature(self.submodule(""))
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:

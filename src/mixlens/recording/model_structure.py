@@ -4,6 +4,7 @@ that overhears them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class StackStructure:
     path: str
     layers: tuple[LayerStructure, ...]
 
-    @property
+    @functools.cached_property
     def has_cross(self) -> bool:
         """Do some of its layers read a different stack?"""
         return bool(self.positions(AttentionKind.CROSS))
@@ -61,7 +62,7 @@ class AttentionSite:
         parts = (part for layer in self.stack.layers for part in layer.sites)
         return self.kind is AttentionKind.SELF or any(part.across for part in parts)
 
-    @property
+    @functools.cached_property
     def numbers(self) -> tuple[int, ...]:
         """The numbers that its layers have in the model."""
         return tuple(self.stack.layers[i].number for i in self.stack.positions(self.kind))

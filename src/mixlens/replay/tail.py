@@ -39,7 +39,8 @@ class _Proved:
     rows: int
 
 
-_known: Remembered[_Proved | None] = Remembered()
+_known: Remembered[_Proved | None] = Remembered()  # of layers that are built in the same way
+_of_layers: Remembered[_Proved | None] = Remembered()
 
 
 class Tail:
@@ -148,8 +149,9 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
-        key = (self.kind, self.layer.submodule("").training, self.layer.signature)
-        proved = _known.of(self.layer.model, key, self._proved_whole)
+        module = self.layer.submodule("")
+        key = (self.kind, module.training, structure)
+        proved = _of_layers.of(module, key, self._proved_alike)
         if proved is None:
             note_fallback(
                 self.layer,
@@ -159,6 +161,11 @@ class Tail:
             return "sequences"
         self.shortcuts, self.rows = proved.shortcuts, min(self.rows, proved.rows)
         return "shortcut"
+
+    def _proved_alike(self) -> _Proved | None:
+        """One proof for all layers that are built in the same way."""
+        key = (self.kind, self.layer.submodule("").training, self.layer.signature)
+        return _known.of(self.layer.model, key, self._proved_whole)
 
     @torch.no_grad()
     def _proved_whole(self) -> _Proved | None:
