@@ -21,8 +21,7 @@ def hub_is_silent() -> bool:
     """Does the hub give no answer at all? Whoever waits longer for files waits longer here too
     (`HF_HUB_ETAG_TIMEOUT`, in seconds).
     """
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import constants, get_session
 
     if constants.HF_HUB_OFFLINE:
         return False  # it is not asked

@@ -103,9 +103,10 @@ class Guard:
 
 def _host_of(address: str) -> str:
     try:
-        return (urlsplit(address).hostname or "").lower()
+        parts = urlsplit(address)
     except ValueError:
         return ""
+    return "" if "@" in parts.netloc else (parts.hostname or "").lower()
 
 
 def _with_headers(send: Send) -> Send:
