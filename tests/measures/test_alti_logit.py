@@ -14,6 +14,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens.measures import refusal
 from mixlens.recording.recording import Recording
 from tests import reference
 from tests.measures import models, oracles, test_gradients
@@ -208,6 +209,8 @@ def test_refusals() -> None:
             models.scores(measure, causal, word=7, of="probability")
         with pytest.raises(InvalidInput, match="paper or released"):
             models.scores(measure, causal, word=7, variant="theirs")
+        reason = refusal(measure, models.recording("bart", 4).structure, "decoder") or ""
+        assert reason.endswith(": use attention_gradient instead")  # decompx_logit is refused too
 
 
 @pytest.mark.parametrize("measure", ["alti_logit", "logit_update", "decompx_logit"])

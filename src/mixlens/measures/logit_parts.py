@@ -44,7 +44,10 @@ def not_a_sum(layer: LayerStructure, site: SiteStructure) -> str | None:
             " on of a source is not known; use gradient_x_input or blank_out instead"
         )
     if len(layer.sites) > 1:
-        return f"part of its logits comes from the encoder, through cross-attention{use}"
+        return (
+            "part of its logits comes from the encoder, through cross-attention: use"
+            " attention_gradient instead"
+        )
     feed_forward = layer.feed_forward
     if site.output_norm is not None or site.residual_from is not None:
         return (
