@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_a_route_is_written_and_read(recorded: Recording, tmp_path: Path) -> Non
 def test_parts_that_cancel_out_end_a_route(tmp_path: Path) -> None:
     """Neither brings the sum nearer, so no edge leads on; the graph is one node."""
     igraph = pytest.importorskip("igraph")
-    model: Any = models.build("gpt2")
+    model: Any = copy.deepcopy(models.build("gpt2"))
     block = model.h[-1]
     seen: list[torch.Tensor] = []
     with block.ln_2.register_forward_pre_hook(lambda _, given: seen.append(given[0])):

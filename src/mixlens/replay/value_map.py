@@ -15,7 +15,7 @@ from torch import Tensor
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
-from mixlens.recording.projection import affine_map
+from mixlens.recording.projection import affine_map, may_add_bias
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
 
@@ -45,12 +45,16 @@ def value_map(layer: Layer, site: Site) -> ValueMap:
 
 def _affine_columns(layer: Layer, site: Site) -> tuple[Tensor, Tensor, Places]:
     """Weight and bias of the module that makes the values, and which of its columns are theirs."""
-    columns = _known.of(
-        layer.submodule(""), site.structure.kind, lambda: _discovered_columns(layer, site)
-    )
+    columns = _columns(layer, site)
     affine = affine_map(layer.submodule(columns.path), columns.width, layer.input)
     assert affine is not None  # it was one when the columns were found, and weights are the same
     return *affine, columns.places
+
+
+def _columns(layer: Layer, site: Site) -> _ValueColumns:
+    return _known.of(
+        layer.submodule(""), site.structure.kind, lambda: _discovered_columns(layer, site)
+    )
 
 
 _known: Remembered[_ValueColumns] = Remembered()
@@ -59,6 +63,8 @@ _known: Remembered[_ValueColumns] = Remembered()
 def value_bias(layer: Layer, site: Site) -> Float[Tensor, "head d_head"] | None:
     """b alone, or None if it is zero."""
     try:
+        if not may_add_bias(layer.submodule(_columns(layer, site).path)):
+            return None
         _, every, places = _affine_columns(layer, site)
     except UnsupportedModel as error:
         raise UnsupportedModel(
