@@ -1,5 +1,4 @@
-"""The documentation holds: its code runs, its commands print what it shows, its lists are
-complete, its links lead somewhere.
+"""The code of the documentation runs, and code and commands print what is shown.
 
 * A `python` block runs. The blocks of a page share one namespace, in order. A first line `# not
   run: <why>` leaves a block out, and `# needs <package>` runs it if the package is installed.
@@ -15,16 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import inspect
 import io
 import os
 import re
 import shlex
 import sys
 import tempfile
-import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,18 +28,10 @@ from unittest import mock
 import pytest
 
 import mixlens
-import mixlens.errors
-from docs.measure_pages import picture, seen, table, with_facts
-from docs.navigation import filled
-from docs.notebook_pages import notebooks
-from mixlens import evaluations
-from mixlens.cli import app, main
+from mixlens.cli import main
 from tests.cli.running import bundled_once
+from tests.pages import PAGES, ROOT, Block, blocks, ids, needs_bundled, sessions
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-MEASURES = ROOT / "docs" / "measures"
-BUNDLED = Path(mixlens.__file__).parent / "bundled"
 NOT_RUN = "# not run: "
 NEEDS = "# needs "
 ELLIPSIS = "…"
@@ -51,45 +39,6 @@ WIDTH = "100"
 SLOW = (
     "mixlens demo",
 )  # its output is written into the page, and the command has tests of its own
-
-needs_bundled = pytest.mark.skipif(
-    not (BUNDLED / "masked" / "config.json").exists(),
-    reason=f"NOT RUN: the pages use the bundled model, and there is none in {BUNDLED / 'masked'}",
-)
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block of a page; `line` is the number of its first line of content, from 1."""
-
-    kind: str
-    line: int
-    content: str
-
-
-def blocks(text: str) -> list[Block]:
-    blocks_of_page: list[Block] = []
-    lines = text.splitlines()
-    start, kind = -1, ""
-    for number, line in enumerate(lines, 1):
-        if not line.startswith("```"):
-            continue
-        if start < 0:
-            start, kind = number + 1, line[3:].strip()
-        else:
-            blocks_of_page.append(
-                Block(kind, start, "".join(f"{each}\n" for each in lines[start - 1 : number - 1]))
-            )
-            start = -1
-    assert start < 0, f"the block that starts in line {start} has no end"
-    return blocks_of_page
-
-
-def ids(pages: list[Path]) -> list[str]:
-    return [page.relative_to(ROOT).as_posix() for page in pages]
-
-
-# -------------------------------------------------------------------------------- code and commands
 
 
 def printed_by_command(line: str) -> str:
@@ -110,16 +59,6 @@ def printed_by_command(line: str) -> str:
 
 def tidy(text: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in text.strip("\n").splitlines())
-
-
-def sessions(content: str) -> Iterator[tuple[str, str]]:
-    """Commands of a console block, each with the lines after it."""
-    for part in re.split(r"^\$ ", content, flags=re.M)[1:]:
-        command, _, output = part.partition("\n")
-        while command.endswith("\\"):
-            more, _, output = output.partition("\n")
-            command = f"{command[:-1]}{more}"
-        yield command, output
 
 
 def is_run(program: str) -> bool:
@@ -213,257 +152,6 @@ def test_a_difference_in_words_is_seen() -> None:
     assert list(run_page("```python\n# needs no_such_package\n1 / 0\n```\n", "page")) == []
     with pytest.raises(ZeroDivisionError):
         list(run_page("```python\n# needs torch\n1 / 0\n```\n", "page"))
-
-
-# ------------------------------------------------------------------------------------- completeness
-
-
-def sections(page: Path) -> dict[str, str]:
-    """Heading -> the text under it, up to the next heading of the same or a higher level."""
-    text = without_blocks(page.read_text())
-    heads = list(re.finditer(r"^(#+) (.+)$", text, flags=re.M))
-    by_title = {}
-    for number, head in enumerate(heads):
-        later = (other.start() for other in heads[number + 1 :] if len(other[1]) <= len(head[1]))
-        by_title[head[2].replace("`", "").strip()] = text[head.end() : next(later, len(text))]
-    return by_title
-
-
-def without_blocks(text: str) -> str:
-    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
-
-
-OF_THE_OUTPUT = ("label", "word", "foil", "position", "of", "to", "pooling")
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", mixlens.list_measures())
-def test_every_measure_has_a_page_that_is_true(name: str) -> None:
-    path = MEASURES / f"{name}.md"
-    assert path.exists(), f"there is no {path.relative_to(ROOT)}"
-    page, spec = path.read_text(), mixlens.list_measures()[name]
-    choice = (ROOT / "docs" / "choose.md").read_text()
-    assert f"`{name}`" in choice, f"docs/choose.md does not say what {name} costs"
-    assert "## In short" in with_facts(page, name)  # it says in known words what it sees
-    for part in ("**Means**", "**Formula**", "**Costs**", "**Misses**", "**Cite**"):
-        assert part in page, f"the page on {name} lacks {part}"
-    for option in spec.options:
-        where = (
-            (ROOT / "docs" / "explained.md").read_text() if option.name in OF_THE_OUTPUT else page
-        )
-        assert re.search(f"`{option.name}[`=]", where), (
-            f"the option {option.name} of {name} is not explained"
-        )
-    authors = spec.citation.split()[0]
-    assert authors in page or authors == "none:", f"the page on {name} does not cite {authors}"
-
-
-def test_the_pages_of_measures_say_what_the_code_says() -> None:
-    assert [name for name in mixlens.list_measures() if f"[`{name}`]" not in table()] == []
-    page = with_facts((MEASURES / "alti.md").read_text(), "alti")
-    assert '<span class="stage seen">values</span>' in page
-    assert '<span class="stage">feed-forward</span>' in page
-    assert mixlens.list_measures()["alti"].use_when in page
-    assert "Ferrando, Gallego" in page  # of the module's docstring
-    with pytest.raises(ValueError, match="unknown: wieghts"):
-        seen("wieghts, values")
-
-
-@needs_bundled
-def test_a_measure_of_any_kind_has_a_picture() -> None:
-    masked, causal = mixlens.Lens.bundled(), mixlens.Lens.bundled("causal")
-    for name in ("alti", "blank_out", "alti_logit"):  # maps, a row, and causal models alone
-        drawn = picture(name, masked, causal).decode()
-        assert "<svg" in drawn
-        assert f"<!-- {name}" in drawn, "the caption names the measure"
-
-
-@pytest.mark.smoke
-def test_every_error_is_explained() -> None:
-    by_title = sections(ROOT / "docs" / "errors.md")
-    classes = {
-        name: error
-        for name, error in vars(mixlens.errors).items()
-        if isinstance(error, type) and issubclass(error, mixlens.MixlensError)
-    }
-    assert set(classes) == set(by_title) - {"Errors"}
-    for name, error in classes.items():
-        assert "**When**" in by_title[name]
-        assert "**Do**" in by_title[name]
-        for base in {*error.__bases__} - {Exception, mixlens.MixlensError}:
-            assert f"`{base.__name__}`" in by_title[name], f"{name} is also a {base.__name__}"
-
-
-@pytest.mark.smoke
-def test_every_public_name_is_in_the_reference() -> None:
-    page = (ROOT / "docs" / "api.md").read_text()
-    named = {*re.findall(r"^::: mixlens\.(\w+)$", page, flags=re.M), *vars(mixlens.errors)}
-    assert set(mixlens.__all__) <= named
-
-
-def test_the_front_page_has_the_numbers_of_the_coverage_table() -> None:
-    coverage = (ROOT / "docs" / "coverage.md").read_text()
-    tried = re.search(r"^(\d+) model classes", coverage, flags=re.M)
-    measured = re.findall(r"^\* \*\*(?:Verified|In part)\*\*: (\d+) classes", coverage, flags=re.M)
-    assert tried
-    assert (
-        f"{sum(map(int, measured))} of {tried[1]} model classes" in (ROOT / "README.md").read_text()
-    )
-
-
-def keywords(name: str) -> set[str]:
-    """All options of an evaluation."""
-    module = evaluations.module(name)
-    functions = [
-        getattr(module, part)
-        for part in ("observe", "conclude", "evaluate")
-        if hasattr(module, part)
-    ]
-    given = [
-        parameter
-        for function in functions
-        for parameter in inspect.signature(function).parameters.values()
-    ]
-    return {parameter.name for parameter in given if parameter.kind is parameter.KEYWORD_ONLY}
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("name", evaluations.names())
-def test_every_evaluation_has_a_section_that_is_true(name: str) -> None:
-    by_title, spec = sections(ROOT / "docs" / "evaluations.md"), evaluations.evaluations()[name]
-    assert name in by_title, f"docs/evaluations.md has no section on {name}"
-    section = by_title[name]
-    judged = "measures" if spec.of == "measure" else "the model"
-    describes = spec.direction == "neither"
-    scope = (
-        f"*Describes {judged}. "
-        if describes
-        else f"*Judges {judged}. {spec.direction.capitalize()} is better. "
-    )
-    scope += (
-        f"Data: {', '.join(spec.kinds) or 'its own'}."
-        + ("" if spec.chance is None else f" Chance: {spec.chance:g}.")
-        + "*"
-    )
-    assert scope in section, f"the section on {name} should say: {scope}"
-    parts = (
-        "**Asks**",
-        "**Definition**",
-        "**Options**",
-        "**Details**",
-        "**Costs**",
-        "**Blind to**",
-        "**Cite**",
-    )
-    assert [part for part in parts if part not in section] == [], (
-        f"the section on {name} lacks parts"
-    )
-    options = section[section.index("**Options**") : section.index("**Details**")]
-    for option in keywords(name):
-        assert re.search(f"`{option}[`=]", options), (
-            f"the option {option} of {name} is not explained"
-        )
-    authors = spec.citation.split()[0]
-    assert authors in section or authors == "none:", (
-        f"the section on {name} does not cite {authors}"
-    )
-
-
-@pytest.mark.smoke
-def test_every_command_and_option_is_on_the_page() -> None:
-    import typer
-
-    by_title = sections(ROOT / "docs" / "cli.md")
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    for name, command in commands.items():
-        assert f"mixlens {name}" in by_title, f"docs/cli.md has no section on mixlens {name}"
-        for parameter in command.params:
-            for option in parameter.opts:
-                if option.startswith("--") and option != "--help":
-                    place = by_title[f"mixlens {name}"] + by_title["Options that commands share"]
-                    assert f"`{option}" in place, (
-                        f"docs/cli.md does not explain {option} of mixlens {name}"
-                    )
-    shown = [
-        command
-        for block in blocks((ROOT / "docs" / "cli.md").read_text())
-        for command, _ in sessions(block.content)
-    ]
-    for name in commands:
-        assert any(shlex.split(line)[1] == name for line in shown), (
-            f"docs/cli.md has no example of mixlens {name}"
-        )
-
-
-def leaves(nav: Any) -> Iterator[str]:
-    """The pages of a navigation whose entries may hold further ones."""
-    if isinstance(nav, str):
-        yield nav
-    else:
-        for entry in nav.values() if isinstance(nav, dict) else nav:
-            yield from leaves(entry)
-
-
-def test_every_page_is_in_the_navigation() -> None:
-    yaml = pytest.importorskip("yaml")
-    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
-    listed = set(leaves(filled(nav, ROOT / "docs")))
-    pages = [*PAGES[1:], *(path.with_suffix(".md") for path in notebooks())]
-    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in pages}
-
-
-# -------------------------------------------------------------------------------------------- links
-
-GENERATED = ROOT / "docs" / "performance"  # filled by the benchmarks
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
-
-
-def anchors(page: Path) -> set[str]:
-    """The names under which headings can be linked, as Python-Markdown and GitHub make them."""
-    heads = re.findall(r"^#+ (.+)$", without_blocks(page.read_text()), flags=re.M)
-    plain = [unicodedata.normalize("NFKD", head.replace("`", "")).lower() for head in heads]
-    return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", head).strip()) for head in plain}
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("page", LINKED, ids=ids(LINKED))
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text())):
-        if re.match(r"[a-z]+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        place = page.parent / path if path else page
-        made = GENERATED in place.parents or place.with_suffix(".ipynb") in notebooks()
-        assert place.exists() or made, f"{page.name} links to {link}, which is not there"
-        if anchor:
-            assert anchor in anchors(place), (
-                f"{page.name} links to {link}: {place.name} has no such heading"
-            )
-
-
-# ----------------------------------------------------------------------------- version and citation
-
-
-def test_lines_of_prose_have_at_most_100_characters() -> None:
-    long = []
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *MEASURES.glob("*.md")]:
-        inside = False  # a block of code, which shows what is printed
-        for number, line in enumerate(page.read_text().splitlines(), 1):
-            inside ^= line.strip().startswith("```")
-            free = not inside and line[:1] != "#" and "|" not in line and "http" not in line
-            long += [f"{page.name}:{number}"] * (free and len(line) > 100)
-    assert not long
-
-
-def test_citation_and_changelog_name_this_version() -> None:
-    yaml = pytest.importorskip("yaml")
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert citation["version"] == mixlens.__version__
-    assert citation["license"] == "Apache-2.0"
-    known = " ".join((ROOT / "docs" / "measures.md").read_text().split())
-    for reference in citation["references"]:
-        assert reference["title"] in known, "docs/measures.md has the papers, too"
-    assert f"## [{mixlens.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 # ------------------------------------------------------------------------------------------ renewal

@@ -23,7 +23,7 @@ from mixlens.recording.recording import Recording
 from mixlens.registry import Registry
 from mixlens.testing import MODELS, check_measure
 from mixlens.trust.plan import make_plan
-from tests import test_docs
+from tests import test_pages
 
 SPEC = Spec(
     summary="attention to a power",
@@ -96,7 +96,7 @@ def test_a_measure_is_seen_everywhere(how: str, request: pytest.FixtureRequest) 
 
 def test_a_file_without_documentation_is_noticed(toy_file: str) -> None:
     with pytest.raises(AssertionError, match=f"there is no docs/measures/{toy_file}.md"):
-        test_docs.test_every_measure_has_a_page_that_is_true(toy_file)
+        test_pages.test_every_measure_has_a_page_that_is_true(toy_file)
 
 
 def test_names_of_ours_are_not_taken(toy: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from mixlens.cli import app
-from tests.test_docs import PAGES, ROOT, blocks
+from tests.pages import PAGES, ROOT, blocks
 
 
 def commands(page: Path) -> Iterator[list[str]]:

@@ -17,7 +17,25 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 96, 32, 4, 2, 48
+from tests.conformance.tiny_models import (
+    GPT,
+    HEADS,
+    INNER,
+    LAYERS,
+    NARROW,
+    VOCABULARY,
+    WIDTH,
+    audio,
+    captioner,
+    clip,
+    decoder,
+    encoder,
+    opt,
+    pair_of_berts,
+    t5,
+    translator,
+    vision,
+)
 
 
 @dataclass(frozen=True)
@@ -31,208 +49,34 @@ class Animal:
     narrow_block_norm: bool = False  # is a norm inside the attention block among the latter?
 
 
-def _encoder(name: str, **changes: Any) -> Callable[[], Any]:
-    settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "max_position_embeddings": 64,
-        **changes,
-    }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
-
-
-def _decoder(name: str, **changes: Any) -> Callable[[], Any]:
-    extra: dict[str, Any] = {
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 64,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        **changes,
-    }
-    return _encoder(name, **extra)
-
-
-def _translator(name: str, **changes: Any) -> Callable[[], Any]:
-    settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "d_model": WIDTH,
-        "encoder_layers": LAYERS,
-        "decoder_layers": LAYERS,
-        "encoder_attention_heads": HEADS,
-        "decoder_attention_heads": HEADS,
-        "encoder_ffn_dim": INNER,
-        "decoder_ffn_dim": INNER,
-        "max_position_embeddings": 64,
-        "pad_token_id": 0,
-        "bos_token_id": 1,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 2,
-        **changes,
-    }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
-
-
-def _t5(name: str) -> Callable[[], Any]:
-    settings = {
-        "vocab_size": VOCABULARY,
-        "d_model": WIDTH,
-        "d_kv": 6,
-        "d_ff": INNER,
-        "num_layers": LAYERS,
-        "num_heads": HEADS,
-        "decoder_start_token_id": 0,
-    }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
-
-
-def _vision(name: str, **changes: Any) -> Callable[[], Any]:
-    settings: dict[str, Any] = {
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "image_size": 8,
-        "patch_size": 4,
-        "num_channels": 3,
-        **changes,
-    }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
-
-
-def _audio(name: str, **changes: Any) -> Callable[[], Any]:
-    settings: dict[str, Any] = {
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "conv_dim": (8, 8),
-        "conv_stride": (4, 4),
-        "conv_kernel": (8, 4),
-        "num_feat_extract_layers": 2,
-        "num_conv_pos_embeddings": 4,
-        "num_conv_pos_embedding_groups": 2,
-        **changes,
-    }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
-
-
-def _opt(before: bool) -> Callable[[], Any]:
-    return _encoder(
-        "OPT",
-        ffn_dim=INNER,
-        word_embed_proj_dim=WIDTH,
-        pad_token_id=1,
-        do_layer_norm_before=before,
-        intermediate_size=INNER,
-    )
-
-
-def _clip() -> Any:
-    text = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "bos_token_id": 1,
-        "intermediate_size": INNER,
-        "max_position_embeddings": 64,
-        "eos_token_id": 2,
-        "pad_token_id": 0,
-    }
-    vision = {
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "image_size": 8,
-        "patch_size": 4,
-    }
-    return hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=WIDTH))
-
-
-def _pair_of_berts() -> Any:
-    settings: dict[str, Any] = {
-        "vocab_size": VOCABULARY,
-        "hidden_size": WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "max_position_embeddings": 64,
-    }
-    decoder = hf.BertConfig(**settings, is_decoder=True, add_cross_attention=True)
-    config = hf.EncoderDecoderConfig.from_encoder_decoder_configs(
-        hf.BertConfig(**settings), decoder
-    )
-    config.decoder_start_token_id, config.pad_token_id = 1, 0
-    return hf.EncoderDecoderModel(config)
-
-
-def _captioner() -> Any:
-    vision = hf.ViTConfig(
-        hidden_size=WIDTH,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=INNER,
-        image_size=8,
-        patch_size=4,
-    )
-    text = hf.GPT2Config(  # type: ignore[call-arg]
-        vocab_size=VOCABULARY,
-        n_embd=WIDTH,
-        n_layer=LAYERS,
-        n_head=HEADS,
-        n_positions=64,
-        is_decoder=True,
-        add_cross_attention=True,
-    )
-    config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(vision, text)
-    config.decoder_start_token_id, config.pad_token_id = 1, 0
-    return hf.VisionEncoderDecoderModel(config)
-
-
-_GPT: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "n_embd": WIDTH,
-    "n_layer": LAYERS,
-    "n_head": HEADS,
-    "n_positions": 64,
-}
-_NARROW: dict[str, Any] = {
-    "float64_inside": False
-}  # norms or softmax are taken in float32 whatever the dtype
-
 ZOO: dict[str, Animal] = {
-    "bert": Animal("text", _encoder("Bert"), "post"),
-    "roberta": Animal("text", _encoder("Roberta", pad_token_id=1), "post"),
-    "xlm-roberta": Animal("text", _encoder("XLMRoberta", pad_token_id=1), "post"),
+    "bert": Animal("text", encoder("Bert"), "post"),
+    "roberta": Animal("text", encoder("Roberta", pad_token_id=1), "post"),
+    "xlm-roberta": Animal("text", encoder("XLMRoberta", pad_token_id=1), "post"),
     "distilbert": Animal(
         "text",
-        _encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER),
+        encoder("DistilBert", dim=WIDTH, n_layers=LAYERS, n_heads=HEADS, hidden_dim=INNER),
         "post",
     ),
-    "electra": Animal("text", _encoder("Electra", embedding_size=24), "post"),
-    "albert": Animal("text", _encoder("Albert", embedding_size=24), "post"),
+    "electra": Animal("text", encoder("Electra", embedding_size=24), "post"),
+    "albert": Animal("text", encoder("Albert", embedding_size=24), "post"),
     "deberta": Animal(
         "text",
-        _encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]),
+        encoder("Deberta", relative_attention=True, pos_att_type=["c2p", "p2c"]),
         "post",
         narrow_block_norm=True,
     ),
     "deberta-v2": Animal(
         "text",
-        _encoder(
+        encoder(
             "DebertaV2", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8
         ),
         "post",
     ),
-    "mpnet": Animal("text", _encoder("MPNet"), "post"),
+    "mpnet": Animal("text", encoder("MPNet"), "post"),
     "modernbert": Animal(
         "text",
-        _encoder(
+        encoder(
             "ModernBert",
             pad_token_id=0,
             bos_token_id=1,
@@ -246,10 +90,10 @@ ZOO: dict[str, Animal] = {
             mlp_bias=True,
         ),
         "bare",
-        **_NARROW,
+        **NARROW,
     ),
-    "roformer": Animal("text", _encoder("RoFormer", embedding_size=WIDTH), "post"),
-    "gpt2": Animal("text", lambda: hf.GPT2Model(hf.GPT2Config(**_GPT)), "pre"),
+    "roformer": Animal("text", encoder("RoFormer", embedding_size=WIDTH), "post"),
+    "gpt2": Animal("text", lambda: hf.GPT2Model(hf.GPT2Config(**GPT)), "pre"),
     "gpt-neo": Animal(
         "text",
         lambda: hf.GPTNeoModel(
@@ -264,28 +108,28 @@ ZOO: dict[str, Animal] = {
             )
         ),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "gpt-neox": Animal("text", _encoder("GPTNeoX"), "parallel", **_NARROW),
+    "gpt-neox": Animal("text", encoder("GPTNeoX"), "parallel", **NARROW),
     "gpt-neox-sequential": Animal(
-        "text", _encoder("GPTNeoX", use_parallel_residual=False), "pre", **_NARROW
+        "text", encoder("GPTNeoX", use_parallel_residual=False), "pre", **NARROW
     ),
     "gpt-j": Animal(
-        "text", lambda: hf.GPTJModel(hf.GPTJConfig(**_GPT, rotary_dim=4)), "parallel", **_NARROW
+        "text", lambda: hf.GPTJModel(hf.GPTJConfig(**GPT, rotary_dim=4)), "parallel", **NARROW
     ),
-    "opt": Animal("text", _opt(True), "pre", **_NARROW),
-    "opt-post": Animal("text", _opt(False), "post", **_NARROW),
+    "opt": Animal("text", opt(True), "pre", **NARROW),
+    "opt-post": Animal("text", opt(False), "post", **NARROW),
     "bloom": Animal(
         "text",
         lambda: hf.BloomModel(
             hf.BloomConfig(vocab_size=VOCABULARY, hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS)
         ),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "falcon": Animal("text", _encoder("Falcon", alibi=False), "parallel", **_NARROW),
+    "falcon": Animal("text", encoder("Falcon", alibi=False), "parallel", **NARROW),
     "falcon-alibi": Animal(
-        "text", _encoder("Falcon", alibi=True, parallel_attn=False), "pre", **_NARROW
+        "text", encoder("Falcon", alibi=True, parallel_attn=False), "pre", **NARROW
     ),
     "mpt": Animal(
         "text",
@@ -295,23 +139,21 @@ ZOO: dict[str, Animal] = {
             )
         ),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "llama": Animal(
-        "text", _decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **_NARROW
-    ),
-    "mistral": Animal("text", _decoder("Mistral", sliding_window=3), "pre", **_NARROW),
+    "llama": Animal("text", decoder("Llama", attention_bias=True, mlp_bias=True), "pre", **NARROW),
+    "mistral": Animal("text", decoder("Mistral", sliding_window=3), "pre", **NARROW),
     "qwen2": Animal(
         "text",
-        _decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1),
+        decoder("Qwen2", use_sliding_window=True, sliding_window=3, max_window_layers=1),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "qwen3": Animal("text", _decoder("Qwen3", head_dim=12), "pre", **_NARROW),
-    "gemma": Animal("text", _decoder("Gemma", head_dim=12), "pre", **_NARROW),
+    "qwen3": Animal("text", decoder("Qwen3", head_dim=12), "pre", **NARROW),
+    "gemma": Animal("text", decoder("Gemma", head_dim=12), "pre", **NARROW),
     "gemma2": Animal(
         "text",
-        _decoder(
+        decoder(
             "Gemma2",
             head_dim=12,
             sliding_window=3,
@@ -319,7 +161,7 @@ ZOO: dict[str, Animal] = {
             attn_logit_softcapping=2.0,
         ),
         "sandwich",
-        **_NARROW,
+        **NARROW,
         narrow_block_norm=True,
     ),
     "gemma3": Animal(
@@ -343,19 +185,19 @@ ZOO: dict[str, Animal] = {
             )
         ),
         "sandwich",
-        **_NARROW,
+        **NARROW,
         narrow_block_norm=True,
     ),
-    "phi3": Animal("text", _decoder("Phi3"), "pre", **_NARROW),
-    "olmo2": Animal("text", _decoder("Olmo2"), "branch", **_NARROW, narrow_block_norm=True),
-    "granite": Animal("text", _decoder("Granite", residual_multiplier=0.3), "pre", **_NARROW),
-    "cohere": Animal("text", _decoder("Cohere"), "parallel", **_NARROW),
+    "phi3": Animal("text", decoder("Phi3"), "pre", **NARROW),
+    "olmo2": Animal("text", decoder("Olmo2"), "branch", **NARROW, narrow_block_norm=True),
+    "granite": Animal("text", decoder("Granite", residual_multiplier=0.3), "pre", **NARROW),
+    "cohere": Animal("text", decoder("Cohere"), "parallel", **NARROW),
     "mixtral": Animal(
-        "text", _decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), "pre", **_NARROW
+        "text", decoder("Mixtral", num_local_experts=4, num_experts_per_tok=2), "pre", **NARROW
     ),
     "qwen3-moe": Animal(
         "text",
-        _decoder(
+        decoder(
             "Qwen3Moe",
             head_dim=12,
             num_experts=4,
@@ -365,53 +207,53 @@ ZOO: dict[str, Animal] = {
             norm_topk_prob=True,
         ),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
     "gpt-oss": Animal(
         "text",
-        _decoder(
+        decoder(
             "GptOss", head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=3
         ),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "bart": Animal("translation", _translator("Bart"), "post"),
-    "mbart": Animal("translation", _translator("MBart"), "pre"),
-    "marian": Animal("translation", _translator("Marian"), "post"),
-    "m2m100": Animal("translation", _translator("M2M100"), "pre"),
-    "pegasus": Animal("translation", _translator("Pegasus"), "pre"),
-    "t5": Animal("translation", _t5("T5"), "pre", **_NARROW),
-    "mt5": Animal("translation", _t5("MT5"), "pre", **_NARROW),
+    "bart": Animal("translation", translator("Bart"), "post"),
+    "mbart": Animal("translation", translator("MBart"), "pre"),
+    "marian": Animal("translation", translator("Marian"), "post"),
+    "m2m100": Animal("translation", translator("M2M100"), "pre"),
+    "pegasus": Animal("translation", translator("Pegasus"), "pre"),
+    "t5": Animal("translation", t5("T5"), "pre", **NARROW),
+    "mt5": Animal("translation", t5("MT5"), "pre", **NARROW),
     "whisper": Animal(
         "whisper",
-        _translator("Whisper", num_mel_bins=8, max_source_positions=6, max_target_positions=32),
+        translator("Whisper", num_mel_bins=8, max_source_positions=6, max_target_positions=32),
         "pre",
     ),
-    "vit": Animal("image", _vision("ViT"), "pre", **_NARROW),
-    "deit": Animal("image", _vision("DeiT"), "pre", **_NARROW),
-    "dinov2": Animal("image", _vision("Dinov2", layerscale_value=0.7), "pre", **_NARROW),
-    "beit": Animal("image", _vision("Beit", use_relative_position_bias=True), "pre", **_NARROW),
-    "clip": Animal("towers", _clip, "pre", **_NARROW),
+    "vit": Animal("image", vision("ViT"), "pre", **NARROW),
+    "deit": Animal("image", vision("DeiT"), "pre", **NARROW),
+    "dinov2": Animal("image", vision("Dinov2", layerscale_value=0.7), "pre", **NARROW),
+    "beit": Animal("image", vision("Beit", use_relative_position_bias=True), "pre", **NARROW),
+    "clip": Animal("towers", clip, "pre", **NARROW),
     "clip-text": Animal(
         "text",
-        _encoder("CLIPText", eos_token_id=2, bos_token_id=1, pad_token_id=0),
+        encoder("CLIPText", eos_token_id=2, bos_token_id=1, pad_token_id=0),
         "pre",
-        **_NARROW,
+        **NARROW,
     ),
-    "clip-vision": Animal("image", _vision("CLIPVision"), "pre", **_NARROW),
-    "wav2vec2": Animal("audio", _audio("Wav2Vec2"), "post"),
+    "clip-vision": Animal("image", vision("CLIPVision"), "pre", **NARROW),
+    "wav2vec2": Animal("audio", audio("Wav2Vec2"), "post"),
     "wav2vec2-stable": Animal(
-        "audio", _audio("Wav2Vec2", do_stable_layer_norm=True, feat_extract_norm="layer"), "pre"
+        "audio", audio("Wav2Vec2", do_stable_layer_norm=True, feat_extract_norm="layer"), "pre"
     ),
-    "hubert": Animal("audio", _audio("Hubert"), "post"),
-    "encoder-decoder": Animal("translation", _pair_of_berts, "post"),
-    "vision-encoder-decoder": Animal("captions", _captioner, "pre", **_NARROW),
+    "hubert": Animal("audio", audio("Hubert"), "post"),
+    "encoder-decoder": Animal("translation", pair_of_berts, "post"),
+    "vision-encoder-decoder": Animal("captions", captioner, "pre", **NARROW),
 }
 
 PARTIAL: dict[str, Animal] = {
     "jamba": Animal(
         "text",
-        _decoder(
+        decoder(
             "Jamba",
             attn_layer_period=2,
             attn_layer_offset=1,
@@ -444,11 +286,11 @@ REFUSED: dict[str, Animal] = {
         ),
         "",
     ),
-    "longformer": Animal("text", _encoder("Longformer", attention_window=4, pad_token_id=1), ""),
+    "longformer": Animal("text", encoder("Longformer", attention_window=4, pad_token_id=1), ""),
     "nystromformer": Animal(
-        "text", _encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""
+        "text", encoder("Nystromformer", num_landmarks=4, segment_means_seq_len=12), ""
     ),
-    "fnet": Animal("text", _encoder("FNet"), ""),
+    "fnet": Animal("text", encoder("FNet"), ""),
     "mamba": Animal(
         "text",
         lambda: hf.MambaModel(
@@ -460,7 +302,7 @@ REFUSED: dict[str, Animal] = {
     ),
     "squeezebert": Animal(
         "text",
-        _encoder(
+        encoder(
             "SqueezeBert",
             embedding_size=WIDTH,
             q_groups=1,

@@ -76,11 +76,15 @@ def test_nothing_kept_gives_the_same_numbers(name: str) -> None:
                 assert _same(b.block_output, a.block_output)
 
 
-def test_a_budget_for_one_layer_keeps_one_layer() -> None:
-    lens = Lens(built("bert"))
-    size = lens.record(inputs("bert")).layers()[0].internals_bytes
-    recording = lens.record(inputs("bert"), memory_budget=int(1.5 * size))
-    assert [layer.keeps_internals for layer in recording.layers()] == [True, False]
+def test_a_larger_budget_keeps_more_layers() -> None:
+    lens, given = Lens(built("bert")), inputs("bert")
+    kept = []
+    for power in range(6, 24):
+        layers = lens.record(given, memory_budget=2**power).layers()
+        kept.append([layer.keeps_internals for layer in layers])
+    assert kept == sorted(kept)
+    assert [kept[0], *kept, kept[-1]].count([True, False]) == 1, "twice as much is enough for two"
+    assert (kept[0], kept[-1]) == ([False, False], [True, True])
 
 
 MEMORY_PROGRAM = """

@@ -116,11 +116,6 @@ class Layer:
         return self._internals is not None
 
     @property
-    def internals_bytes(self) -> int:
-        """What the kept internals take; 0 if they are recomputed."""
-        return sum(part.nbytes for part in self._internals or ())
-
-    @property
     def module(self) -> nn.Module:
         """The layer itself, in float32 or better: for half-precision models a copy."""
         return self._wide_modules.of(self._call)
