@@ -183,6 +183,8 @@ def test_time_is_foretold_from_short_runs(
     for budget in (seconds(256) / 3, seconds(256) * 3):
         estimate = estimated_seconds(run, lambda size: size, 256, budget)  # type: ignore[arg-type, return-value]
         assert (estimate > budget) == (seconds(256) > budget)
+        short = estimated_seconds(run, lambda size: size, 20, 0.0)  # type: ignore[arg-type, return-value]
+        assert short >= seconds(16), "a text too short for a second run"
 
 
 def test_first_tokens() -> None:
@@ -190,6 +192,8 @@ def test_first_tokens() -> None:
     cut = first_tokens({"input_ids": ids, "attention_mask": ids}, 3)
     assert cut is not None
     assert cut["attention_mask"].tolist() == [[0, 1, 2]]
+    assert first_tokens({"input_ids": ids[..., None]}, 3) is None, "several codes for each token"
+    assert first_tokens({"pixel_values": ids}, 3) is None
     assert first_tokens({"pixel_values": torch.ones(1, 3, 4, 4)}, 3) is None
 
 

@@ -121,6 +121,9 @@ def test_pooling_comes_from_the_files_of_sentence_transformers(tmp_path: Path) -
     assert pooling_of(model, None) == "cls"
     settings.write_text(json.dumps({"pooling_mode": "lasttoken"}))
     assert pooling_of(model, None) == "last"
+    steps = [{"type": "sentence_transformers.models.Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(steps))
+    assert pooling_of(model, None) == "last"
     steps = [{"type": "sentence_transformers.models.Pooling"}, {"type": "a.Dense"}]
     (tmp_path / "modules.json").write_text(json.dumps(steps))
     with pytest.raises(UnsupportedModel, match="Dense follows the pooling"):
@@ -139,6 +142,9 @@ def test_the_cosine_is_that_of_sentence_transformers(tmp_path: Path) -> None:
     maps = Lens(theirs).measure("integrated_gradients", ONE, of="similarity", to=OTHER, steps=4)
     assert maps.tokens == (f"similarity to {OTHER!r}",)
     assert float(number(states(ONE), "similarity", "mean")) == pytest.approx(cosine, abs=1e-6)
+    unpooled = library.SentenceTransformer(modules=[copy.deepcopy(theirs[0])], device="cpu")
+    with pytest.raises(InvalidInput, match="set the option pooling"):
+        pooling_of(Lens(unpooled).model, None)
 
 
 def test_what_does_not_fit_together_is_refused() -> None:

@@ -103,10 +103,11 @@ def test_names_of_ours_are_not_taken(toy: str) -> None:
     with pytest.raises(InvalidInput, match="already"):
         register("alti", SPEC)(alti.scores)
     with pytest.raises(InvalidInput, match="has no SPEC that says what it is"):
-        evaluations.register("nameless", object())
+        evaluations.register("nameless", object())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="direction 'up': choose one of"):
         EvaluationSpec(summary="one", citation="-", direction="up", kinds=("agreement",))
-    for wrong in ({"gives": "x"}, {"reads": "x"}, {"splits": "x"}, {"one_row": "x"}):
+    for field in ("gives", "reads", "splits", "one_row"):
+        wrong: dict[str, Any] = {field: "x"}
         with pytest.raises(InvalidInput, match="='x': choose "):
             replace(SPEC, **wrong)
     MEASURES.unregister(toy)

@@ -13,6 +13,7 @@ from torch import nn
 
 import mixlens
 from mixlens import Lens
+from mixlens.loading import damaged_weights
 from tests.conformance.zoo import built, inputs
 
 
@@ -65,6 +66,8 @@ def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Pat
     maps = Lens(encoder).measure("attention", text)
     assert maps.tokens == expected.tokens
     assert np.allclose(maps.scores, expected.scores, atol=1e-6)
+    alone = Lens(encoder[0], lens.tokenizer).measure("attention", text)  # its first part
+    assert np.allclose(alone.scores, expected.scores, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +91,12 @@ def test_int8_is_named() -> None:
     model = torch.ao.quantization.quantize_dynamic(built("bert"), {nn.Linear})
     with pytest.raises(mixlens.UnsupportedModel, match="quantised to int8 by torch"):
         Lens(model)
+
+
+def test_a_mask_may_hold_infinity() -> None:
+    model = built("bert")
+    model.register_buffer("causal_mask", torch.full((2, 2), -float("inf")).triu(1))
+    assert damaged_weights(model) is None
 
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])

@@ -31,6 +31,8 @@ def test_the_list_names_every_experiment() -> None:
     listed = json.loads(result.stdout)
     assert set(listed) == set(names())
     assert all(entry["finding"] and entry["cost"] for entry in listed.values())
+    printed = run(app, ["reproduce", "--list"]).stdout
+    assert all(name in printed for name in listed)
 
 
 def test_several_experiments_read_the_data_once_and_are_kept(

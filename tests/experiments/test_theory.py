@@ -16,7 +16,7 @@ from mixlens.corpus import Dataset
 from mixlens.corpus.examples import Example
 from mixlens.errors import InvalidInput
 from mixlens.experiments import module
-from mixlens.experiments.contracts import Setting
+from mixlens.experiments.contracts import Outcome, Setting
 from mixlens.experiments.folder import published
 from mixlens.experiments.reproduction import data_path, reproduce
 from tests.experiments.settings import COARSE, dataset_for, lens_for
@@ -146,10 +146,23 @@ def test_data_of_the_wrong_kind_is_refused() -> None:
         reproduce("mohebbi2023/fig1", lens_for("language"))
 
 
-def test_a_text_that_cannot_be_used_is_left_out_and_named() -> None:
+def test_a_text_that_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> None:
     texts = [*_texts(3), Example(name="long:1", text="the dog " * 2000)]
     outcome = module("kobayashi2020/table2").run(Setting(lens=lens_for("any"), examples=texts))
     assert [name for name, _ in outcome.skipped] == ["long:1"]
+    data = Dataset("blank", "text", (*_texts(3), Example(name="blank:1", text=" ")))
+    kept = reproduce("kobayashi2020/table2", lens_for("any"), data, out=tmp_path)
+    assert kept.folder is not None
+    for page in ("README.md", "report.html"):
+        assert "1 texts were left out; the first: blank:1: " in (kept.folder / page).read_text()
+    with pytest.raises(InvalidInput, match="none of the texts could be used: input has"):
+        Setting(lens=lens_for("any"), examples=texts[3:]).observe({"row": lambda case: case.row})
+    with pytest.raises(InvalidInput, match="at least one table"):
+        Outcome({})
+    steps: list[tuple[int, ...]] = []
+    setting = Setting(lens=lens_for("any"), examples=(), progress=lambda *step: steps.append(step))
+    assert list(setting.track("ab")) == ["a", "b"]
+    assert steps == [(1, 2, 0), (2, 2, 0)]
 
 
 def test_experiments_of_one_run_ask_only_once() -> None:

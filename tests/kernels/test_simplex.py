@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from mixlens.kernels.simplex import left_null_basis, shortest_distribution
+from mixlens.kernels.simplex import left_null_basis, shortest_distribution, shortest_rows
 
 
 @settings(max_examples=60, deadline=None)
@@ -31,6 +32,14 @@ def test_is_the_shortest_distribution_with_the_same_product(
     least = linprog(shortest, A_eq=values.T, b_eq=values.T @ weights, bounds=(0, None))
     assert least.status == 0
     assert least.fun >= shortest @ shortest - 1e-8
+
+
+def test_a_target_that_sees_nothing_has_a_row_of_zeros() -> None:
+    weights = torch.softmax(torch.randn(1, 2, 3, 3, dtype=torch.float64), -1)
+    seen = torch.ones(1, 3, 3, dtype=torch.bool).tril(-1)
+    rows = shortest_rows(weights * seen, torch.randn(1, 2, 3, 2, dtype=torch.float64), seen)
+    assert not rows[:, :, 0].any()
+    assert rows[:, :, 1:].any(-1).all()
 
 
 def test_the_signs_matter() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, UnsupportedModel
 from tests.measures import models
 from tests.measures.test_gradients import HEADS, LAYERS, build, inputs, number, options, tokenizer
 
@@ -30,6 +31,29 @@ def test_equals_the_loop_over_replaced_ids(name: str, of: str) -> None:
     size = models.scores("blank_out", recorded, replacement=1, of=of, **options(name))
     torch.testing.assert_close(size.values, made.values.abs(), atol=0, rtol=0)
     assert not size.facts.signed
+
+
+class _OfTwoRows(hf.BertForMaskedLM):
+    """Takes the two rows of a probe and no more."""
+
+    error: Exception = ValueError("images\nare packed")
+
+    def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:  # type: ignore[override]
+        if len(input_ids) > 2:
+            raise self.error
+        return super().forward(input_ids, attention_mask)
+
+
+def test_a_model_that_does_not_run_on_copies_says_so() -> None:
+    config = hf.BertConfig(**models._SIZES, max_position_embeddings=40)
+    recorded = Lens(models.randomised(_OfTwoRows(config))).record(inputs("masked"))
+    for replacement in (1, "zero"):
+        with pytest.raises(UnsupportedModel, match=r"copies of a row .*\(images are packed\)"):
+            models.scores("blank_out", recorded, replacement=replacement, position=1)
+    model: Any = recorded.model
+    model.error = torch.OutOfMemoryError("no room")
+    with pytest.raises(torch.OutOfMemoryError):  # so that fewer copies are tried
+        models.scores("blank_out", recorded, replacement=1, position=1)
 
 
 @pytest.mark.parametrize("name", ["classifier", "causal", "translator"])

@@ -111,7 +111,8 @@ def test_taken_apart_it_gives_what_torch_gives(options: dict[str, Any]) -> None:
     own = (16, HEADS, weight, bias, None, None, False, 0.0, projection.weight, projection.bias)
     query, key, value = torch.randn(3, 5, 2, 16, dtype=torch.float64)
     expected = functional.multi_head_attention_forward(query, key, value, *own, False, **options)
-    for owners, calls in (({id(projection.weight): projection}, 1), ({}, 0)):
+    known: dict[int, torch.nn.Linear] = {id(projection.weight): projection}
+    for owners, calls in ((known, 1), ({}, 0)):
         listener = Listener()
         made = taken_apart(listener, owners, query, key, value, *own, False, **options)
         assert listener.calls == calls, "what belongs to no module is left to torch"
