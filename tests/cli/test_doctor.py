@@ -40,6 +40,10 @@ def test_refused_families_exit_with_1(name: str, tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert report["ok"] is False
     assert report["error"] == "UnsupportedModel"
+    printed = run(app, ["doctor", str(tmp_path)])
+    assert printed.exit_code == 1
+    assert "FAILED  UnsupportedModel: " in printed.stderr
+    assert "coverage" in printed.stderr
 
 
 def test_what_is_left_out_is_named(tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from mixlens import MixingMaps
 from mixlens.cli import app
+from mixlens.cli.pictures import write_figure
 from mixlens.errors import InvalidInput
 
 pytest.importorskip("matplotlib")
@@ -28,6 +31,15 @@ def test_map_and_compare_draw_what_they_show(tmp_path: Path) -> None:
     assert "layer 0" in Path(heads).read_text()
     assert run(app, ["compare", TEXT, "--figure", both]).exit_code == 0
     assert Path(both).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_letter_that_no_font_has_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maps = MixingMaps.of(np.eye(2)[None], ["\U000107ff", "b"], measure="attention")
+    write_figure(tmp_path / "a.svg", lambda: maps.plot("map"))
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1
 
 
 def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -> None:

@@ -87,6 +87,21 @@ def test_weights_and_value_zeroing_are_those_of_torch(
     assert expected.max() > 1e-5
 
 
+class Tower(transformers.PreTrainedModel):
+    config_class = transformers.PretrainedConfig
+    main_input_name = "inputs_embeds"
+
+    def __init__(self, layers: list[torch.nn.Module]) -> None:
+        super().__init__(transformers.PretrainedConfig())
+        self.layers = torch.nn.ModuleList(layers)
+        self.post_init()
+
+    def forward(self, inputs_embeds: torch.Tensor) -> tuple[torch.Tensor]:
+        for layer in self.layers:
+            inputs_embeds = layer(inputs_embeds)
+        return (inputs_embeds,)
+
+
 _LATER = torch.ones(5, 5, dtype=torch.bool).triu(1)
 _PADDING = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
 
@@ -137,22 +152,8 @@ def test_a_mask_hides_what_it_hides_in_torch() -> None:
             hidden = hidden + self.attn(normed, normed, normed, attn_mask=mask)[0]
             return hidden
 
-    class Model(transformers.PreTrainedModel):
-        config_class = transformers.PretrainedConfig
-        main_input_name = "inputs_embeds"
-
-        def __init__(self, config: Any) -> None:
-            super().__init__(config)
-            self.layers = torch.nn.ModuleList([Layer(), Layer()])
-            self.post_init()
-
-        def forward(self, inputs_embeds: torch.Tensor) -> tuple[torch.Tensor]:
-            for layer in self.layers:
-                inputs_embeds = layer(inputs_embeds)
-            return (inputs_embeds,)
-
     torch.manual_seed(0)
-    model = Model(transformers.PretrainedConfig()).eval()
+    model = Tower([Layer(), Layer()]).eval()
     given = {"inputs_embeds": torch.randn(2, 5, 16)}
     report = mixlens.Lens(model).verify(given)
     assert report.native_error < 1e-5
@@ -163,3 +164,39 @@ def test_a_mask_hides_what_it_hides_in_torch() -> None:
     _, expected = layer.attn(normed, normed, normed, attn_mask=mask, average_attn_weights=False)
     torch.testing.assert_close(weights, expected)
     assert not weights.triu(1).any()
+
+
+class OwnAttention(torch.nn.Module):
+    """Calls torch's attention by itself, causal without a mask, and mixes experts by a softmax of
+    each token, which is not attention.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.norm_of_experts = torch.nn.LayerNorm(16), torch.nn.LayerNorm(16)
+        self.read, self.write = torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+        self.gate, self.experts = torch.nn.Linear(16, 3), torch.nn.Parameter(torch.randn(3, 16))
+
+    def heads(self, hidden: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        split = self.read(self.norm(hidden)).unflatten(-1, (3, HEADS, -1))
+        return tuple(split.permute(2, 0, 3, 1, 4))
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        mixed = functional.scaled_dot_product_attention(*self.heads(hidden), is_causal=True)
+        hidden = hidden + self.write(mixed.transpose(1, 2).flatten(2))
+        rows = self.norm_of_experts(hidden).flatten(0, 1)
+        return hidden + (torch.softmax(self.gate(rows), -1) @ self.experts).view_as(hidden)
+
+
+def test_attention_that_a_layer_calls_by_itself_is_causal_as_in_torch() -> None:
+    torch.manual_seed(0)
+    model = Tower([OwnAttention(), OwnAttention()]).eval()
+    given = {"inputs_embeds": torch.randn(2, 5, 16)}
+    report = mixlens.Lens(model).verify(given)
+    assert report.native_error < 1e-5
+    layer: Any = model.layers[0]
+    query, key, _ = layer.heads(given["inputs_embeds"])
+    scores = (query @ key.mT / 2).masked_fill(_LATER, -torch.inf)
+    made = mixlens.Lens(model).record(given).layers()[0].site()
+    torch.testing.assert_close(made.weights, scores.softmax(-1))
+    assert made.structure.causal

@@ -55,11 +55,8 @@ def _body(
         yield f"<h2>{escape(key)}</h2>\n<figure>{inline_svg(figure, key)}</figure>"
     if example:
         yield f"<h2>One of the texts</h2>\n{example}"
-    if result["tables"]:
-        links = (
-            f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in result["tables"]
-        )
-        yield f"<h2>Tables</h2>\n<ul>{''.join(links)}</ul>"
+    links = (f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in result["tables"])
+    yield f"<h2>Tables</h2>\n<ul>{''.join(links)}</ul>"
     if outcome.skipped:
         name, reason = outcome.skipped[0]
         first = f"{len(outcome.skipped)} texts were left out; the first: {name}: {reason}"

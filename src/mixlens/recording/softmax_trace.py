@@ -33,8 +33,6 @@ def einsum_letters(equation: str) -> str | None:
     weights, _, values = operands.partition(",")
     if not all(len(set(part)) == len(part) == 4 for part in (weights, values, made)):
         return None
-    if not all(letter.isalpha() for letter in weights + values + made):
-        return None
     batch, head, target, source = list(weights)
     channel = set(values) - set(weights)
     expected = {batch, head, source} | channel, {batch, head, target} | channel
