@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import resource
+import socket
 import sys
 import threading
 import time
@@ -22,10 +23,26 @@ from mixlens.viewer.payload import payload_of
 from mixlens.web.api import Limits
 from mixlens.web.guard import Guard
 from mixlens.web.server import create_app
+from tests.cli.running import run
 from tests.web.conftest import TEXT, serving
 
 Finished = Callable[..., dict[str, Any]]
 BODY = {"model": "bundled", "text": TEXT, "measures": ["attention"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--port", "{taken}"], "open http://127.0.0.1:{taken}/"),
+        (["--host", "192.0.2.1", "--port", "0"], "whoever reaches this address can run"),
+    ],
+)
+def test_an_address_that_is_not_to_be_had_ends_the_command(options: list[str], words: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        ran = run("serve", *(part.format(taken=port) for part in options))
+    assert ran.status
+    assert words.format(taken=port) in ran.err
 
 
 def test_it_says_what_there_is(client: httpx.Client) -> None:
