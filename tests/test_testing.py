@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures import MEASURES, register
 from mixlens.recording.recording import Recording
 from mixlens.testing import check_measure
+from tests.measures import models
 
 ABOUT: dict[str, Any] = {
     "summary": "attention again",
@@ -39,6 +41,17 @@ def test_a_right_measure_passes_and_refusals_are_listed() -> None:
     assert set(check_measure("toy").values()) == {"checked"}
     with pytest.raises(AssertionError, match="rows do not sum to one"):
         check_measure("toy", power=2)
+
+
+def test_measures_of_an_output_are_checked_on_models_with_a_head() -> None:
+    """One row for the model, and scores with signs."""
+    config = hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3)  # type: ignore[call-arg]
+    heads = {
+        "classifier": lambda: models.randomised(hf.BertForSequenceClassification(config)),
+        "masked": lambda: models.randomised(hf.BertForMaskedLM(config)),
+    }
+    for name, options in (("gradient_x_input", {}), ("blank_out", {"replacement": 1})):
+        assert set(check_measure(name, heads, **options).values()) == {"checked"}
 
 
 def test_a_wrong_measure_is_named() -> None:

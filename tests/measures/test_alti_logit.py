@@ -4,6 +4,7 @@ authors' numbers.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -211,6 +212,35 @@ def test_refusals() -> None:
             models.scores(measure, causal, word=7, variant="theirs")
         reason = refusal(measure, models.recording("bart", 4).structure, "decoder") or ""
         assert reason.endswith(": use attention_gradient instead")  # decompx_logit is refused too
+
+
+class _Bent(torch.nn.Module):
+    """A head that adds the square of what its product makes."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.inner(hidden)
+        return made + made.square()
+
+
+def test_what_is_not_a_sum_of_layers_that_a_chain_reads_is_refused() -> None:
+    given = models.inputs("gpt2", 4)
+    bent = copy.deepcopy(build("gpt2"))
+    bent.lm_head = _Bent(bent.lm_head).eval()
+    hooked = copy.deepcopy(build("gpt2"))
+    hooked.transformer.h[1].register_forward_hook(lambda module, args, made: 2 * made)
+    changed = Lens(build("gpt2")).record(given)
+    changed.output.logits = changed.output.logits + 1
+    for measure in MEASURES:
+        with pytest.raises(UnsupportedModel, match="is not a chain of products, norms"):
+            models.scores(measure, Lens(bent).record(given), word=7)
+        with pytest.raises(UnsupportedModel, match="some layers of this model are not measured"):
+            models.scores(measure, Lens(hooked).record(given), word=7)
+        with pytest.raises(UnsupportedModel, match="text 0 are not what its head should give"):
+            models.scores(measure, changed, word=7)
 
 
 @pytest.mark.parametrize("measure", ["alti_logit", "logit_update", "decompx_logit"])
