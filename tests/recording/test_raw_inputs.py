@@ -79,6 +79,19 @@ def test_two_sounds_of_different_lengths_are_padded() -> None:
     assert lens.record({"audio": sounds}).batch == 2
 
 
+def test_padded_sounds_are_measured_each_without_its_padding() -> None:
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=100, do_normalize=False)
+    lens = Lens(built("wav2vec2"), processor=extractor)
+    sounds = [np.sin(np.arange(n) / 5).astype(np.float32) for n in (160, 120)]
+    made = extractor(
+        sounds, sampling_rate=100, padding=True, return_attention_mask=True, return_tensors="pt"
+    )
+    maps: Any = lens.measure("attention", dict(made))
+    for one, sound in zip(maps, sounds, strict=True):
+        alone: Any = lens.measure("attention", {"audio": sound})
+        np.testing.assert_allclose(one.scores, alone.scores, atol=1e-6)
+
+
 def test_a_sound_for_an_encoder_and_a_decoder() -> None:
     model = built("whisper")
     bins, frames = model.config.num_mel_bins, 2 * model.config.max_source_positions
