@@ -216,7 +216,26 @@ def index_page() -> str:
     table = "\n".join(
         ["| paper | holds | does not hold | cannot be decided |", "|---|---|---|---|", *rows]
     )
-    return "\n\n".join(["# Results", summary("index"), table, summary("models")]) + "\n"
+    parts = ["# Results", summary("index"), table, summary("models"), summary("small")]
+    return "\n\n".join([*parts, small_samples()]) + "\n"
+
+
+def small_samples() -> str:
+    """The results of fewer than 100 texts, by model."""
+    rows = []
+    for model, title in MODELS.items():
+        by_size: dict[int, list[str]] = {}
+        for name in experiments():
+            path = DATA / model / name.replace("/", "_") / "result.json"
+            if path.is_file():
+                texts = json.loads(path.read_text(encoding="utf-8"))["settings"]["texts"]
+                by_size.setdefault(texts, []).append(name)
+        rows += [
+            f"| {title} | {texts} | {', '.join(f'`{name}`' for name in names)} |"
+            for texts, names in sorted(by_size.items())
+            if 0 < texts < 100
+        ]
+    return "\n".join(["| model | texts | experiments |", "|---|---|---|", *rows])
 
 
 def experiment_list() -> str:
