@@ -4,8 +4,9 @@
 batching, measuring, summaries, aggregates and Parquet included) as a multiple of eager forward
 passes over the same batches, tokenising included. The last column is the gain over a loop of single
 calls. On a CPU it counts processor seconds of one thread, so that a busy machine does not matter
-much. On a GPU it counts seconds of a corpus of many shards, since the first is read and the last
-written while the device has nothing to do. `--scaling ray` compares two workers with one, and with
+much. On a GPU it counts seconds, as a long run has them: without the first and the last few shards,
+which are read and written while the device has nothing to do. The multiple with them is printed
+too. `--scaling ray` compares two workers with one, and with
 what two processes of plain forward passes reach. Results go into benchmarks/results, from which
 `--table` makes the table of docs/corpus_runs.md.
 
@@ -66,26 +67,27 @@ class Unwritten(ShardWorker):
 
 
 def seconds(
-    runs: Mapping[str, Callable[[Sequence[Any]], Any]],
+    runs: Mapping[str, Callable[[Sequence[Any]], float | None]],
     shards: Sequence[Any],
     device: str,
     repeats: int = 3,
-) -> dict[str, float]:
+) -> dict[str, tuple[float, float]]:
     """The best of a few runs over all shards, after one shard to warm up: seconds of the processor,
-    or of the clock on a GPU.
+    or of the clock on a GPU. First as a long run has them, if the run knows that, then all.
 
     They take turns, so that a busy machine disturbs all of them alike.
     """
     clock = time.process_time if device == "cpu" else time.perf_counter
-    best = dict.fromkeys(runs, float("inf"))
+    best = dict.fromkeys(runs, (float("inf"),) * 2)
     for given in (shards[:1], *[shards] * repeats):
         for name, run in runs.items():
             start = clock()
-            run(given)
+            steady = run(given)
             if device != "cpu":
                 torch.cuda.synchronize()
+            spent = clock() - start
             if given is shards:
-                best[name] = min(best[name], clock() - start)
+                best[name] = min(best[name], (steady or spent, spent))
     return best
 
 
@@ -116,32 +118,39 @@ def paragraphs(count: int) -> list[str]:
     return [" ".join(parts[i::count]) for i in range(count)]
 
 
-def forward_passes(lens: Lens, shards: Sequence[list[str]]) -> None:
+def forward_passes(lens: Lens, shards: Sequence[list[str]], memory: int | None = None) -> None:
     with torch.no_grad():
         for texts in shards:
             lengths = token_counts(lens.tokenizer, texts)
-            for batch in plan_batches(lengths, lens.model, logits=False):
+            for batch in plan_batches(lengths, lens.model, memory=memory, logits=False):
                 given = [texts[i] for i in batch]
                 inputs = lens.tokenizer(given, padding=True, return_tensors="pt")
                 lens.model(**inputs.to(lens.model.device))
 
 
-def forward_passes_over(lens: Lens, texts: list[str], rows: int, shards: Sequence[Shard]) -> None:
+def forward_passes_over(
+    lens: Lens, texts: list[str], rows: int, memory: int | None, shards: Sequence[Shard]
+) -> None:
     """The texts of these shards."""
     starts = [shard.number * rows for shard in shards]
-    forward_passes(lens, [texts[start : start + rows] for start in starts])
+    forward_passes(lens, [texts[start : start + rows] for start in starts], memory)
 
 
-def measured(lens: Lens, job: Job, device: str, shards: Sequence[Shard]) -> None:
-    """As an engine would have it."""
+def measured(lens: Lens, job: Job, device: str, shards: Sequence[Shard]) -> float | None:
+    """As an engine would have it. On a GPU what all shards would take at the rate of those in the
+    middle of a run.
+    """
     engine = Engine(device=device, at_once=1 if device == "cpu" else AT_ONCE)
     worker = (ShardWorker if WRITES else Unwritten)(lens, job)
-    for _ in do_tasks(engine, lambda: worker, shards):
-        pass
+    ended = [time.perf_counter() for _ in do_tasks(engine, lambda: worker, shards)]
+    middle = ended[AT_ONCE - 1 : 1 - AT_ONCE]
+    if engine.at_once == 1 or len(middle) < 2:
+        return None
+    return (middle[-1] - middle[0]) / (len(middle) - 1) * len(shards)
 
 
 def compare(
-    name: str, lens: Lens, kind: str, count: int, device: str, turns: int
+    name: str, lens: Lens, kind: str, count: int, device: str, turns: int, memory: int | None
 ) -> Iterator[dict[str, Any]]:
     """Every measure on one model and one kind of text."""
     texts, rows = texts_of(kind, count), SHARD[kind]
@@ -154,13 +163,13 @@ def compare(
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
         shards = cut_into_shards(str(path), rows)
         Path(folder, "data").mkdir()
-        runs: dict[str, Callable[[Sequence[Shard]], Any]] = {
-            FORWARD: partial(forward_passes_over, lens, texts, rows),
-            **{m: partial(measured, lens, job_for(m, path, folder), device) for m in BARS},
+        runs: dict[str, Callable[[Sequence[Shard]], float | None]] = {
+            FORWARD: partial(forward_passes_over, lens, texts, rows, memory),
+            **{m: partial(measured, lens, job_for(m, path, folder, memory), device) for m in BARS},
         }
         took = seconds(runs, shards, device, turns)
     for measure, bar in BARS.items():
-        spent = took[measure]
+        (spent, whole), (forward, _) = took[measure], took[FORWARD]
         alone = seconds({measure: partial(one_by_one, lens, measure)}, few, device, 1)
         result: dict[str, Any] = {
             "model": name,
@@ -170,25 +179,27 @@ def compare(
             "tokens_each": round(each),
             "measure": measure,
             "targets": TARGETS.get(measure, "all"),
-            "multiple": spent / took[FORWARD],
+            "multiple": spent / forward,
+            "multiple_with_start_and_end": whole / forward,
             "bar": bar,
             "tokens_per_second": tokens / spent,
-            "forward_tokens_per_second": tokens / took[FORWARD],
-            "gain": alone[measure] / len(few) / (spent / len(texts)),
+            "forward_tokens_per_second": tokens / forward,
+            "gain": alone[measure][0] / len(few) / (spent / len(texts)),
         }
         verdict = "ok" if result["multiple"] <= bar else "ABOVE"
         print(
             f"  {measure:15} {result['targets']:5} {result['multiple']:5.2f} x forward"
-            f" (bar {bar:.2f}) {verdict:6} {result['tokens_per_second']:11,.0f} tokens/s"
+            f" (bar {bar:.2f}, with start and end {whole / forward:.2f}) {verdict:6}"
+            f" {result['tokens_per_second']:11,.0f} tokens/s"
             f" {result['gain']:6.1f} x single calls",
             flush=True,
         )
         yield result
 
 
-def job_for(measure: str, corpus: Path, out: str) -> Job:
+def job_for(measure: str, corpus: Path, out: str, memory: int | None = None) -> Job:
     targets = TARGETS.get(measure, "all")
-    return Job(corpus=str(corpus), out=out, measures=(measure,), targets=targets)
+    return Job(corpus=str(corpus), out=out, measures=(measure,), targets=targets, memory=memory)
 
 
 def one_by_one(lens: Lens, measure: str, texts: Sequence[str]) -> None:
@@ -299,6 +310,7 @@ def main(given_options: Sequence[str] | None = None) -> None:
     options.add_argument("--model", choices=tuple(TEXTS["cpu"]), help="by default both on a CPU")
     options.add_argument("--kind", choices=tuple(SHARD), help="of texts, by default both")
     options.add_argument("--texts", type=int, help="of one kind")
+    options.add_argument("--memory", type=float, help="gigabytes of a batch, as in mixlens run")
     options.add_argument(
         "--out", type=Path, help="where the results go, by default benchmarks/results"
     )
@@ -318,15 +330,15 @@ def main(given_options: Sequence[str] | None = None) -> None:
     if not WRITES:
         print("pyarrow is not installed: Parquet files are not written, all else is counted")
     path = given.out or RESULTS / f"corpus_{given.device}.json"
+    memory = None if given.memory is None else int(given.memory * 2**30)
     for name, counts in TEXTS[given.device].items():
         kinds = {k: n for k, n in counts.items() if given.kind in (None, k)}
         if given.model not in (None, name) or not kinds:
             continue
         lens = lens_of(name, given.device)
         for kind, count in kinds.items():
-            for result in compare(
-                name, lens, kind, given.texts or count, given.device, given.turns
-            ):
+            count = given.texts or count
+            for result in compare(name, lens, kind, count, given.device, given.turns, memory):
                 keep(path, result)
     print(f"written to {path}")
 

@@ -96,17 +96,28 @@ def test_rows_over_several_lines_and_their_line_numbers(tmp_path: Path) -> None:
     assert rows[2].reason == "3 columns, but the header has 2"
 
 
+def test_a_column_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.csv"
+    path.write_text("text,text\na dog,a cat\n")
+    (shard,) = cut_into_shards(str(path), 1)
+    with pytest.raises(InvalidInput, match="several columns are named 'text'"):
+        list(rows_of(shard, Columns()))
+
+
 def test_bad_rows_are_named_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     lines = [b'{"text": "fine"}', b'{"text": "\xff"}', b"{no", b"", b'{"text": 3}', b'{"t": "x"}']
+    lines += [b'{"text": null}', b'{"text": "a\\u0000b"}']
     path.write_bytes(b"\n".join(lines) + b"\n")
     rows = [row for s in cut_into_shards(str(path), 2) for row in rows_of(s, Columns())]
     reasons = {row.line: row.reason for row in rows if isinstance(row, BadRow)}
-    assert set(reasons) == {2, 3, 4, 5, 6}
+    assert set(reasons) == {2, 3, 4, 5, 6, 7, 8}
     assert reasons[2].startswith("not UTF-8")
     assert reasons[3].startswith("not JSON")
     assert "not text" in reasons[5]
     assert "there are: t" in reasons[6]
+    assert reasons[7] == "no value in the column 'text'"
+    assert "UTF-16" in reasons[8]
 
 
 def test_what_is_explained_comes_from_columns(tmp_path: Path) -> None:

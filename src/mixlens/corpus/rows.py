@@ -91,12 +91,16 @@ def _row(line: int, name: str, fields: Mapping[str, Any], columns: Columns) -> T
     text = fields.get(wanted)
     named = [*columns.explain.values(), *filter(None, (columns.id, columns.target, columns.tags))]
     missing = [column for column in named if fields.get(column) is None]
-    if text is None:
+    if wanted not in fields:
         reason = f"no column {wanted!r}; there are: {', '.join(map(str, fields))}"
+    elif text is None:
+        reason = f"no value in the column {wanted!r}"
     elif not isinstance(text, str):
         reason = f"the column {wanted!r} holds {type(text).__name__}, not text"
     elif not text.strip():
         reason = "empty"
+    elif "\0" in text:
+        reason = "it has NUL characters, as a file in UTF-16 would"
     elif missing:
         reason = f"no value in the column {missing[0]!r}"
     elif unwritable := [column for column in named if not _is_unicode(fields[column])]:
@@ -188,11 +192,14 @@ def _header(shard: Shard) -> list[str]:
         raw = read_quoted(file) if shard.format == "csv" else file.readline()
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        return _split(raw.decode("utf-8"), shard.format)
+        names = _split(raw.decode("utf-8"), shard.format)
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(
             f"{shard.path}: its first line does not name columns ({error})"
         ) from None
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InvalidInput(f"{shard.path}: several columns are named {min(twice)!r}")
+    return names
 
 
 def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:

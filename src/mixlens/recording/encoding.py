@@ -97,4 +97,6 @@ def token_rows(
 
 
 def _places(offsets: Any) -> tuple[tuple[int, int], ...]:
+    if offsets and type(offsets[0]) is tuple:  # as fast tokenizers have them
+        return tuple(offsets)
     return tuple([(int(start), int(stop)) for start, stop in offsets])  # faster than a generator

@@ -18,7 +18,7 @@ from mixlens.errors import InvalidInput
 from mixlens.suggestions import no_such
 
 ENGINES = ("local", "ray")
-_TURN = 1e-4  # seconds that a thread may keep the interpreter while a different one waits
+_TURN = 1e-5  # seconds that a thread may keep the interpreter while a different one waits
 DEATHS = 3  # of workers in a row, with no task finished in between: then the fault is not chance
 
 Task = TypeVar("Task")
