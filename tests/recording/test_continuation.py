@@ -261,6 +261,16 @@ def test_what_explains_an_output_explains_the_token_that_was_produced() -> None:
         mixlens.measure("gradient_norm", rows, word="table")
 
 
+def test_maps_that_explain_an_output_explain_the_produced_token() -> None:
+    lens = bundled()
+    rows = lens.generate(PROMPT, answer=" are on the table")
+    whole = {"input_ids": rows.inputs["input_ids"]}
+    made = one(mixlens.measure("attention_gradient", rows, targets=["table"]))
+    place = made.target_positions[0]
+    expected = one(lens.measure("attention_gradient", whole, position=place, word="table"))
+    np.testing.assert_allclose(made.scores, expected.scores[:, [place]], atol=1e-6, rtol=1e-4)
+
+
 def test_extras_of_several_words_are_theirs() -> None:
     rows = bundled().generate(PROMPT, answer=" are on")
     every = one(mixlens.measure("logit_update", rows))
