@@ -210,23 +210,29 @@ def _from_maps(
         }
         for at in places
     ]
-    if spec.gives == "maps":
-        only = words[0] if len(words) == 1 else options
-        return _measured_whole(name, whole, request, only, precision)
+    has_targets = spec.gives == "maps"
     if len(words) > 1 and (recording.batch > 1 or {"position", "word"} & set(options)):
+        if has_targets:  # one output for the rows of all targets, as the options say
+            return _measured_whole(name, whole, request, options, precision)
         raise InvalidInput(
             f"{name} explains one output of the model: name one of the {len(words)} targets by"
             " targets="
         )
-    outputs = [
-        _measured_whole(name, whole, replace(request, targets=None), own, precision)
-        for own in words
-    ]
+    outputs = []
+    for own, at in zip(words, places, strict=True):
+        targets = tuple((place,) for place in at) if has_targets else None
+        alone = replace(request, targets=targets)
+        outputs.append(_measured_whole(name, whole, alone, own, precision))
     if len(outputs) == 1:
         return outputs[0]
     scores = Scores.of_outputs([output.scores for output in outputs])
     options = {key: [value for own in words for value in own[key]] for key in ("position", "word")}
-    return replace(outputs[0], scores=scores, options={**words[0], **options})
+    return replace(
+        outputs[0],
+        request=request if has_targets else outputs[0].request,
+        scores=scores,
+        options={**words[0], **options},
+    )
 
 
 def _measured_whole(

@@ -269,6 +269,15 @@ def test_maps_that_explain_an_output_explain_the_produced_token() -> None:
     place = made.target_positions[0]
     expected = one(lens.measure("attention_gradient", whole, position=place, word="table"))
     np.testing.assert_allclose(made.scores, expected.scores[:, [place]], atol=1e-6, rtol=1e-4)
+    every = one(mixlens.measure("attention_gradient", rows))
+    assert every.tokens[-1] == made.tokens[0]
+    for number, target in enumerate(every.target_positions):
+        alone = one(mixlens.measure("attention_gradient", rows, targets=[target]))
+        np.testing.assert_allclose(every.scores[:, number], alone.scores[:, 0], atol=1e-7)
+    of_one = one(mixlens.measure("attention_gradient", rows, position=place, word="table"))
+    np.testing.assert_allclose(
+        of_one.scores, expected.scores[:, list(of_one.target_positions)], atol=1e-6, rtol=1e-4
+    )
 
 
 def test_extras_of_several_words_are_theirs() -> None:

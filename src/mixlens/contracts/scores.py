@@ -96,7 +96,9 @@ class Scores:
                 for name in first.extras
             },
             extra_dims={name: ("target", *first.extra_dims[name]) for name in first.extras},
-            target_labels=[label for part in outputs for label in part.target_labels or ()],
+            target_labels=None
+            if first.target_labels is None
+            else [label for part in outputs for label in part.target_labels or ()],
             scale=torch.cat(scales, -1) if scales else None,
         )
 
