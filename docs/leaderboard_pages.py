@@ -160,7 +160,10 @@ def _not_run(names: list[str]) -> str:
     if not names:
         return ""
     quoted = ", ".join(f"`{name}`" for name in names)
-    return wrapped(f"Not run: {quoted}. The command at the end runs them, by `--rows`.")
+    return wrapped(
+        f"Not run, because one of their long sentences takes 20 seconds of a core or more: {quoted}."
+        " The command at the end runs them, by `--rows`."
+    )
 
 
 def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
