@@ -161,8 +161,8 @@ def _not_run(names: list[str]) -> str:
         return ""
     quoted = ", ".join(f"`{name}`" for name in names)
     return wrapped(
-        f"Not run, because one of their long sentences takes 20 seconds of a core or more: {quoted}."
-        " The command at the end runs them, by `--rows`."
+        f"Not run, because one long sentence takes 20 seconds of a core or more: {quoted}. The"
+        " command at the end runs them, by `--rows`."
     )
 
 
