@@ -182,7 +182,8 @@ class OwnAttention(torch.nn.Module):
         return tuple(split.permute(2, 0, 3, 1, 4))
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        mixed = functional.scaled_dot_product_attention(*self.heads(hidden), is_causal=True)
+        query, key, value = self.heads(hidden)
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         hidden = hidden + self.write(mixed.transpose(1, 2).flatten(2))
         rows = self.norm_of_experts(hidden).flatten(0, 1)
         return hidden + (torch.softmax(self.gate(rows), -1) @ self.experts).view_as(hidden)
