@@ -36,6 +36,14 @@ def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
     return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
 
 
+def configs_of(module: nn.Module) -> list[Any]:
+    """Every config that a module or one inside holds, each once."""
+    attributes = map(vars, parts_of(module))
+    return list(
+        {id(own["config"]): own["config"] for own in attributes if "config" in own}.values()
+    )
+
+
 def _held(named: Callable[[nn.Module], Any], parts: Sequence[nn.Module]) -> list[Any]:
     """What these modules hold by name."""
     each = map(_values, filter(None, map(named, parts)))

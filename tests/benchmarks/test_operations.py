@@ -17,6 +17,7 @@ SMALL = {
     "intermediate_size": 64,
     "vocab_size": 100,
 }
+TINY = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100}
 
 
 def _counted(name: str, layers: int) -> tuple[Started, Started]:

@@ -11,9 +11,10 @@ from mixlens import Lens
 from mixlens.recording.differences import (
     ROUNDING,
     difference,
-    product_difference,
+    product_errors,
     rounding,
     same_bar,
+    sum_errors,
 )
 from mixlens.recording.memory import is_out_of_memory
 from tests.measures import models
@@ -46,12 +47,12 @@ def test_mirrored_errors_and_mirrored_channels_in_products() -> None:
     left, half = (torch.randn(s, generator=generator).double() for s in ((5, 4), (4, 3)))
     right = torch.cat([half, -half], -1)  # the channels of a compiled program
     product = left @ right
-    assert product_difference(product, left, right) < 1e-12
+    assert product_errors(product[None], left[None], right[None]) < 1e-12
     for channel in range(5):  # random signs miss one that agrees with its neighbour
         wrong = product.clone()
         wrong[3, channel] += 0.1
         wrong[3, channel + 1] -= 0.1
-        assert product_difference(wrong, left, right) > 1e-4
+        assert product_errors(wrong[None], left[None], right[None]) > 1e-4
 
 
 def test_a_product_row_is_measured_by_its_own_size() -> None:
@@ -59,7 +60,23 @@ def test_a_product_row_is_measured_by_its_own_size() -> None:
     left[0] *= 1e6
     product = left @ right
     product[4] *= 1.1
-    assert product_difference(product, left, right) > 1e-3
+    assert product_errors(product[None], left[None], right[None]) > 1e-3
+
+
+def test_stacked_products_and_sums_are_measured_one_by_one() -> None:
+    generator = torch.Generator().manual_seed(2)
+    shapes = (3, 2, 5, 4), (3, 4, 6), (3, 6)
+    left, right, shift = (torch.randn(s, generator=generator).double() for s in shapes)
+    product = left @ right[:, None] + shift[:, None, None]
+    wrong = product.clone()
+    wrong[1, 1, 2] *= 1.01
+    assert (product_errors(product, left, right, shift) < 1e-12).all()
+    off = product_errors(wrong, left, right, shift)
+    assert (off > 1e-4).tolist() == [False, True, False]
+    assert product_errors(wrong[1:2], left[1:2], right[1:2], shift[1:2])[0] == off[1]
+    assert (sum_errors(product, wrong, product) > 1e-4).tolist() == [False, True, False]
+    assert sum_errors(product, product, product).tolist() == [0, 0, 0]
+    assert sum_errors(product, product[:, :1], product).tolist() == [torch.inf] * 3
 
 
 @pytest.mark.parametrize("size", [1.0, 1e6])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.recording.doubts import Doubts, checks_wait, require_small
+from mixlens.recording.doubts import Doubts, checks_wait, require_small, row_errors, waiting_for
 
 
 def _require(error: float, name: str = "") -> None:
@@ -63,3 +65,21 @@ def test_what_fails_on_wrong_numbers_is_reported_as_wrong_numbers(
 
     with pytest.raises(reported):
         fail()
+
+
+def test_small_tensors_wait_for_those_of_other_layers_and_the_first_wrong_one_is_raised() -> None:
+    rows, doubts = torch.ones(2, 3), Doubts()
+    assert waiting_for(rows) is None  # nobody waits
+    with checks_wait(doubts):
+        assert waiting_for(rows) is doubts
+        assert waiting_for(rows, rows.expand(2**20, 2, 3)) is None  # too many to be copied
+        for number, factor in enumerate((1.0, 1.5, 2.0)):
+            failure = functools.partial(_failure, number)
+            doubts.stacked_error_is_small(row_errors, (rows, factor * rows), 0.1, failure)
+            _require(3.0 if factor == 2.0 else 0.0, "later")
+    with pytest.raises(UnsupportedModel, match="layer 1"):
+        doubts.settle()
+
+
+def _failure(number: int, error: float) -> UnsupportedModel:
+    return UnsupportedModel(f"layer {number}: {error:.1f}")

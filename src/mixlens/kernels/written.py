@@ -53,8 +53,8 @@ class Vectors:
 
     def heads(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_head"]:
         """The values of some sources, grouped ones repeated for every head that reads them."""
-        values = self.values[:, :, part]
-        return values.repeat_interleave(len(self.matrix) // values.shape[1], 1)
+        values, shared = self.values[:, :, part], len(self.matrix) // self.values.shape[1]
+        return values if shared == 1 else values.repeat_interleave(shared, 1)
 
     def of(self, part: slice = slice(None)) -> Float[Tensor, "batch head part d_model"]:
         """The vectors of some sources: the same for every target."""

@@ -28,7 +28,7 @@ from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
-from mixlens.measures.attention import rows_are_whole
+from mixlens.measures.attention import missing_share, rows_are_whole
 from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    layers, removed, ranks, dimensions, whole = [], [], [], [], []
+    layers, removed, ranks, dimensions, missing = [], [], [], [], []
     for layer, site in request.sites(recording):
         if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
             layer.doubts.settle()
         visibility = visibility_of(recording, request, site)
         if constraint != "none":  # only then rows keep the sum that attention gave them
-            whole.append(rows_are_whole(recording, request, site.weights))
+            missing.append(missing_share(site.weights))
         projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
         full = _full_rows.of(projection, matrix.dtype, partial(full_rows, matrix))
         values = site.values.repeat_interleave(len(matrix) // site.values.shape[1], 1)
@@ -112,7 +112,7 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         extras,
         dims,
         facts=Facts(signed=constraint != "simplex"),
-        rows_whole=by_layer(whole) if whole else None,
+        rows_whole=rows_are_whole(recording, request, by_layer(missing)) if missing else None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from mixlens.parts import parts_of
+from mixlens.parts import configs_of
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.capture import overheard
 from mixlens.recording.listener import AttentionCall, Listener, listening
@@ -124,9 +124,7 @@ def forward(model: nn.Module, inputs: Inputs) -> Any:
 @contextlib.contextmanager
 def _cache_unused(model: nn.Module) -> Iterator[None]:
     """Turns the cache off in every config: a model may not take the option, or not pass it on."""
-    parts = [vars(part) for part in parts_of(model)]
-    each = {id(part["config"]): part["config"] for part in parts if "config" in part}
-    configs = [config for config in each.values() if getattr(config, "use_cache", None) is True]
+    configs = [each for each in configs_of(model) if getattr(each, "use_cache", None) is True]
     try:
         for config in configs:
             config.use_cache = False

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.parts import configs_of
 from mixlens.recording.bare_products import BareProducts, makes_bare_products
 from mixlens.recording.listener import AttentionCall, current_listener, listening
 from mixlens.recording.softmax_trace import SoftmaxTrace, additive_mask
@@ -89,30 +90,19 @@ def _registered() -> Iterator[None]:
                 AttentionMaskInterface._global_mapping.pop(IMPLEMENTATION, None)
 
 
-def _configs(module: nn.Module) -> list[Any]:
-    """Every config that any submodule holds: composites hold several that `set_attn_implementation`
-    does not reach.
-    """
-    configs = {}
-    for part in module.modules():
-        config = getattr(part, "config", None)
-        if config is not None and hasattr(config, "_attn_implementation_internal"):
-            configs[id(config)] = config
-    return list(configs.values())
-
-
 @contextlib.contextmanager
 def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
     """Points the configs of a model (or of one layer) to our attention function and to plain expert
     products.
     """
-    before = [
+    before = [  # composites hold several configs, which `set_attn_implementation` does not reach
         (
             config,
             config._attn_implementation_internal,
             getattr(config, "_experts_implementation_internal", None),
         )
-        for config in _configs(module)
+        for config in configs_of(module)
+        if hasattr(config, "_attn_implementation_internal")
     ]
     try:
         for config, _, experts in before:

@@ -75,7 +75,21 @@ def largest_difference(
     if summands is None:  # as large as the usual row that is not zero
         summands = torch.where(sizes > 0, sizes, torch.nan).nanmedian().nan_to_num(0.0)
     sizes = torch.maximum(sizes, share * summands.to(sizes))
-    return _largest((actual - expected).abs().amax(-1), sizes)
+    return _relative((actual - expected).abs().amax(-1), sizes).max()
+
+
+def sum_errors(
+    total: Float[Tensor, "entry *rows d"],
+    expected: Float[Tensor, "entry *expected_rows d"],
+    *summands: Float[Tensor, "entry *rows d"],
+) -> Float[Tensor, " entry"]:
+    """The same for each entry of the first axis, `expected` in the precision of the sum."""
+    if total.shape != expected.shape:
+        return total.new_full((len(total),), torch.inf)
+    floor, expected = _floor(expected.dtype), expected.to(total)
+    size = functools.reduce(torch.maximum, map(row_sizes, summands))
+    sizes = torch.maximum(row_sizes(expected), floor * size)
+    return _relative(row_sizes(total - expected), sizes).flatten(1).amax(1)
 
 
 def _floor(dtype: torch.dtype) -> float:
@@ -83,8 +97,8 @@ def _floor(dtype: torch.dtype) -> float:
     return max(1e-3, torch.finfo(dtype).eps / ROUNDING[dtype])
 
 
-def _largest(gaps: Tensor, sizes: Tensor) -> Float[Tensor, ""]:
-    return (gaps / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)).max()
+def _relative(gaps: Tensor, sizes: Tensor) -> Tensor:
+    return gaps / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
 
 
 def attention_product(
@@ -100,16 +114,21 @@ def attention_product(
     return product, largest_difference(product, output, summands, dtype)
 
 
-def product_difference(
-    product: Tensor, left: Tensor, right: Tensor, shift: Tensor | None = None
-) -> Float[Tensor, ""]:
-    """How far `product` is from `left @ right + shift`, without making it: both are applied to two
-    random directions, and each row is measured by its own size.
+def product_errors(
+    product: Float[Tensor, "entry *rows d"],
+    left: Float[Tensor, "entry *rows inner"],
+    right: Float[Tensor, "entry *texts inner d"],
+    shift: Float[Tensor, "entry d"] | None = None,
+) -> Float[Tensor, " entry"]:
+    """For each entry of the first axis, how far `product` is from `left @ right + shift`, without
+    making it: both are applied to two random directions, and each row is measured by its own size.
 
     Freivalds' check, at the cost of one column instead of all. Directions are Gaussian: random
     signs miss an error (e, -e) in two channels whenever their signs agree. They multiply transposed
     factors from the left, because columns would take several times as long.
     """
+    if right.dim() < left.dim():  # one matrix for all texts of an entry
+        right = right[:, None]
     directions = _directions(product.shape[-1], product.dtype, product.device)
     through = directions @ right.mT
     lengths = torch.linalg.vector_norm(right, dim=-1)[..., None, :]
@@ -120,11 +139,12 @@ def product_difference(
         remade, summands = through @ left.mT, lengths @ left.abs().mT
     summands = summands[..., 0, :]
     if shift is not None:
-        remade = remade + (directions @ shift)[:, None]
-        summands = summands + torch.linalg.vector_norm(shift)
+        remade = remade + (directions @ shift[..., None])[:, None]
+        summands = summands + torch.linalg.vector_norm(shift, dim=-1)[:, None, None]
     sizes = torch.linalg.vector_norm(product, dim=-1)
     sizes = torch.maximum(sizes, _floor(product.dtype) * summands)
-    return _largest((remade - directions @ product.mT).abs().amax(-2), sizes)
+    gaps = _relative((remade - directions @ product.mT).abs().amax(-2), sizes)
+    return gaps.flatten(1).amax(1)
 
 
 def _none_is_negative(left: Tensor) -> bool:

@@ -21,6 +21,7 @@ from mixlens.recording.differences import row_sizes
 from mixlens.recording.memory import is_out_of_memory
 
 _HELD = 2**23  # numbers that may wait at once; more are compared earlier
+_SMALL = 2**20  # numbers of a tensor: starting an operation takes as long as copying them
 Failure = Callable[[float], Exception]
 
 
@@ -52,7 +53,7 @@ class Doubts:
 
     def rows_are_finite(self, rows: Tensor, failure: Failure) -> None:
         """`rows` must hold neither NaN nor infinity."""
-        self._add(_not_finite, (rows,), 0.0, failure)
+        self.stacked_error_is_small(_not_finite, (rows,), 0.0, failure)
 
     def rows_agree(
         self,
@@ -63,11 +64,11 @@ class Doubts:
         summands: Sequence[Tensor] = (),
     ) -> None:
         """Each row must be as expected, relative to its size; see `row_errors`."""
-        self._add(row_errors, (rows, expected, *summands), bar, failure)
+        self.stacked_error_is_small(row_errors, (rows, expected, *summands), bar, failure)
 
     def none_is_massive(self, sizes: Tensor, bar: float, failure: Failure) -> None:
         """No number may be `bar` times as large as the median of its row."""
-        self._add(_spread, (sizes,), bar, failure)
+        self.stacked_error_is_small(_spread, (sizes,), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
         """One number that must not exceed its bar."""
@@ -96,14 +97,14 @@ class Doubts:
         every = torch.cat([error.to(device, torch.float32) for error in errors])
         return every, list(itertools.chain(*verdicts))
 
-    def _add(
+    def stacked_error_is_small(
         self,
         error: Callable[..., Tensor],
         tensors: tuple[Tensor, ...],
         bar: float,
         failure: Failure,
     ) -> None:
-        """`error` of stacked tensors is one number for each entry."""
+        """`error` of stacked tensors is one number for each entry, which must not exceed a bar."""
         alike = (error, *[(tensor.shape, tensor.dtype, tensor.device) for tensor in tensors])
         group = self._waiting.get(alike)
         if group is None:
@@ -111,7 +112,7 @@ class Doubts:
         self._count += 1
         group.tensors.append(tensors)
         group.verdicts.append((self._count, bar, failure))
-        self._held += len(tensors) * tensors[0].numel()  # mostly of one shape
+        self._held += sum(map(torch.numel, tensors))
         if self._held > _HELD:
             self._compare()
 
@@ -163,6 +164,13 @@ def checks_wait(doubts: Doubts | None = None) -> Iterator[None]:
         _open.reset(token)
     if doubts is None:
         own.settle()
+
+
+def waiting_for(*tensors: Tensor) -> Doubts | None:
+    """Who compares these tensors later, those of all layers in one go; None if nobody waits, or if
+    they are too large to be kept and copied for it.
+    """
+    return _open.get() if max(map(torch.numel, tensors)) <= _SMALL else None
 
 
 def require_small(error: Tensor, bar: float, failure: Failure) -> None:

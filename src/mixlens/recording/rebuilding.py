@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from jaxtyping import Float
@@ -15,11 +15,11 @@ from mixlens.recording.block import Block
 from mixlens.recording.differences import (
     attention_product,
     largest_difference,
-    product_difference,
+    product_errors,
     rounding,
-    row_sizes,
+    sum_errors,
 )
-from mixlens.recording.doubts import require_small
+from mixlens.recording.doubts import require_small, row_errors, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -47,11 +47,11 @@ def rebuilt_site(
     _require_plain_shapes(weights, values, attention, stream, where)
     if rows and structure.gated:
         raise RowsUnavailable(f"{where}: gates are found by a run on the whole sequence")
-    if not rows:
+    if not rows and weights.shape[1] != values.shape[1]:
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], 1)
     gate = None if gate is None else gate.to(stream)
     errors: dict[str, Tensor] = {}
-    waiting: dict[str, tuple[Tensor, ...]] = {}
+    checks: dict[str, _Check] = {}
     projection: Projection | None = None
     if structure.projection is None:
         output = attention.output.to(stream)
@@ -59,15 +59,15 @@ def rebuilt_site(
             weights, values, output, attention.output.dtype
         )[1]
     else:
-        projection, errors, waiting = _projection(
+        projection, errors, checks = _projection(
             structure, module, stream, internals, weights, values, gate, where
         )
     parts: BlockParts | None = None
     if structure.open is None:
         assert projection is not None
         parts = _block_parts(structure, module, stream, projection.output, where)
-    block = None if parts is None else parts.block
-    errors |= _checked(block, structure, layer, internals, where, errors, waiting)
+        checks["block output"] = _block_check(parts.block, structure, layer, internals)
+    _require_rounding(structure, internals, where, errors, checks)
     return Site(
         structure=structure,
         weights=weights,
@@ -81,6 +81,10 @@ def rebuilt_site(
     )
 
 
+_Check = tuple[Callable[..., Tensor], tuple[Tensor, ...]]
+"""How far tensors are off from what they must be, each stacked with those of other layers."""
+
+
 def _projection(
     structure: SiteStructure,
     module: nn.Module,
@@ -90,26 +94,28 @@ def _projection(
     values: Tensor,
     gate: Tensor | None,
     where: str,
-) -> tuple[Projection, dict[str, Tensor], dict[str, tuple[Tensor, ...]]]:
-    """The output projection, how far what it returned is off, and what must agree later."""
+) -> tuple[Projection, dict[str, Tensor], dict[str, _Check]]:
+    """The output projection, how far what it returned is off, and what else must agree."""
     path = structure.output_projection
     projecting = part_at(module, path)
     affine = affine_map(projecting, structure.heads * structure.d_head, stream)
     if affine is None:
         raise UnsupportedModel(f"{where}: `{path}` is no longer an affine map")
     errors: dict[str, Tensor] = {}
-    waiting: dict[str, tuple[Tensor, ...]] = {}
     native: Tensor | None = None
     if internals.attention.product is not None:
-        projected, waiting = _projected_rows(path, affine, internals, stream)
+        projected, checks = _projected_rows(path, affine, internals, stream)
         native = plain_matrix(projecting)
+    elif internals.attention.output.dtype == stream.dtype and gate is None:
+        projected, checks = _seen_projection(path, weights, values, affine, internals, stream)
     else:
+        checks = {}
         projected, errors = _projected(path, weights, values, affine, gate, internals, stream)
     matrix, bias = affine
     made = Projection(
         heads=structure.heads, matrix=matrix, native_matrix=native, bias=bias, output=projected
     )
-    return made, errors, waiting
+    return made, errors, checks
 
 
 def _block_parts(
@@ -130,17 +136,15 @@ def _norm(module: nn.Module, stream: Tensor, where: str, path: str) -> Linearise
     return form
 
 
-def _checked(
-    block: Block | None,
+def _require_rounding(
     structure: SiteStructure,
-    layer: LayerStructure,
     internals: Internals,
     where: str,
-    errors: Mapping[str, Tensor],
-    waiting: Mapping[str, tuple[Tensor, ...]],
-) -> dict[str, Tensor]:
-    """The error of the block's output, if there is a block and it is known now. It and `errors`
-    must not be more than rounding; what is `waiting` is compared at the end of the pass.
+    errors: dict[str, Tensor],
+    checks: Mapping[str, _Check],
+) -> None:
+    """No part may be off by more than rounding. What can wait is compared later, that of all layers
+    in one go; the other errors are added to `errors`.
     """
     bar = rounding(internals.attention.output)
     rows = internals.attention.product is not None
@@ -152,24 +156,19 @@ def _checked(
             " report its architecture."
         )
 
-    own: dict[str, Tensor] = {}
-    later = dict(waiting)
-    if block is not None and internals.doubts is None:
-        own["block output"] = _block_error(block, structure, layer, internals)
-    elif block is not None:
-        later["block output"] = _blocks(block, structure, layer, internals)
-    for part, (made, expected, *summands) in later.items():
-        assert internals.doubts is not None  # rows have them
-        failed = functools.partial(failure, part)
-        internals.doubts.rows_agree(made, expected, bar, failed, summands)
-    for part, error in (*errors.items(), *own.items()):
-        require_small(error, bar, functools.partial(failure, part))
-    return own
+    for part, (error, tensors) in checks.items():
+        doubts = internals.doubts or waiting_for(*tensors)
+        if doubts is not None:
+            doubts.stacked_error_is_small(error, tensors, bar, functools.partial(failure, part))
+        else:
+            errors[part] = error(*(tensor[None] for tensor in tensors))[0]
+    for part, known in errors.items():
+        require_small(known, bar, functools.partial(failure, part))
 
 
 def _projected_rows(
     path: str, affine: Affine, internals: Internals, stream: Tensor
-) -> tuple[Tensor, dict[str, tuple[Tensor, ...]]]:
+) -> tuple[Tensor, dict[str, _Check]]:
     """What the output projection returned for rows of attention that were formed again, and what
     must agree.
     """
@@ -179,11 +178,30 @@ def _projected_rows(
     product = attention.product.to(stream)
     remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
-    waiting = {
-        "attention product": (product, output, tokens),
-        "output projection": (remade, seen),
+    checks: dict[str, _Check] = {
+        "attention product": (row_errors, (product, output, tokens)),
+        "output projection": (row_errors, (remade, seen)),
     }
-    return (seen if output.dtype == stream.dtype else remade), waiting
+    return (seen if output.dtype == stream.dtype else remade), checks
+
+
+def _seen_projection(
+    path: str,
+    weights: Tensor,
+    values: Tensor,
+    affine: Affine,
+    internals: Internals,
+    stream: Tensor,
+) -> tuple[Tensor, dict[str, _Check]]:
+    """What the output projection returned, and what must agree: it has all its digits, so no
+    product is made again.
+    """
+    seen, output = internals.seen[Witness(path, "out")], internals.attention.output
+    seen = seen.reshape(*stream.shape[:2], -1)
+    return seen, {
+        "attention product": (product_errors, (output.transpose(1, 2), weights, values)),
+        "output projection": (product_errors, (seen, output.flatten(2), *affine)),
+    }
 
 
 def _projected(
@@ -201,32 +219,27 @@ def _projected(
     (matrix, bias), output = affine, internals.attention.output.to(stream)
     dtype = internals.attention.output.dtype
     seen = internals.seen[Witness(path, "out")].to(stream).reshape(*stream.shape[:2], -1)
-    product: Tensor | None = None
     if gate is not None:
         output = internals.seen[Witness(path, "in")].to(stream).reshape(output.shape)
         product = gate * (weights @ values).transpose(1, 2)
         product_error = largest_difference(product.flatten(2), output.flatten(2), dtype=dtype)
-    elif dtype == stream.dtype:  # what was seen has all its digits: no product is made again
-        product_error = product_difference(output.transpose(1, 2), weights, values)
     else:
         product, product_error = attention_product(weights, values, output, dtype)
     if dtype == stream.dtype:
-        projected = seen
-        projection_error = product_difference(seen, output.flatten(2), matrix, bias)
+        projected, tensors = seen, (seen, output.flatten(2), matrix, bias)
+        projection_error = product_errors(*(tensor[None] for tensor in tensors))[0]
     else:
-        assert product is not None
         projected = product.flatten(2) @ matrix + bias
         projection_error = largest_difference(projected, seen, dtype=dtype)
     return projected, {"attention product": product_error, "output projection": projection_error}
 
 
-def _block_error(
+def _block_check(
     block: Block, structure: SiteStructure, layer: LayerStructure, internals: Internals
-) -> Tensor:
+) -> _Check:
     """How far y is from the tensor in which the running layer had it."""
-    rebuilt, expected, *summands = _blocks(block, structure, layer, internals)
-    size = functools.reduce(torch.maximum, map(row_sizes, summands))
-    return largest_difference(rebuilt, expected.to(rebuilt), size, internals.layer_output.dtype)
+    rows = internals.attention.product is not None
+    return (row_errors if rows else sum_errors), _blocks(block, structure, layer, internals)
 
 
 def _blocks(

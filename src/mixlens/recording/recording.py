@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
-from mixlens.recording.doubts import checks_wait, require_small
+from mixlens.recording.doubts import checks_wait, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
@@ -175,15 +175,20 @@ def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
 def require_finite(order: Order, number: int, call: LayerCall) -> None:
     """No NaN and no infinity came out of a layer."""
     (stack, index), path = order[number], call.path
-    lowest, highest = call.hidden_out.detach().aminmax()  # NaN is both: one pass, and no copy
-    require_small(
-        0.0 * lowest + 0.0 * highest,
-        0.0,
-        lambda _: NonFiniteActivations(
+
+    def failure(_: float) -> NonFiniteActivations:
+        return NonFiniteActivations(
             f"layer {index} of {stack.name} (`{path}`) returned NaN or infinity. Check the"
             " weights, or load the model in a wider dtype (float32)."
-        ),
-    )
+        )
+
+    output = call.hidden_out.detach()
+    doubts = waiting_for(output)
+    if doubts is not None:
+        doubts.rows_are_finite(output, failure)
+    else:
+        lowest, highest = output.aminmax()  # NaN is both: one pass, and no copy
+        require_small(0.0 * lowest + 0.0 * highest, 0.0, failure)
 
 
 class _Kept:

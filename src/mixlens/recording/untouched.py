@@ -7,6 +7,7 @@ one differently.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.parts import parts_of
 from mixlens.recording.calls import Inputs, forward
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -26,13 +28,14 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
 
     The list then names the switches that the model had turned: words, truth values and submodules.
     """
-    before = [(path, part, _state(part)) for path, part in model.named_modules()]
+    before = [(part, *_state(part)) for part in parts_of(model)]
     turned: list[str] = []
     try:
         yield turned
     finally:
-        for path, part, state in before:
-            turned += [f"{path}.{name}".lstrip(".") for name in _put_back(part, state)]
+        switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
+        paths = {part: path for path, part in model.named_modules()} if switches else {}
+        turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
 
 
 def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:
@@ -53,26 +56,30 @@ def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) ->
         )
 
 
-def _state(part: nn.Module) -> dict[str, Any]:
-    return {
-        name: dict(value) if name in _TABLES else value
-        for name, value in vars(part).items()
-        if name in _TABLES or isinstance(value, _PLAIN)
-    }
+def _state(part: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The attributes of a part, and what its tables hold."""
+    own = vars(part)
+    return dict(own), {name: dict(own[name]) for name in _TABLES if name in own}
 
 
-def _put_back(part: nn.Module, state: dict[str, Any]) -> Iterator[str]:
-    for name, value in state.items():
-        now: Any = vars(part).get(name)
-        if name in _TABLES:
-            if {key: id(entry) for key, entry in now.items()} != {
-                key: id(entry) for key, entry in value.items()
-            }:
-                now.clear()
-                now.update(value)
-                if name == "_modules":
-                    yield "modules"
-        elif type(now) is not type(value) or now != value:
-            vars(part)[name] = value
+def _put_back(part: nn.Module, own: dict[str, Any], tables: dict[str, Any]) -> Iterator[str]:
+    now = vars(part)
+    for name, entries in tables.items():
+        if not _identical(now[name], entries):
+            now[name].clear()
+            now[name].update(entries)
+            if name == "_modules":
+                yield "modules"
+    if _identical(now, own):
+        return
+    for name, value in own.items():
+        new = now.get(name)
+        if isinstance(value, _PLAIN) and (type(new) is not type(value) or new != value):
+            now[name] = value
             if isinstance(value, (str, bool)):
                 yield name
+
+
+def _identical(now: dict[str, Any], before: dict[str, Any]) -> bool:
+    """The same objects under the same names."""
+    return list(now) == list(before) and all(map(operator.is_, now.values(), before.values()))
