@@ -142,10 +142,12 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
             lens.context_cite(CONTEXT, QUERY, **wrong)
     with pytest.raises(InvalidInput, match="no segment of the context is named"):
         lens.context_cite(CONTEXT, QUERY, segments={})
-    for form in (["The keys"], [("a", 0)], None, 3):
+    forms: tuple[Any, ...] = (["The keys"], [("a", 0)], None, 3)
+    for form in forms:
         with pytest.raises(InvalidInput, match="segments have names"):
             lens.context_cite(CONTEXT, QUERY, segments=form)
-    for place in (7, ("a", "b"), (0, 1.5), (0, 4, 9)):
+    places: tuple[Any, ...] = (7, ("a", "b"), (0, 1.5), (0, 4, 9))
+    for place in places:
         with pytest.raises(InvalidInput, match="neither its text nor"):
             lens.context_cite(CONTEXT, QUERY, segments={"a": place})
     with pytest.raises(InvalidInput, match="are empty, or outside"):
