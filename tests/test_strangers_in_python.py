@@ -18,6 +18,8 @@ import mixlens
 from mixlens import EmptyInput, InvalidInput, Lens, MixingMaps, MixlensError, UnsupportedModel
 from mixlens.errors import InputTooLong, MissingTokenizer, WrongKeys
 from mixlens.runs.job import Job
+from mixlens.runs.tags import token_tags
+from mixlens.tokens import TokenRow
 from mixlens.trust import benchmark
 
 TEXT = "The dogs near the river [MASK] old."
@@ -122,6 +124,11 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
     (lambda lens, maps: maps.words(sources="median"), "cannot merge by 'median'"),
     (lambda lens, maps: maps.rollout(residual=5.0), "lies between 0 and 1"),
+    (
+        lambda lens, maps: lens.measure("attention", TEXT, per_head=True).heads("median"),
+        "merged by mean, sum or max, not 'median'",
+    ),
+    (lambda lens, maps: token_tags(TokenRow(("a",)), ["NOUN"]), "need a fast tokenizer"),
     (lambda lens, maps: maps.rollout(residual="half"), "lies between 0 and 1"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.row(3).top("3"), "at least one source"),  # type: ignore[arg-type]
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
