@@ -6,9 +6,9 @@ passes over the same batches, tokenising included. The last column is the gain o
 calls. On a CPU it counts processor seconds of one thread, so that a busy machine does not matter
 much. On a GPU it counts seconds, as a long run has them: without the first and the last few shards,
 which are read and written while the device has nothing to do. The multiple with them is printed
-too. `--scaling ray` compares two workers with one, and with
-what two processes of plain forward passes reach. Results go into benchmarks/results, from which
-`--table` makes the table of docs/corpus_runs.md.
+too. `--scaling ray` compares two workers with one, and with what two processes of plain forward
+passes reach. Results go into benchmarks/results, from which `--table` makes the table of
+docs/corpus_runs.md.
 
 Without pyarrow no file is written, which is said. Nothing else here needs an extra.
 """
