@@ -23,6 +23,8 @@ ROUNDED = 5e-3
 NAMES = {"captum": "Captum", "inseq": "inseq", "transformer_lens": "TransformerLens"}
 NEXT = " and"  # the token whose probability gradients explain
 STEPS = 10  # of integrated gradients
+# By how much the sum misses f(x) − f(baseline): two forward passes, which mixlens always makes.
+MISSED = {"return_convergence_delta": True}
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,8 @@ def captum_integrated(case: Case) -> Prepared:
     method: Any = LayerIntegratedGradients(
         partial(case.probability, model=model), model.transformer.drop
     )
-    return partial(method.attribute, case.ids, case.baseline, n_steps=STEPS), lambda parts: parts[
-        0
-    ].sum(-1)
+    call = partial(method.attribute, case.ids, case.baseline, n_steps=STEPS, **MISSED)
+    return call, lambda made: made[0][0].sum(-1)
 
 
 def lens_attention(case: Case) -> Prepared:
@@ -215,7 +216,7 @@ def sums_differ(case: Case, theirs: Tensor, ours: Tensor) -> tuple[None, str]:
     )
 
 
-QUADRATURE = "the same quadrature, by Captum there"
+QUADRATURE = "the same quadrature, by Captum there; both say by how much the sum is off"
 EXPLAINED = {"word": NEXT.strip()}
 INTEGRATED = {**EXPLAINED, "steps": STEPS, "baseline": "pad"}
 ZEROING = "inseq: one pass of the model for each token"
@@ -225,7 +226,7 @@ def tasks() -> list[Task]:
     summed = inseq_method("input_x_gradient", lambda parts: parts[:, 0].sum(-1))
     length = inseq_method("saliency", lambda parts: parts[:, 0].norm(dim=-1))
     integrated = inseq_method(
-        "integrated_gradients", lambda parts: parts[:, 0].sum(-1), n_steps=STEPS
+        "integrated_gradients", lambda parts: parts[:, 0].sum(-1), n_steps=STEPS, **MISSED
     )
     lifted = inseq_method("deeplift", lambda parts: parts[:, 0].sum(-1))
     attention = inseq_method(
