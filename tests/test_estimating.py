@@ -50,6 +50,9 @@ def test_what_cannot_fit_says_what_would() -> None:
     require_room(estimate_of(model, "value_zeroing", 1024), 100 * GIB)
     with pytest.raises(OutOfMemory, match=r"a text of 4,096 tokens fits"):
         require_room(estimate_of(model, "effective_attention", 65_536), 30 * GIB)
+    with pytest.raises(OutOfMemory) as error:
+        require_room(estimate_of(model, "effective_attention", 65_536), 2**20)
+    assert "tokens fits" not in str(error.value)  # a text of one token is no advice
 
 
 def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:

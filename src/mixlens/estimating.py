@@ -28,6 +28,7 @@ _FALLBACKS = {
     "intermediate_size": 0,
     "vocab_size": 0,
 }
+_SHORTEST = 16  # tokens of a text that is worth advising
 _BLOCK = 2**28  # bytes of a block or a chunk, at most
 
 
@@ -179,9 +180,9 @@ def what_fits(estimate: Estimate, available: int) -> str:
         if half.needed <= available:
             tries.append(f"the model in bfloat16 takes about {spelled(half.needed)}")
     longest = estimate.tokens
-    while longest > 1 and replace(estimate, tokens=longest).needed > available:
+    while longest >= _SHORTEST and replace(estimate, tokens=longest).needed > available:
         longest //= 2
-    if longest < estimate.tokens:
+    if _SHORTEST <= longest < estimate.tokens:
         tries.append(f"a text of {longest:,} tokens fits")
     return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "." if tries else ""
 
