@@ -1,5 +1,8 @@
 """How much a call starts: operations of torch, function calls of Python, and what starting one
 operation costs. On short inputs this decides how long a GPU takes, not what it computes.
+
+`python -m benchmarks.operations` counts, on the CPU and with very small matrices, what one target
+of a short prompt and a batch of short texts start (`-m` puts the folder on the path).
 """
 
 from __future__ import annotations
@@ -13,7 +16,14 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import mixlens
+from benchmarks import models
+from benchmarks.report import table
 from benchmarks.timing import once
+from mixlens.measuring import measure_together
+from mixlens.recording.doubts import checks_wait
+
+_SMALL = {"hidden_size": 48, "num_attention_heads": 12, "intermediate_size": 64, "vocab_size": 100}
 
 
 @dataclass(frozen=True)
@@ -66,3 +76,61 @@ def starting_seconds(device: str, count: int = 2000) -> tuple[float, float]:
 
     compute()
     return min(once(compute) for _ in range(5)) / count, min(once(view) for _ in range(5)) / count
+
+
+def of_one_target(name: str, layers: int) -> tuple[Started, Started]:
+    """A forward pass of a Llama in bf16 with its own attention, and a measure of its last token."""
+    shape = {**_SMALL, "num_key_value_heads": 3, "num_hidden_layers": layers}
+    model = models.llama(dtype=torch.bfloat16, device="cpu", **shape)
+    model.set_attn_implementation("sdpa")
+    lens, inputs = mixlens.Lens(model), models.tokens(model, 12)
+
+    def measured() -> None:
+        measure_together([name], lens.record(inputs, targets=[-1]))
+
+    measured()  # what is found out about a layer is remembered
+    plain = {**inputs, "use_cache": False}
+    return started(lambda: models.forward(model, plain)), started(measured)
+
+
+def of_short_texts(name: str, layers: int) -> tuple[Started, Started]:
+    """A forward pass of short texts through a BERT, and a measure of them as a corpus run takes
+    it: the checks wait for the end of the batch.
+    """
+    model = models.bert(dtype=torch.float32, device="cpu", num_hidden_layers=layers, **_SMALL)
+    lens, inputs = mixlens.Lens(model), models.tokens(model, 9, batch=32)
+
+    def measured() -> None:
+        with checks_wait():
+            lens.measure_batch(name, inputs)
+
+    measured()
+    return started(lambda: models.forward(model, inputs)), started(measured)
+
+
+def _lines(what: str, names: tuple[str, ...], count: Any, layers: int) -> list[list[str]]:
+    counted = {name: count(name, layers) for name in names}
+    rows = {"forward pass": counted[names[0]][0], **{n: call for n, (_, call) in counted.items()}}
+    return [
+        [f"{what}: {name}", f"{row.computing:,}", f"{row.views:,}", f"{row.calls:,}"]
+        for name, row in rows.items()
+    ]
+
+
+def main() -> None:
+    lines = [
+        *_lines(
+            "32 layers, one target", ("attention_norm", "value_zeroing"), of_one_target, layers=32
+        ),
+        *_lines(
+            "12 layers, 32 texts of 9 tokens",
+            ("attention", "attention_norm"),
+            of_short_texts,
+            layers=12,
+        ),
+    ]
+    print(table(["one call", "operations", "views", "calls of functions"], lines))
+
+
+if __name__ == "__main__":
+    main()

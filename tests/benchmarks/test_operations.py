@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-import torch
 
-import mixlens
-from benchmarks import models
-from benchmarks.operations import Started, started
-from mixlens.measuring import measure_together
+from benchmarks.operations import Started, of_one_target, of_short_texts
 
-SMALL = {
-    "hidden_size": 32,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "intermediate_size": 64,
-    "vocab_size": 100,
-}
-TINY = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100}
-
-
-def _counted(name: str, layers: int) -> tuple[Started, Started]:
-    """The forward pass of a model, and a measure of its last token."""
-    model = models.llama(dtype=torch.bfloat16, device="cpu", num_hidden_layers=layers, **SMALL)
-    model.set_attn_implementation("sdpa")
-    lens, inputs = mixlens.Lens(model), models.tokens(model, 12)
-
-    def forward() -> None:
-        with torch.no_grad():
-            model(**inputs, use_cache=False)
-
-    def measured() -> None:
-        measure_together([name], lens.record(inputs, targets=[-1]))
-
-    measured()  # what is found out about a layer is remembered
-    return started(forward), started(measured)
+Counted = Callable[[str, int], tuple[Started, Started]]
 
 
 @pytest.mark.parametrize(
-    ("name", "computing", "views"), [("attention_norm", 19, 36), ("value_zeroing", 83, 59)]
+    ("counted", "name", "computing", "views"),
+    [
+        (of_one_target, "attention_norm", 17, 34),
+        (of_one_target, "value_zeroing", 81, 57),
+        (of_short_texts, "attention", 24, 11),
+        (of_short_texts, "attention_norm", 37, 38),
+    ],
 )
-def test_a_layer_of_one_target_starts_few_operations(name: str, computing: int, views: int) -> None:
-    (short, short_call), (long, long_call) = _counted(name, 2), _counted(name, 4)
+def test_a_layer_starts_few_operations(
+    counted: Counted, name: str, computing: int, views: int
+) -> None:
+    (short, short_call), (long, long_call) = counted(name, 2), counted(name, 4)
     operations = (long_call.computing - short_call.computing) - (long.computing - short.computing)
     reshapes = (long_call.views - short_call.views) - (long.views - short.views)
     assert operations <= 2 * computing
