@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+import transformers
 
 from mixlens import Lens, UnsupportedModel
 from tests.zoo.checks import Examination, examined
@@ -32,6 +33,8 @@ ENTRIES = {entry.key: entry for entry in entries()}
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_independent_checks(name: str) -> None:
+    if not hasattr(transformers, ENTRIES[name].config_class):
+        pytest.skip(f"transformers {transformers.__version__} has no {name}")
     finding = examined(ENTRIES[name])
     assert finding["verdict"] in ("verified", "part")
     assert finding["violations"] == []

@@ -44,7 +44,8 @@ def own_attentions(model: nn.Module, given: Inputs) -> list[Tensor]:
         tensor
         for name, tensor in tensors_in(output)
         if "attentions" in name and tensor.dim() == 4 and tensor.is_floating_point()
-        if bool((tensor >= 0).all())  # ProphetNet returns what enters the softmax
+        # ProphetNet returns what enters the softmax, Switch in transformers 5.2 the biases alone.
+        if bool((tensor >= 0).all()) and bool(tensor.any())
     ]
 
 
