@@ -23,7 +23,12 @@ from benchmarks.timing import once
 from mixlens.measuring import measure_together
 from mixlens.recording.doubts import checks_wait
 
-_SMALL = {"hidden_size": 48, "num_attention_heads": 12, "intermediate_size": 64, "vocab_size": 100}
+_SMALL: dict[str, Any] = {
+    "hidden_size": 48,
+    "num_attention_heads": 12,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+}
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def of_one_target(name: str, layers: int) -> tuple[Started, Started]:
         measure_together([name], lens.record(inputs, targets=[-1]))
 
     measured()  # what is found out about a layer is remembered
-    plain = {**inputs, "use_cache": False}
+    plain: dict[str, Any] = {**inputs, "use_cache": False}
     return started(lambda: models.forward(model, plain)), started(measured)
 
 
