@@ -49,8 +49,8 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
         with torch.no_grad():
             lens.model(**inputs, use_cache=False)
 
-    short = tokens <= 2048
-    plain = timed(forward, repeats=10 if short else 3)
+    short = tokens <= 2048  # then the processor decides, which is quick at some moments
+    plain = timed(forward, repeats=30 if short else 3)
     base = bench.peak(forward)[1]
     bench.profile("a forward pass", forward)
     for names, bar in bars.items():
@@ -58,7 +58,7 @@ def _compare(bench: Bench, lens: mixlens.Lens, tokens: int, targets: int, bars: 
         def run(names: tuple[str, ...] = names) -> None:
             measure_together(names, lens.record(inputs, targets=rows))
 
-        seconds = timed(run, repeats=10 if short else 3 if tokens <= 10_000 else 1)
+        seconds = timed(run, repeats=30 if short else 3 if tokens <= 10_000 else 1)
         label = f"Llama 8B, {tokens} tokens, {targets} targets, {' + '.join(names)}"
         bench.profile(label, run)
         above = _above(bench, base, run)
