@@ -141,6 +141,35 @@ def test_int8_weights_are_measured_as_the_numbers_that_they_stand_for(
         np.testing.assert_allclose(measured[name], values, atol=1e-5, err_msg=name)
 
 
+class Params4bit(nn.Parameter):
+    """As that of bitsandbytes: packed numbers without a way to unpack them."""
+
+
+class Linear4bit(nn.Linear):
+    """As that of bitsandbytes: it unpacks its weight when it runs."""
+
+    plain: torch.Tensor
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(given, self.plain, self.bias)
+
+
+def test_weights_of_bitsandbytes_are_refused_in_words() -> None:
+    model = built("llama")
+    for layer in model.layers:
+        old = layer.mlp.down_proj
+        new = Linear4bit(old.in_features, old.out_features, bias=False)
+        vars(new)["plain"] = old.weight.detach()
+        packed = torch.zeros(old.weight.numel() // 2, 1, dtype=torch.uint8)
+        new.weight = Params4bit(packed, requires_grad=False)
+        layer.mlp.down_proj = new.eval()
+    lens, given = Lens(model), {"input_ids": torch.arange(3, 9)[None]}
+    model(**given)
+    for targets in (None, [-1]):
+        with pytest.raises(UnsupportedModel, match=r"packed as Params4bit.*model\.dequantize\(\)"):
+            lens.measure("value_zeroing", given, targets=targets)
+
+
 def test_what_cannot_be_unpacked_or_is_nowhere_is_refused() -> None:
     part = nn.Linear(3, 3)
     part.weight = nn.Parameter(torch.ones(3, 3, dtype=torch.uint8), requires_grad=False)

@@ -67,7 +67,9 @@ def is_packed(weight: Tensor) -> bool:
 
 
 def _unpacked(weight: Tensor) -> nn.Parameter:
-    plain = weight.dequantize() if type(weight) is not nn.Parameter else weight
+    # torch's own takes packed integers (bitsandbytes) for the numbers that they stand for
+    unpacks = type(weight).dequantize is not Tensor.dequantize
+    plain = weight.dequantize() if unpacks else weight
     if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
         raise UnsupportedModel(
             f"weights are packed as {type(weight).__name__} ({weight.dtype}), which cannot be"
