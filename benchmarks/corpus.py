@@ -177,6 +177,7 @@ def compare(
             "kind": kind,
             "texts": len(texts),
             "tokens_each": round(each),
+            "memory": memory,
             "measure": measure,
             "targets": TARGETS.get(measure, "all"),
             "multiple": spent / forward,
@@ -281,9 +282,11 @@ def table() -> str:
         for result in json.loads(path.read_text()) if path.exists() else ():
             rate = result["tokens_per_second"]
             of = " of one target" if result["targets"] != "all" else ""
+            passes, whole = result["multiple"], result.get("multiple_with_start_and_end")
+            both = f"{passes:.2f}" + (f" ({whole:.2f})" if whole not in (None, passes) else "")
             rows.append(
                 f"| {result['model']}, {result['device']}, {result['tokens_each']} tokens"
-                f" | `{result['measure']}`{of} | {result['multiple']:.2f} | {rate:,.0f}"
+                f" | `{result['measure']}`{of} | {both} | {rate:,.0f}"
                 f" | {_duration(1e6 / rate)} | {_duration(1e9 / rate)} |"
             )
     return "\n".join(rows)
