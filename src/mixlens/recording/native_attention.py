@@ -39,7 +39,7 @@ def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., 
     def attention(module: nn.Module, *args: Any, **options: Any) -> Any:
         result = function(module, *args, **options)
         named = dict(zip(names, args, strict=False)) | options
-        query, key, value, mask = (named.pop(name) for name in names[:4])
+        query, key, value, mask = map(named.pop, names[:4])
         hear(module, query, key, value, mask, result[0], named)
         return result
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from mixlens.recording.layouts import Layout
 
 
-@dataclass(frozen=True)
-class Witness:
+class Witness(NamedTuple):
     """A tensor that the running layer really had: an input or the output of a submodule."""
 
     path: str

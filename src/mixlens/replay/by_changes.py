@@ -23,7 +23,6 @@ from torch import Tensor
 
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.kernels.written import Vectors
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.structure import FeedForwardStructure, SiteStructure
 from mixlens.replay.perceptron import Perceptron
@@ -114,11 +113,6 @@ class ByChanges:
         """The same in the precision of the products."""
         return self._output_weight.to(self.mlp.second[0].dtype)
 
-    @functools.cached_property
-    def _vectors(self) -> Vectors:
-        """What sources write, in the precision of the products."""
-        return self.tail.site.vectors
-
     def _unedited_rows(self, places: Int[Tensor, "batch target"] | None) -> _UneditedRows:
         site, mlp = self.tail.site, self.mlp
         residual, projected = site.residual, site.projected
@@ -167,7 +161,7 @@ class ByChanges:
         """The same for some sources of some texts and all targets of a recording of rows, of
         one head or of all.
         """
-        vectors, weights = self._vectors, self.tail.site.weights
+        vectors, weights = self.tail.site.vectors, self.tail.site.weights
         if head is not None:
             vectors, weights = vectors.head(head), weights[:, head : head + 1]
         if weights.shape[0] > 1:
