@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -290,7 +291,7 @@ def _bytes_to_keep(lens: Lens, memory_budget: int | None) -> int:
     budget = lens.memory_budget if memory_budget is None else memory_budget
     if budget is None:
         return free_memory(entry_device(lens.model)) // 4
-    if not isinstance(budget, (int, float)) or not budget >= 0:
+    if not isinstance(budget, Real) or not budget >= 0:
         raise InvalidInput(f"memory_budget={budget!r}: bytes are needed, or None")
     return int(budget)
 

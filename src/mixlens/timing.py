@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -37,7 +38,7 @@ class Budget:
         cls, seconds: float, recording: Recording, record: Callable[[Mapping[str, Any]], Recording]
     ) -> Budget | None:
         """None if the input cannot be made shorter: it is not tokens alone."""
-        if not isinstance(seconds, (int, float)) or not seconds >= 0:
+        if not isinstance(seconds, Real) or not seconds >= 0:
             raise InvalidInput(f"budget={seconds!r}: seconds are needed, or None")
         inputs = recording.inputs
         if first_tokens(inputs, 1) is None:

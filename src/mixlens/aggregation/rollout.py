@@ -11,6 +11,7 @@ took its part), the rows are divided by their sum after the mixing, as in that c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -117,8 +118,9 @@ class Rule:
         normalise = about.rollout_normalised if normalise is None else normalise
         adds_identity = about.rollout_adds_identity and residual is None
         residual = about.rollout_residual or 0.0 if residual is None else residual
-        if not isinstance(residual, (int, float)) or not 0 <= residual <= 1:
-            raise InvalidInput(f"residual={residual}: the identity's share lies between 0 and 1")
+        if not isinstance(residual, Real) or not 0 <= residual <= 1:
+            raise InvalidInput(f"residual={residual!r}: the identity's share lies between 0 and 1")
+        residual = float(residual)
         signed_shares = about.facts.signed and about.facts.rows_sum_to_one
         if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
