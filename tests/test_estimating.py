@@ -53,6 +53,7 @@ def test_what_cannot_fit_says_what_would() -> None:
     with pytest.raises(OutOfMemory) as error:
         require_room(estimate_of(model, "effective_attention", 65_536), 2**20)
     assert "tokens fits" not in str(error.value)  # a text of one token is no advice
+    assert str(error.value).endswith("would not fit either.")
 
 
 def test_every_measure_has_an_estimate_and_it_is_an_upper_bound() -> None:

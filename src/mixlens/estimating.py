@@ -184,7 +184,9 @@ def what_fits(estimate: Estimate, available: int) -> str:
         longest //= 2
     if _SHORTEST <= longest < estimate.tokens:
         tries.append(f"a text of {longest:,} tokens fits")
-    return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "." if tries else ""
+    if not tries:
+        return "Fewer targets or layers, half precision or a shorter text would not fit either."
+    return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "."
 
 
 def in_words(error: Exception, estimate: Estimate, available: int) -> OutOfMemory | None:
