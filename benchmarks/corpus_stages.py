@@ -36,10 +36,11 @@ from benchmarks.corpus import (
     forward_passes,
     job_for,
     lens_of,
+    padded,
     texts_of,
 )
 from mixlens import Lens
-from mixlens.batching import plan_batches, token_counts
+from mixlens.batching import plan_batches
 from mixlens.corpus.rows import TextRow, rows_of
 from mixlens.corpus.shards import Shard, cut_into_shards
 from mixlens.runs.batch import BatchUnderway, start_measuring
@@ -171,10 +172,9 @@ def host(lens: Lens, texts: list[str], measures: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path, shard = shard_of(folder, texts)
         for _ in range(3):
-            timed("tokenise", lambda: token_counts(lens.tokenizer, texts))
-            inputs = timed(
-                "make ready", lambda: lens.tokenizer(texts, padding=True, return_tensors="pt")
-            )
+            encoded = timed("tokenise", partial(lens.tokenizer, texts))
+            every = range(len(texts))
+            inputs = timed("make ready", partial(padded, lens, encoded, every))
             few = {name: values[:2].to(lens.model.device) for name, values in inputs.items()}
             with torch.no_grad():
                 timed("start a batch", partial(lens.model, **few))
