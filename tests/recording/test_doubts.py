@@ -7,8 +7,10 @@ import functools
 import pytest
 import torch
 
+from mixlens import Lens, measure
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.recording.doubts import Doubts, checks_wait, require_small, row_errors, waiting_for
+from tests.conformance.zoo import built, inputs
 
 
 def _require(error: float, name: str = "") -> None:
@@ -83,3 +85,21 @@ def test_small_tensors_wait_for_those_of_other_layers_and_the_first_wrong_one_is
 
 def _failure(number: int, error: float) -> UnsupportedModel:
     return UnsupportedModel(f"layer {number}: {error:.1f}")
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_projection_that_was_changed_is_refused_at_once_or_when_checks_are_settled(
+    waiting: bool,
+) -> None:
+    model = built("bert")
+    recording, doubts = Lens(model).record(inputs("bert")), Doubts()
+    with torch.no_grad():
+        model.encoder.layer[1].attention.output.dense.weight[0] += 1
+    if not waiting:
+        with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
+            measure("attention", recording)
+        return
+    with checks_wait(doubts):
+        measure("attention", recording)
+    with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
+        doubts.settle()

@@ -139,7 +139,7 @@ class TokensFirst(Layout):
 
     def inside(self, tensor: Tensor, witness: Witness, batch: int, tokens: int) -> Tensor:
         """Turned, if that side of the part is."""
-        is_turned = replace(witness, position=0) in self.sides
+        is_turned = witness._replace(position=0) in self.sides
         return turned(tensor, tokens, batch) if is_turned else tensor
 
     def running(
