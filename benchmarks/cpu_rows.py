@@ -4,6 +4,7 @@ the rows of `python -m benchmarks.cpu --only rows`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,7 +54,9 @@ def rows(tiny: bool) -> list[Row]:
     ]
 
 
-def compared(row: Row, repeats: int, seconds: float) -> tuple[Figure, str]:
+def compared(
+    row: Row, repeats: int, seconds: float, clock: Callable[[], float]
+) -> tuple[Figure, str]:
     """The whole call against one plain forward pass, each with the model's own sdpa attention."""
     model = row.build(dtype=torch.float32, **row.config)
     model.set_attn_implementation("sdpa")
@@ -67,6 +70,7 @@ def compared(row: Row, repeats: int, seconds: float) -> tuple[Figure, str]:
         {"forward": partial(models.forward, model, inputs), "whole": measured},
         repeats=repeats,
         seconds=seconds,
+        clock=clock,
     )
     label = f"{row.label}, {row.tokens} tokens, one target: forward passes"
     figure = Figure(label, times["whole"].best / times["forward"].best, row.bar)
@@ -75,5 +79,7 @@ def compared(row: Row, repeats: int, seconds: float) -> tuple[Figure, str]:
     return figure, said
 
 
-def all_compared(*, tiny: bool, repeats: int, seconds: float) -> list[tuple[Figure, str]]:
-    return [compared(row, repeats, seconds) for row in rows(tiny)]
+def all_compared(
+    *, tiny: bool, repeats: int, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> list[tuple[Figure, str]]:
+    return [compared(row, repeats, seconds, clock) for row in rows(tiny)]
