@@ -174,7 +174,7 @@ def main() -> int:
         if given.only is None or wanted.name in given.only:
             named = replace(wanted, torch="as installed") if given.share else wanted
             results.append(_written(named, tried(wanted, given)))
-    return int(any(word in each for each in results for word in ("failed", "error", "no result")))
+    return int(any(re.search(r"\d (failed|error)|no result", each) for each in results))
 
 
 def _written(wanted: Combination, result: tuple[str, str, str]) -> str:
