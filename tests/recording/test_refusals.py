@@ -54,10 +54,11 @@ def test_empty_inputs() -> None:
                 "attention_mask": torch.tensor([[1, 1, 1], [0, 0, 0]]),
             }
         )
+    reading = Lens.bundled()
     with pytest.raises(mixlens.EmptyInput):
-        Lens(built("bert"), object()).record([])
+        reading.record([])
     with pytest.raises(mixlens.EmptyInput):
-        Lens(built("bert"), object()).record("   ")
+        reading.record("   ")
 
 
 def test_longer_than_the_positions() -> None:
@@ -109,7 +110,7 @@ def test_everything_is_put_back_after_an_exception() -> None:
         raise ZeroDivisionError
 
     handle = model.encoder.layer[1].output.register_forward_hook(explode)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(mixlens.UnsupportedModel, match="raises ZeroDivisionError"):
         lens.record(inputs("bert"))
     handle.remove()
     assert model.config._attn_implementation == "sdpa"
