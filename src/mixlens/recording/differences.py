@@ -109,7 +109,8 @@ def attention_product(
 ) -> tuple[Float[Tensor, "batch target head d_head"], Float[Tensor, ""]]:
     """The product of weights and values, and how far an attention output is from it."""
     product = (weights @ values).transpose(1, 2)
-    parts = weights if _none_is_negative(weights) else weights.abs()
+    none_is_negative = _may_look_at(weights) and bool(weights.amin() >= 0)
+    parts = weights if none_is_negative else weights.abs()
     summands = (parts @ row_sizes(values)[..., None])[..., 0].transpose(1, 2)
     return product, largest_difference(product, output, summands, dtype)
 
@@ -127,8 +128,8 @@ def product_errors(
     signs miss an error (e, -e) in two channels whenever their signs agree. They multiply transposed
     factors from the left, because columns would take several times as long.
 
-    On a CPU what was summed up in a row is looked at only if the row's own size does not show that
-    the difference is rounding. On a GPU that look would stop the queue.
+    What was summed up in a row is not needed if the row's own size shows that the difference is
+    rounding.
     """
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]
@@ -138,7 +139,7 @@ def product_errors(
         remade = remade + (directions @ shift[..., None])[:, None]
     gaps = (remade - directions @ product.mT).abs().amax(-2)
     sizes = torch.linalg.vector_norm(product, dim=-1)
-    if product.device.type == "cpu":
+    if _may_look_at(product):
         errors = _relative(gaps, sizes).flatten(1).amax(1)
         if bool((errors <= ROUNDING[product.dtype]).all()):
             return errors
@@ -150,9 +151,9 @@ def product_errors(
     return _relative(gaps, sizes).flatten(1).amax(1)
 
 
-def _none_is_negative(left: Tensor) -> bool:
-    """A look costs less than a copy of all attention weights; on a GPU it would stop the queue."""
-    return left.device.type == "cpu" and bool(left.amin() >= 0)
+def _may_look_at(numbers: Tensor) -> bool:
+    """On a CPU a look often saves work; on a GPU it would stop the queue."""
+    return numbers.device.type == "cpu"
 
 
 @functools.lru_cache(maxsize=64)
