@@ -165,13 +165,13 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     ),
     (lambda lens, maps: lens.record([TEXT, (TEXT, TEXT)]), "every text is a pair or none is"),
     (
-        lambda lens, maps: Lens(lens.model.bert, lens.tokenizer).measure(
+        lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).measure(
             "gradient_norm", TEXT, of="similarity", to=["a", "b"], pooling="mean"
         ),
         "2 texts were given for 1",
     ),
     (
-        lambda lens, maps: Lens(lens.model.bert, lens.tokenizer).compare(
+        lambda lens, maps: Lens(lens.model.get_submodule("bert"), lens.tokenizer).compare(
             TEXT, 3, only=["gradient_norm"]
         ),
         "no measure applies: gradient_norm: .*a checkpoint with a head",

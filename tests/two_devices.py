@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-_DEVICE: Any = Tensor.device.__get__  # type: ignore[attr-defined]
+_DEVICE: Any = Tensor.device.__get__
 PLACES = (torch.device("cpu", 0), torch.device("cpu", 1))
 
 

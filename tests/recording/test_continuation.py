@@ -183,7 +183,7 @@ def test_a_tokenizer_without_offsets_adds_no_end_mark_to_a_given_answer() -> Non
 
 def test_a_model_that_names_no_padding_generates_without_a_warning() -> None:
     lens = _bytewise("gpt2", n_embd=16, n_layer=2, n_head=4, n_positions=40)
-    assert lens.model.generation_config.pad_token_id is None  # type: ignore[union-attr]
+    assert lens.model.generation_config.pad_token_id is None
     assert len(lens.generate("It", max_new_tokens=2).targets[0]) == 2  # type: ignore[index]
 
 
