@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import transformers as hf
 
 VOCABULARY, WIDTH, HEADS, LAYERS, INNER = 96, 32, 4, 2, 48
+
+
+def _model(name: str, settings: Mapping[str, Any]) -> Callable[[], Any]:
+    """The bare model of a family, built when it is called for."""
+    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
 
 
 def encoder(name: str, **changes: Any) -> Callable[[], Any]:
@@ -20,7 +25,7 @@ def encoder(name: str, **changes: Any) -> Callable[[], Any]:
         "max_position_embeddings": 64,
         **changes,
     }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+    return _model(name, settings)
 
 
 def decoder(name: str, **changes: Any) -> Callable[[], Any]:
@@ -52,7 +57,7 @@ def translator(name: str, **changes: Any) -> Callable[[], Any]:
         "decoder_start_token_id": 2,
         **changes,
     }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+    return _model(name, settings)
 
 
 def t5(name: str) -> Callable[[], Any]:
@@ -65,7 +70,7 @@ def t5(name: str) -> Callable[[], Any]:
         "num_heads": HEADS,
         "decoder_start_token_id": 0,
     }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+    return _model(name, settings)
 
 
 def vision(name: str, **changes: Any) -> Callable[[], Any]:
@@ -79,7 +84,7 @@ def vision(name: str, **changes: Any) -> Callable[[], Any]:
         "num_channels": 3,
         **changes,
     }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+    return _model(name, settings)
 
 
 def audio(name: str, **changes: Any) -> Callable[[], Any]:
@@ -96,7 +101,7 @@ def audio(name: str, **changes: Any) -> Callable[[], Any]:
         "num_conv_pos_embedding_groups": 2,
         **changes,
     }
-    return lambda: getattr(hf, f"{name}Model")(getattr(hf, f"{name}Config")(**settings))
+    return _model(name, settings)
 
 
 def opt(before: bool) -> Callable[[], Any]:

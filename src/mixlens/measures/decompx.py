@@ -82,10 +82,8 @@ def scores(
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     for text, length in enumerate(lengths):
         for place, rows, norms in _text_norms(recording, request, text, length, rules, local):
-            rows, norms = (
-                rows.to(values.device),
-                norms.to(values.device),
-            )  # layers may be on several
+            device = values.device  # layers may be on several
+            rows, norms = rows.to(device), norms.to(device)
             values[place, text, rows, :length] = norms[:, :length]
             if bias == "column":
                 column[place, text, rows] = norms[:, length]
