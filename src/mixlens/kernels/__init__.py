@@ -2,7 +2,7 @@
 
     written         what sources write, as two factors that are not multiplied out
     decomposition   what each source writes into each target, T_ij, as factors
-    gram            norms of the T_ij from small matrices per source
+    gram            norms of the T_ij from small matrices per source (fused_norms: on a GPU)
     gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)
     head_gains      the same for every head alone
     projector       effective attention: the left null space of the values, per head

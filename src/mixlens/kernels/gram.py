@@ -4,7 +4,8 @@ matrix of one source's vectors.
 Work per pair: head^2 instead of head * d_model, and memory for `source` matrices of head x head.
 The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in float32
 keeps only half of the digits of its root. Half-precision vectors have fewer digits than that
-before anything cancels. So on a GPU, where it is several times as fast, theirs is in float32.
+before anything cancels. So on a GPU without Triton, where it is several times as fast, theirs is in
+float32.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from mixlens.kernels import fused_norms
 from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first, wide
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
@@ -34,6 +36,8 @@ def summed_norms(
     """
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
+    if fused_norms.applies(weights):
+        return _fused_norms(weights, vectors, limit, causal)
     return _gram_norms(weights, vectors, limit, causal)
 
 
@@ -47,6 +51,18 @@ def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
         norms = [torch.linalg.vector_norm(each, dim=-1, dtype=weights.dtype) for each in made]
         rows.append(norms[0] if len(norms) == 1 else torch.cat(norms, -1))
     return rows[0][:, None] if targets == 1 else torch.stack(rows, 1)
+
+
+def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
+    """Of many targets on a GPU: only the vectors take much memory."""
+    batch, heads, _, sources = weights.shape
+    gram = weights.new_empty(batch, heads**2, sources, dtype=torch.float64)
+    source_bytes = weights.element_size() * heads * vectors.width
+    for texts in slices(batch, sources * source_bytes, limit):
+        here = vectors.of_texts(texts)
+        for part in slices(sources, (texts.stop - texts.start) * source_bytes, limit):
+            fused_norms.fill_products(here.of(part), gram[texts, :, part])
+    return fused_norms.norms_from(weights, gram, causal=causal)
 
 
 def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:

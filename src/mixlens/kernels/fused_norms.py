@@ -1,0 +1,142 @@
+"""Norms of sums over heads on a GPU, fused: ||sum_h A_hij vectors_hj|| from the Gram matrices of
+`gram`, in float64 without a wide copy of anything.
+
+The first kernel makes the Gram matrix of each source. The second takes a tile of targets and
+sources to its norms: it reads the weights where they are, and a square lives in registers only.
+Used if Triton is installed and the weights are float32 on a CUDA device; `gram` is the same by
+plain torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+_TILE = 32  # targets, and sources, of one program
+_NO_WIDE_PRODUCTS = (10, 11)  # generations for which Triton compiles no product in float64
+_CHANNELS = 32  # of a vector that are multiplied at once
+
+
+def applies(weights: Tensor) -> bool:
+    """Can these be handed to the kernels?"""
+    return (
+        weights.device.type == "cuda"
+        and weights.dtype == torch.float32
+        and torch.cuda.get_device_capability(weights.device)[0] not in _NO_WIDE_PRODUCTS
+        and _kernels() is not None
+    )
+
+
+@functools.cache
+def _kernels() -> Any:
+    try:
+        import triton
+        import triton.language as tl
+    except ImportError:
+        return None
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def products(  # type: ignore[no-untyped-def]
+        vectors,
+        out,
+        by_text,
+        by_head,
+        by_source,
+        out_by_text,
+        out_by_pair,
+        heads: tl.constexpr,
+        width: tl.constexpr,
+        HEADS: tl.constexpr,
+        TILE: tl.constexpr,
+    ):
+        source, batch = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+        head = tl.arange(0, HEADS)
+        head_ok = head < heads
+        rows = vectors + batch * by_text + source * by_source + head[:, None] * by_head
+        gram = tl.zeros((HEADS, HEADS), dtype=tl.float64)
+        for start in range(0, width, TILE):
+            channel = start + tl.arange(0, TILE)
+            inside = head_ok[:, None] & (channel < width)[None, :]
+            part = tl.load(rows + channel[None, :], mask=inside, other=0.0).to(tl.float64)
+            gram = tl.dot(part, tl.trans(part), gram, out_dtype=tl.float64)
+        pair = head[:, None] * heads + head[None, :]
+        place = out + batch * out_by_text + pair * out_by_pair + source
+        tl.store(place, gram, mask=head_ok[:, None] & head_ok[None, :])
+
+    @triton.jit  # type: ignore[untyped-decorator]
+    def norms(  # type: ignore[no-untyped-def]
+        weights,
+        gram,
+        out,
+        targets,
+        sources,
+        heads: tl.constexpr,
+        CAUSAL: tl.constexpr,
+        TILE: tl.constexpr,
+    ):
+        batch = tl.program_id(2).to(tl.int64)
+        if CAUSAL and tl.program_id(1) > tl.program_id(0):
+            return  # no target of this tile sees these sources
+        rows = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+        columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
+        column_ok = columns < sources
+        inside = (rows < targets)[:, None] & column_ok[None, :]
+        place = batch * targets * sources + rows[:, None] * sources + columns[None, :]
+        first = weights + batch * (heads - 1) * targets * sources + place
+        row = gram + batch * heads * heads * sources + columns
+        squares = tl.zeros((TILE, TILE), dtype=tl.float64)
+        for one in range(0, heads):
+            summed = tl.zeros((TILE, TILE), dtype=tl.float64)
+            seen, pair = first, row
+            for _ in range(0, one):
+                product = tl.load(pair, mask=column_ok, other=0.0)
+                summed += tl.load(seen, mask=inside, other=0.0).to(tl.float64) * product[None, :]
+                seen += targets * sources
+                pair += sources
+            product = tl.load(pair, mask=column_ok, other=0.0)
+            attention = tl.load(seen, mask=inside, other=0.0).to(tl.float64)
+            squares += attention * (2 * summed + attention * product[None, :])
+            row += heads * sources
+        # Rounding may leave a tiny negative square. NaN stays.
+        squares = tl.where(squares < 0.0, 0.0, squares)
+        tl.store(out + place, tl.sqrt(squares), mask=inside)
+
+    return products, norms
+
+
+def fill_products(
+    vectors: Float[Tensor, "batch head source d_model"], gram: Float[Tensor, "batch pair source"]
+) -> None:
+    """Fills `gram` with the dot products of every pair of heads, row by row."""
+    _, heads, sources, width = vectors.shape
+    _kernels()[0][sources, len(vectors)](
+        vectors,
+        gram,
+        *vectors.stride()[:3],
+        *gram.stride()[:2],
+        heads=heads,
+        width=width,
+        HEADS=max(16, 1 << (heads - 1).bit_length()),  # as a tensor product needs them
+        TILE=_CHANNELS,
+        num_warps=1 if heads <= 16 else 4,
+    )
+
+
+def norms_from(
+    weights: Float[Tensor, "batch head target source"],
+    gram: Float[Tensor, "batch pair source"],
+    *,
+    causal: bool = False,
+) -> Float[Tensor, "batch target source"]:
+    """||sum_h weights_hij vectors_hj||, or if `causal` for those that a target can see."""
+    batch, heads, targets, sources = weights.shape
+    out = weights.new_zeros(batch, targets, sources)
+    grid = (-(-targets // _TILE), -(-sources // _TILE), batch)
+    _kernels()[1][grid](
+        weights.contiguous(), gram, out, targets, sources, heads, CAUSAL=causal, TILE=_TILE
+    )
+    return out
