@@ -18,7 +18,7 @@ torch.manual_seed(0)
 for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
     batch, heads, targets, sources, width = shape
     weights = torch.rand(batch, heads, targets, sources)
-    vectors = torch.randn(batch, heads, sources, width)
+    vectors = torch.randn(heads, batch, sources, width).transpose(0, 1)
     scale, y = torch.rand(batch, targets), torch.randn(batch, targets, width)
     whole = torch.einsum("bhij,bhjd->bijd", weights, vectors) * scale[:, :, None, None]
     for shift in (0.0, 0.25):

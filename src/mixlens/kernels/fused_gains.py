@@ -44,6 +44,9 @@ def _kernel() -> Any:
         heads,
         targets,
         sources,
+        by_text,
+        by_head,
+        by_source,
         CAUSAL: tl.constexpr,
         WIDTH: tl.constexpr,
         HEADS: tl.constexpr,
@@ -84,7 +87,9 @@ def _kernel() -> Any:
                 )
                 part = tl.load(
                     vectors
-                    + ((batch * heads + head[:, None]) * sources + source) * WIDTH
+                    + batch * by_text
+                    + head[:, None].to(tl.int64) * by_head
+                    + source * by_source
                     + channel[None, :],
                     mask=head_ok[:, None] & channel_ok[None, :] & inside,
                     other=0.0,
@@ -108,7 +113,7 @@ def l1_gains(
     causal: bool = False,
 ) -> Float[Tensor, "batch target source"]:
     """||y_i||_1 - ||scale_i sum_h weights_hij vectors_hj - y_i + shift||_1 for every pair, or if
-    `causal` for those that a target can see.
+    `causal` for those that a target can see. Channels of a vector lie next to each other.
     """
     batch, heads, targets, sources = weights.shape
     out = torch.zeros(batch, targets, sources, device=weights.device, dtype=torch.float32)
@@ -118,7 +123,7 @@ def l1_gains(
     )  # a tensor product needs at least 16 rows, in powers of two
     _kernel()[grid](
         weights.contiguous(),
-        vectors.contiguous(),
+        vectors,
         scale.contiguous(),
         y.contiguous(),
         out,
@@ -126,6 +131,7 @@ def l1_gains(
         heads,
         targets,
         sources,
+        *vectors.stride()[:3],
         CAUSAL=causal,
         WIDTH=y.shape[-1],
         HEADS=padded,
