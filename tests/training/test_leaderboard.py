@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,3 +91,15 @@ def test_what_is_not_trained_is_not_run(tmp_path: Path) -> None:
         assert runner.missing([MASKED, "gte-prompt"]) == (
             "left out: gte-prompt not begun: no time left"
         )
+
+
+def test_of_two_runs_that_need_a_model_one_makes_it(tmp_path: Path) -> None:
+    runner = Runner(tmp_path, tmp_path / "out", seconds=0, device="cpu")
+    with open(tmp_path / ".gte-prompt.lock", "w") as lock, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = pool.submit(runner.train, "gte-prompt")
+        time.sleep(0.1)
+        assert not waiting.done()
+        (tmp_path / "gte-prompt").mkdir()
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        assert waiting.result() is None

@@ -6,7 +6,8 @@ FOLDER is what `training.leaderboard.models` makes. Fine-tuned models are made i
 not there. Each run is one `mixlens reproduce`; stopped ones go on. `--only 'gte*/mohebbi2023/*'`
 picks some of them, by model and experiment. `python -m docs.results_pages --take OUT/results` takes
 what they leave. Small models are run on the processor, the others, and all that asks for Hidden
-Token Attribution, on the device.
+Token Attribution, on the device. Experiments of one run share what measures say, if one process
+runs them: several workers do not.
 """
 
 from __future__ import annotations
@@ -76,29 +77,21 @@ RUNS = (
     ),
     Run(results="masked", model=MASKED, names=CUES, texts=300, workers=3),
     Run(results="masked", model=MASKED, names=("mohebbi2023/figA1",), texts=300),
-    Run(results="masked", model=MASKED, names=("ferrando2022/table2sva",), texts=100, workers=2),
+    Run(results="masked", model=MASKED, names=("ferrando2022/table2sva",), texts=100, workers=8),
     Run(results="causal", model=CAUSAL, names=("mohebbi2023/table3",), texts=150),
     Run(results="sst2", model="masked-sst2", names=("ferrando2022/fig5",), texts=30),
-    Run(results="sst2", model="masked-sst2", names=CLASSES, texts=100, workers=3),
     Run(results="sst2", model="masked-sst2", names=MASKING, texts=300),
     Run(results="minilm-sst2", model="minilm-sst2", names=MASKING, texts=300, on_device=True),
     Run(results="gte-sst2", model="gte-sst2", names=MASKING, texts=300, on_device=True, workers=2),
     Run(
         results="sst2",
         model="masked-sst2",
-        names=("ferrando2022/fig7",),
+        names=(*CLASSES, "ferrando2022/fig7"),
         texts=100,
         other="minilm-sst2",
-        workers=3,
-    ),
-    Run(
-        results="minilm-sst2",
-        model="minilm-sst2",
-        names=CLASSES,
-        texts=100,
         on_device=True,
-        workers=3,
     ),
+    Run(results="minilm-sst2", model="minilm-sst2", names=CLASSES, texts=100, on_device=True),
     Run(results="minilm", model="minilm", names=ATTRIBUTION, texts=60, on_device=True),
     Run(results="gte", model="gte-small", names=NORMS, texts=200),
     Run(results="gte", model="gte-small", names=EFFECTIVE, texts=100),
@@ -113,27 +106,29 @@ RUNS = (
     Run(
         results="gte-prompt",
         model="gte-prompt",
-        names=CUES,
+        names=("mohebbi2023/fig1", "mohebbi2023/figA2", "mohebbi2023/table3"),
         texts=100,
         data="blimp_unseen",
-        workers=8,
+        on_device=True,
     ),
     Run(
-        results="gte-sst2",
-        model="gte-sst2",
-        names=CLASSES,
+        results="gte-prompt",
+        model="gte-prompt",
+        names=("mohebbi2023/fig3",),
         texts=100,
+        data="blimp_unseen",
         on_device=True,
-        workers=6,
+        workers=2,
     ),
+    Run(results="gte-sst2", model="gte-sst2", names=CLASSES, texts=100, on_device=True),
     Run(
         results="gte-sst2",
         model="gte-sst2",
         names=("ferrando2022/fig7",),
-        texts=60,
+        texts=100,
         other="minilm-sst2",
         on_device=True,
-        workers=4,
+        workers=2,
     ),
     Run(results="smollm2", model="smollm2", names=(*NORMS[:1], *NORMS[2:], EFFECTIVE[0]), texts=40),
 )
@@ -160,6 +155,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--texts", type=int, help="at most so many: a quick look")
     parser.add_argument("--only", default="*", help="patterns with commas between them")
     parser.add_argument("--at-once", type=int, default=len(RUNS))
     chosen = parser.parse_args()
@@ -172,7 +168,9 @@ def main() -> None:
         arguments = one.arguments(chosen.folder, place, chosen.device)
         log(f"{name}: {runner.missing(one.models) or runner.command(name, arguments) or 'done'}")
 
-    runs = picked(chosen.only)
+    runs = [
+        replace(one, texts=min(one.texts, chosen.texts or one.texts)) for one in picked(chosen.only)
+    ]
     models = {name for one in runs for name in one.models}
     with runner.training_of(models), ThreadPoolExecutor(chosen.at_once) as pool:
         list(pool.map(work, runs))

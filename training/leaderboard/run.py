@@ -11,6 +11,7 @@ OUT/rows/NAME.json. `python -m docs.leaderboard_pages --take OUT/rows` makes the
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
@@ -74,14 +75,18 @@ class Runner:
         return None
 
     def train(self, name: str) -> str | None:
-        """Makes a fine-tuned model; the reason, if that failed."""
+        """Makes a fine-tuned model; the reason, if that failed. Of several runs that need it, one
+        makes it, and the others wait.
+        """
         place, draft = self.folder / name, self.folder / f".{name}"
-        if place.exists():
-            return None
-        arguments = TRAINED[name].arguments(str(self.folder), str(draft))
-        reason = self.command(name, [*arguments, "--device", self.device])
-        if reason is None:
-            draft.rename(place)
+        with open(self.folder / f".{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if place.exists():
+                return None
+            arguments = TRAINED[name].arguments(str(self.folder), str(draft))
+            reason = self.command(name, [*arguments, "--device", self.device])
+            if reason is None:
+                draft.rename(place)
         log(f"{name}: {reason or 'trained'}")
         return reason
 

@@ -63,6 +63,18 @@ class Case:
             self._others[lens] = Case(lens, self.example, options=self.options)
         return self._others[lens]
 
+    def release_recordings(self) -> None:
+        """Frees what the model was recorded with; what measures said of it stays."""
+        vars(self).pop("recording", None)
+        for case in self._others.values():
+            case.release_recordings()
+
+    @property
+    def bytes_of_maps(self) -> int:
+        """How much memory that takes."""
+        own = sum(maps.scores.nbytes * (1 + len(maps.measured)) for maps in self._maps.values())
+        return own + sum(case.bytes_of_maps for case in self._others.values())
+
     @cached_property
     def given(self) -> Any:
         """What is recorded: a text, a pair of texts, or a dict of tensors."""

@@ -1,4 +1,6 @@
-"""Answers that several experiments of one run share: asked of a text once, kept while they fit."""
+"""What several experiments of one run share: the answers to the same question about a text, and
+what measures say of it. Both are computed once and kept while they fit.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.evaluations.case import Case
+
 if TYPE_CHECKING:
-    from mixlens.evaluations.case import Case
+    from mixlens.corpus.examples import Example
+    from mixlens.lens import Lens
 
 BUDGET = 2**30
 
 
 class Memory:
-    """Remembers what a question gave for a text under a model, up to `budget` bytes of arrays."""
+    """Remembers what a question and what measures gave for a text under a model, up to `budget`
+    bytes of arrays.
+    """
 
     def __init__(self, budget: int = BUDGET) -> None:
         self._answers: dict[Any, Any] = {}
+        self._cases: dict[Any, tuple[Case, int]] = {}
         self._left = budget
+
+    def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
+        """A text under a model, with what measures said of it before."""
+        kept = self._cases.get((lens, example, repr(options)))
+        return Case(lens, example, options=options) if kept is None else kept[0]
+
+    def keep(self, case: Case, options: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keeps what measures said of a text, without its recording; forgets it if it is too
+        much.
+        """
+        case.release_recordings()
+        key = (case.lens, case.example, repr(options))
+        self._left += self._cases.pop(key, (case, 0))[1]
+        if case.bytes_of_maps <= self._left:
+            self._cases[key] = (case, case.bytes_of_maps)
+            self._left -= case.bytes_of_maps
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
         """The answer to a question about a text, computed once in a run."""

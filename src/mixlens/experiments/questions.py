@@ -43,7 +43,7 @@ class Asker:
     def __call__(self, example: Example) -> dict[str, Any]:
         """All questions about one text."""
         piece = Piece(example.name, example.group)
-        case = Case(self.lens, example, options=self.measure_options)
+        case = self.memory.case(self.lens, example, self.measure_options)
         for label, question in list(self.questions.items()):
             ask = partial(self.memory.ask, question, case)
             error = piece.ask(ask, failures=MixlensError, question=label)
@@ -51,6 +51,7 @@ class Asker:
                 del self.questions[label]
             elif error is not None:
                 break
+        self.memory.keep(case, self.measure_options)
         return piece.to_dict()
 
 
@@ -68,7 +69,8 @@ class Sent:
         if self.workers.other is not None:
             models["other"] = self.workers.other.load()
         questions = QuestionReader(io.BytesIO(self.packed), models).load()
-        return Asker(models["lens"], questions, self.measure_options, Memory())
+        # A worker lives for one round of questions: nothing would be asked again.
+        return Asker(models["lens"], questions, self.measure_options, Memory(budget=0))
 
 
 def packed(questions: Mapping[str, Question], lens: Lens, other: Lens | None) -> bytes:

@@ -64,14 +64,14 @@ def reproduce(
     """Runs one experiment (`paper/id`) on a model and a data set; `out` is where its folder is
     made.
 
-    Experiments that are given the same `memory` ask each question of a text only once.
+    Experiments that are given the same `memory` ask each question of a text only once, and compute
+    each measure once, whatever they ask about it.
     """
     name = resolved(name)
     spec: ExperimentSpec = module(name).SPEC
     run: Callable[..., Outcome] = module(name).run
     require_model(spec, lens)
-    if spec.compares:
-        _require_second(spec, other)
+    other = _second(spec, other)
     wanted = sample if sample is not None else spec.texts
     examples = _cut(_examples(spec, dataset, wanted, seed), lens, spec.longest)
     settings = {
@@ -165,10 +165,14 @@ def _defaults(run: Callable[..., Outcome]) -> dict[str, Any]:
     }
 
 
-def _require_second(spec: ExperimentSpec, other: Lens | None) -> None:
+def _second(spec: ExperimentSpec, other: Lens | None) -> Lens | None:
+    """The second model, for experiments that compare two."""
+    if not spec.compares:
+        return None
     if other is None:
         raise InvalidInput("this experiment compares two models: name the second by --other-model")
     require_model(spec, other)
+    return other
 
 
 def require_model(spec: ExperimentSpec, lens: Lens) -> None:
