@@ -11,7 +11,6 @@ would be large and almost equal, and their rounding is what would remain.
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -60,7 +59,7 @@ def _fill_gains(
 ) -> None:
     """Of a few texts, whose vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
-    width, size, wanted = y.shape[-1], y.abs(), y if shift == 0.0 else y - shift
+    width, size, offset = y.shape[-1], y.abs(), shift - y
     formed = parts.vectors.of().transpose(1, 2).contiguous()
     by_source = sources_first(parts.weights * parts.scale[:, None, :, None]).contiguous()
     row_bytes = batch * width * y.element_size()
@@ -76,15 +75,11 @@ def _fill_gains(
             here = slice(max(rows.start, part.start), rows.stop) if parts.causal else rows
             weights = by_source[:, part, here].reshape(-1, here.stop - here.start, heads)
             block = space[: weights.shape[0] * weights.shape[1] * width]
+            by_text = block.view(batch, -1, weights.shape[1], width)
+            by_text.copy_(offset[:, None, here])  # the product adds to it: one pass saved
             block = block.view(*weights.shape[:2], width)
-            torch.bmm(weights, formed[:, part].reshape(-1, heads, width), out=block)
-            lost = (
-                block.view(batch, -1, *block.shape[1:])
-                .sub_(wanted[:, None, here])
-                .abs_()
-                .sub_(size[:, None, here])
-                .sum(-1)
-            )
+            block.baddbmm_(weights, formed[:, part].reshape(-1, heads, width))
+            lost = by_text.abs_().sub_(size[:, None, here]).sum(-1)
             gains[:, here, part] = lost.mT.neg_()
 
 
