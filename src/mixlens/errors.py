@@ -46,10 +46,9 @@ class RowsUnavailable(UnsupportedModel):
 
 
 class LookAgain(RowsUnavailable):
-    """A pass that looked at no number must be made again, with a look at each layer."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(f"layer `{path}` has a value that is far larger than the others")
+    """A pass that looked at no number, or measured several layers together, must be made again
+    with a look at each layer.
+    """
 
 
 class NonFiniteActivations(MixlensError, ArithmeticError):

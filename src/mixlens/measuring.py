@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.contracts import Request, Scores
@@ -17,10 +17,11 @@ from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, score_function, scores_of, spec_of, without_noise
 from mixlens.precision import matmul_precision, outside_inference_mode
+from mixlens.recording.like_layers import LikeLayers, like_layers_at_once
 from mixlens.recording.memory import available_memory
 from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
-from mixlens.recording.remembered import weights_unchanged
+from mixlens.recording.remembered import Remembered, weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
 from mixlens.row import EachText
@@ -128,11 +129,16 @@ def _batches_of_rows(
     try:
         rows = recording.of(request.site, request.targets or recording.targets)
         with at_work(next(iter(wanted), ""), recording, request, precision):
+            before = _passes.of(rows.model, (request.site, *wanted), _EarlierPasses)
+            plain = _may_be_joined(wanted, request)
+            rows.layers_at_once = like_layers_at_once(rows) if plain and before.all_well else 1
             try:
                 parts = _visited(wanted, rows, request, refused)
             except LookAgain:
-                rows.patient = False
+                before.joined_in_vain = rows.layers_at_once > 1
+                rows.patient, rows.layers_at_once = False, 1
                 parts = _visited(wanted, rows, request, refused)
+            before.layer_by_layer |= plain
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
@@ -172,9 +178,15 @@ def _visited(
         if layer.index not in alone:
             return
         rows.at_hand = {layer.index: layer}
+        given, asked = rows, alone[layer.index]
+        if isinstance(layer, LikeLayers):
+            given, asked = rows.of_layers(layer.count), asked.of_layers(layer.count)
         for name in list(parts):
             try:
-                parts[name].append(functions[name](rows, alone[layer.index]))
+                scores = functions[name](given, asked)
+                parts[name].append(scores if given is rows else scores.turned())
+            except LookAgain:
+                raise
             except RowsUnavailable as error:
                 refused[name] = str(error)
                 del parts[name]
@@ -183,6 +195,28 @@ def _visited(
 
     rows.visit(visit)
     return parts
+
+
+def _may_be_joined(measures: Mapping[str, Mapping[str, Any]], request: Request) -> bool:
+    """May like layers be handed to these measures as one?"""
+    plain = all(not options and spec_of(name).side_by_side for name, options in measures.items())
+    return plain and not (request.per_head or request.layers_named)
+
+
+@dataclass
+class _EarlierPasses:
+    """What earlier passes of the same measures through a model showed."""
+
+    layer_by_layer: bool = False  # was there one? Then what is proved of a layer once is proved
+    joined_in_vain: bool = False  # did a pass with several layers as one fail?
+
+    @property
+    def all_well(self) -> bool:
+        """May layers be joined?"""
+        return self.layer_by_layer and not self.joined_in_vain
+
+
+_passes: Remembered[_EarlierPasses] = Remembered()
 
 
 def _from_maps(

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.distances import DISTANCES, prepared_for, separation, standardised
-from mixlens.recording.remembered import Remembered
+from mixlens.recording.wide import bytes_of_a_row
 from mixlens.replay.changes import block_distances, map_changes, row_changes, row_distances
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import nothing_zeroed
@@ -51,6 +51,7 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     row_by_row=True,
+    side_by_side=True,
     blind_spots=(
         "takes away one value at a time, through the whole layer, so two values that cancel each"
         " other look important. It has no residual stream. If a token looks only at the start token"
@@ -102,15 +103,16 @@ def _epsilon(dtype: torch.dtype, device: torch.device) -> Tensor:
 def _layer_scores(
     recording: Recording, request: Request, layer: Layer, distance: str, normalised: bool
 ) -> Float[Tensor, "batch heads_or_one target source"]:
-    rows = rows_at_once(
-        _row_bytes(layer, request.alone), recording.memory_budget, layer.input.device
-    )
+    states = layer.native_input if request.alone else layer.input
+    row_bytes = bytes_of_a_row(layer.submodule(""), int(states.shape[-1]), states.dtype)
+    rows = rows_at_once(row_bytes, recording.memory_budget, states.device)
     tail = Tail(layer, request.kind, rows=rows)
     if request.alone and not normalised:
         changes = row_changes(tail, distance=distance)
         if changes is not None:
             last = _last_sources(recording, request, tail.site.structure.causal)
             return row_distances(changes, last, per_head=request.per_head, rows=rows)
+    layer.require_alone()
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)
@@ -143,23 +145,3 @@ def _last_sources(recording: Recording, request: Request, causal: bool) -> list[
     if not causal:
         return counts
     return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]
-
-
-_widest: Remembered[int] = Remembered()
-
-
-def _largest_axis(module: nn.Module) -> int:
-    """Of any matrix in a layer."""
-    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
-    return max((max(weight.shape) for weight in matrices), default=0)
-
-
-def _row_bytes(layer: Layer, native: bool) -> int:
-    """What one row needs while it goes through the rest of the layer: a few copies of itself and of
-    the widest product, the latter in the model's own precision or in float32.
-    """
-    wide, module = layer.input, layer.submodule("")
-    d_model = int(wide.shape[-1])
-    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
-    narrow = (layer.native_input if native else wide).element_size()
-    return 6 * d_model * wide.element_size() + 4 * widest * narrow

@@ -54,13 +54,14 @@ class LayerCall:
         return cls(path, module, args, kwargs)
 
     @functools.cached_property
-    def _is_readable(self) -> bool:
+    def is_readable(self) -> bool:
+        """Are its weights at hand, as plain numbers?"""
         return _plain.of(self.module, None, lambda: has_plain_weights(self.module))
 
     @property
     def readable(self) -> nn.Module:
         """The layer with weights that can be read: itself, or a copy."""
-        return self.module if self._is_readable else at_hand(self.module)
+        return self.module if self.is_readable else at_hand(self.module)
 
     @property
     def hidden_in(self) -> Tensor:

@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from mixlens.errors import RowsUnavailable
+from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.listener import AttentionCall
 
 _SOURCES = 16_384  # keys and values are widened so many at a time
@@ -75,6 +77,16 @@ class Wanted:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
         return self.of(tensor, 1)
 
+    def of_call(self, call: LayerCall) -> LayerCall:
+        """A layer's call as if it had been given the wanted targets alone."""
+        hidden, output = call.hidden_in, call.hidden_out
+        if hidden.dim() != 3 or output.dim() != 3:
+            raise RowsUnavailable(
+                f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}"
+            )
+        args, kwargs = with_hidden_argument(call.args, call.kwargs, self.of_stream(hidden))
+        return LayerCall(call.path, call.module, args, kwargs, output=self.of_stream(output))
+
 
 def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     """The first target and how many there are, if those of all texts are the same, in order."""
@@ -109,13 +121,17 @@ class RowAttention:
         mask: Any,
         output: Float[Tensor, "batch all_targets head d_value"],
         options: Mapping[str, Any],
+        all_targets: int | None = None,
     ) -> AttentionCall:
-        """The wanted rows of one call."""
+        """The wanted rows of one call; `all_targets`: how many there were, if query and output hold
+        the wanted ones alone.
+        """
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden, grouped = self._hides(module, mask, rows, key.shape, query.shape[2], options)
+        all_targets = query.shape[2] if all_targets is None else all_targets
+        hidden, grouped = self._hides(module, mask, rows, key.shape, all_targets, options)
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)

@@ -23,13 +23,20 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind, Spec
-from mixlens.errors import InvalidInput, NonFiniteActivations, RowsUnavailable
-from mixlens.recording.calls import LayerCall, layer_calls, with_hidden_argument
+from mixlens.errors import (
+    InvalidInput,
+    LookAgain,
+    NonFiniteActivations,
+    RowsUnavailable,
+    UnsupportedModel,
+)
+from mixlens.recording.calls import LayerCall, layer_calls
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
+from mixlens.recording.like_layers import Gathering
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
 from mixlens.recording.native_attention import native_attention
@@ -60,6 +67,7 @@ class RowRecording(Recording):
     _real: Tensor | None = field(default=None, init=False)
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
     patient: bool = False  # is no number looked at before the end? A look stops a GPU
+    layers_at_once: int = 1  # so many like layers are handed on as one (`like_layers`)
     # The same inputs with all targets, for a measure that needs them.
     in_full: Callable[[Spec], Recording] | None = None
 
@@ -75,6 +83,15 @@ class RowRecording(Recording):
             return self
         _require_rows(self.structure, chosen)
         return replace(self, site=chosen, targets=targets)
+
+    def of_layers(self, count: int) -> RowRecording:
+        """The layers at hand as texts of one batch: the same tokens for each."""
+        return replace(
+            self,
+            targets=self.targets * count,
+            lengths={name: list(known) * count for name, known in self.lengths.items()},
+            tokens={name: tuple(rows) * count for name, rows in self.tokens.items()},
+        )
 
     def __repr__(self) -> str:
         counted = f"{len(self.targets[0])} targets of {self.site.name}"
@@ -130,18 +147,54 @@ class RowRecording(Recording):
         self._real = None
         try:
             _run(self, visitor)
+        except (UnsupportedModel, RowsUnavailable, NonFiniteActivations) as error:
+            if self.layers_at_once > 1:
+                raise LookAgain(str(error)) from error
+            raise
         finally:
             self.at_hand = {}
             vars(self).pop("short", None)  # it may hold a float32 copy of a layer
+
+
+class _LayerByLayer:
+    """Hands on each layer as it goes by."""
+
+    def __init__(
+        self, recording: RowRecording, attention: RowAttention, doubts: Doubts, visitor: Visit
+    ) -> None:
+        self._recording, self._attention = recording, attention
+        self._doubts, self._visitor = doubts, visitor
+        self._wide_modules = WideModules()
+        self._heard: list[AttentionCall] = []
+
+    def begin(self) -> None:
+        """A layer is entered."""
+        self._heard.clear()
+
+    def hear(self, *parts: Any) -> None:
+        """An attention call, with its rows formed at once: nothing as long as a text is kept."""
+        self._heard.append(self._attention.call(*parts))
+
+    def add(self, index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
+        """The layer has run."""
+        wanted, doubts, wide_modules = self._attention.wanted, self._doubts, self._wide_modules
+        heard = list(self._heard)
+        self._visitor(
+            cut_layer(self._recording, index, call, heard, seen, wanted, doubts, wide_modules)
+        )
+        self._heard.clear()
+
+    def end(self) -> None:
+        """All layers have run."""
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
     stack, wanted = recording.site.stack, Wanted(recording.places, recording.targets)
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
-    heard: list[AttentionCall] = []
-    attention, wide_modules, count = RowAttention(wanted), WideModules(), 0
-    doubts = Doubts(patient=recording.patient)
+    count, doubts = 0, Doubts(patient=recording.patient)
+    way = Gathering if recording.layers_at_once > 1 else _LayerByLayer
+    layers = way(recording, RowAttention(wanted), doubts, visitor)
 
     def on_call(
         module: nn.Module,
@@ -153,7 +206,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
         options: Mapping[str, Any],
     ) -> None:
         if inside and can_be_cut(query, output):
-            heard.append(attention.call(module, query, key, value, mask, output, options))
+            layers.hear(module, query, key, value, mask, output, options)
 
     inside: list[str] = []
 
@@ -161,19 +214,16 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
         if call.hidden_in.shape[:2] != shape:
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         inside.append(call.path)
-        heard.clear()
+        layers.begin()
 
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
-        layer_structure = stack.layers[count]
-        if layer_structure.path != call.path:
+        if stack.layers[count].path != call.path:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
-        cut = cut_layer(recording, count, call, list(heard), seen, wanted, doubts, wide_modules)
-        visitor(cut)
+        layers.add(count, call, seen)
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
-        heard.clear()
 
     def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
@@ -192,6 +242,7 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
             watch=watches,
             stop_after=len(stack.layers),
         )
+        layers.end()
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
     doubts.settle()
@@ -209,7 +260,14 @@ def cut_layer(
 ) -> Layer:
     """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
     stack = recording.site.stack
-    row = _row_call(call, wanted, doubts)
+    row = wanted.of_call(call)
+    doubts.rows_are_finite(
+        row.hidden_out,
+        lambda _: NonFiniteActivations(
+            f"layer `{row.path}` returned NaN or infinity. Check the weights, or load the model in"
+            " a wider dtype (float32)."
+        ),
+    )
     return Layer(
         model=recording.model,
         backend=recording.structure.backend,
@@ -220,24 +278,6 @@ def cut_layer(
         wide_modules=wide_modules,
         whole=lambda: recording.short.stack_layers[stack.name][index],
     )
-
-
-def _row_call(call: LayerCall, wanted: Wanted, doubts: Doubts) -> LayerCall:
-    """The call as if the layer had been given the wanted targets alone."""
-    hidden, output = call.hidden_in, call.hidden_out
-    if hidden.dim() != 3 or output.dim() != 3:
-        raise RowsUnavailable(f"layer `{call.path}` takes states of shape {tuple(hidden.shape)}")
-    given = wanted.of_stream(hidden)
-    rows, path = wanted.of_stream(output), call.path
-    doubts.rows_are_finite(
-        rows,
-        lambda _: NonFiniteActivations(
-            f"layer `{path}` returned NaN or infinity. Check the weights, or load the model in a"
-            " wider dtype (float32)."
-        ),
-    )
-    args, kwargs = with_hidden_argument(call.args, call.kwargs, given)
-    return LayerCall(call.path, call.module, args, kwargs, output=rows)
 
 
 def _internals(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mixlens.parts import copied
 from mixlens.recording.calls import LayerCall
+from mixlens.recording.remembered import Remembered
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -42,6 +43,23 @@ def _wide_copy(module: nn.Module) -> nn.Module:
     }
     wide |= {id(part): part.float() for part in module.buffers() if part.is_floating_point()}
     return copied(module, wide)
+
+
+_widest: Remembered[int] = Remembered()
+
+
+def _largest_axis(module: nn.Module) -> int:
+    """Of any matrix in a layer."""
+    matrices = (weight for weight in module.parameters() if weight.dim() > 1)
+    return max((max(weight.shape) for weight in matrices), default=0)
+
+
+def bytes_of_a_row(module: nn.Module, d_model: int, dtype: torch.dtype) -> int:
+    """What one row needs while it goes through the rest of a layer: a few copies of itself in
+    float32 or better, and of the widest product in a given precision.
+    """
+    widest = _widest.of(module, None, lambda: _largest_axis(module)) or d_model
+    return 6 * d_model * computing_dtype(dtype).itemsize + 4 * widest * dtype.itemsize
 
 
 def wide(tensor: Tensor) -> Tensor:

@@ -74,7 +74,9 @@ def row_changes(tail: Tail, *, distance: str) -> ByChanges | None:
     doubts.rows_agree(changes.unedited.outputs, recorded, layer.rounding, _failure(path))
     if doubts.patient:  # a look at a number stops a GPU
         sizes = torch.linalg.vector_norm(site.values, torch.inf, dim=-1)
-        doubts.none_is_massive(sizes, MASSIVE, lambda _: LookAgain(path))
+        doubts.none_is_massive(
+            sizes, MASSIVE, lambda _: LookAgain(f"layer `{path}` has a value of unusual size")
+        )
     return changes if _is_proved(tail, distance, False) else None
 
 
@@ -90,8 +92,14 @@ def _matrices(tail: Tail, distance: str) -> Perceptron | None:
 
 def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
     layer, native = tail.layer, tail.site.values.dtype
-    key = (layer.path, tail.kind, distance, folded, native)
-    proof = _proofs.of(layer.model, key, lambda: _proved(tail, distance, folded, native))
+    proof = all(
+        _proofs.of(
+            layer.model,
+            (structure.path, tail.kind, distance, folded, native),
+            lambda: _proved(tail, distance, folded, native),
+        )
+        for _, structure in layer.members
+    )
     if not proof:
         note_fallback(layer, "Value Zeroing does without fused products, because they are off")
     return proof

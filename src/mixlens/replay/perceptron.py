@@ -9,17 +9,18 @@ else that does not fit are not found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from mixlens.kernels.matrices import Matrices
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.projection import affine_map, may_add_bias
+from mixlens.recording.projection import Affine, affine_map, may_add_bias
 from mixlens.recording.remembered import Remembered
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -60,8 +61,8 @@ class Perceptron:
     """The matrices of one layer."""
 
     norm: LinearisedNorm  # whose output z is
-    first: tuple[tuple[Float[Tensor, "d_model d_ff"], Float[Tensor, " d_ff"]], ...]
-    second: tuple[Float[Tensor, "d_ff d_model"], Float[Tensor, " d_model"]]
+    first: tuple[Affine, ...]  # [d_model, d_ff]
+    second: Affine  # [d_ff, d_model]
     activation_name: str
     after: str | None
     biased: bool  # False: no product has a bias, and none is added
@@ -116,18 +117,30 @@ def perceptron(
         product = affine_map(module, width, like)
         if product is None:
             return None
-        first.append(product)
+        first.append(_of_rows(product))
     second = affine_map(parts.second, int(first[0][0].shape[1]), like)
     if second is None:
         return None
     return Perceptron(
-        norm=norm,
+        norm=norm if norm.gain.dim() == 1 else _norm_of_rows(norm),
         first=tuple(first),
-        second=second,
+        second=_of_rows(second),
         activation_name=parts.activation,
         after=parts.after,
         biased=parts.biased,
     )
+
+
+def _of_rows(product: Affine) -> Affine:
+    """Of layers side by side: for tensors [..., layer, channel]."""
+    matrix, bias = product
+    if not isinstance(matrix, Matrices):
+        return product
+    return replace(matrix, axis=-2), bias.squeeze(1) if bias.dim() > 1 else bias
+
+
+def _norm_of_rows(norm: LinearisedNorm) -> LinearisedNorm:
+    return replace(norm, gain=norm.gain.squeeze(1), shift=norm.shift.squeeze(1))
 
 
 def _identity(like: Tensor) -> LinearisedNorm:

@@ -149,10 +149,12 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
-        module = self.layer.submodule("")
-        key = (self.kind, module.training, structure)
-        proved = _of_layers.of(module, key, self._proved_alike)
-        if proved is None:
+        proofs = [
+            _of_layers.of(module, (self.kind, module.training, own), self._proved_alike)
+            for module, own in self.layer.members
+        ]
+        proved = proofs[0]
+        if proved is None or any(other is not proved for other in proofs):
             note_fallback(
                 self.layer,
                 "Value Zeroing runs whole sequences, because what follows attention does not work"
