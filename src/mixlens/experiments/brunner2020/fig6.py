@@ -8,6 +8,8 @@ from mixlens.evaluations.case import Case
 from mixlens.experiments.contracts import ExperimentSpec, Finding, Outcome, Setting
 from mixlens.render import figures
 
+WIDEST = 4.0  # inches of a panel: of a long passage every few tokens are named
+
 SPEC = ExperimentSpec(
     title="raw, effective and null attention of one head on one passage",
     finding=(
@@ -31,7 +33,7 @@ def run(setting: Setting, *, layer: int | None = None, head: int | None = None) 
     at = divmod(int(sizes.argmax()), sizes.shape[1])
     at = (at[0] if layer is None else layer, at[1] if head is None else head)
     shown = {"raw": raw[at], "effective": raw[at] - null[at], "null": null[at]}
-    size = 0.16 * len(labels) + 2
+    size = min(0.16 * len(labels) + 2, WIDEST)
     figure, places = figures.panels(3, columns=3, width=size, height=size)
     for place, (name, values) in zip(places, shown.items(), strict=True):
         figures.heat_map(
@@ -39,8 +41,11 @@ def run(setting: Setting, *, layer: int | None = None, head: int | None = None) 
             labels,
             labels,
             title=f"{name} attention, layer {at[0]}, head {at[1]}",
+            y_label="target" if place is places[0] else "",
             axes=place,
         )
+        if place is not places[0]:  # the same tokens
+            place.tick_params(axis="y", left=False, labelleft=False)
     rows = [
         {"map": name, "target": target, "source": source, "weight": float(values[target, source])}
         for name, values in shown.items()
