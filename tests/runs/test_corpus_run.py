@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,9 @@ import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.runs.batch import start_measuring
-from mixlens.runs.corpus_run import read_status
+from mixlens.runs.corpus_run import read_status, run_corpus
 from mixlens.runs.store import MANIFEST, METADATA
-from tests.runs.sentences import contents, run, write_corpus
+from tests.runs.sentences import SOURCE, contents, job_for, run, write_corpus
 
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("MIXLENS_KILLS", "2"))  # 20 before a release
@@ -133,6 +134,14 @@ def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_
         run(corpus, whole, measures=("attention",))
     with pytest.raises(InvalidInput, match="targets was all, now last"):
         run(corpus, whole, targets="last")
+    with pytest.raises(InvalidInput, match="options: alti was None, now {'variant': 'released'}"):
+        run(corpus, whole, options={"alti": {"variant": "released"}})
+    lens, model = Lens.bundled(), tmp_path / "model"
+    lens.model.get_input_embeddings().weight.data[0, 0] += 1
+    lens.model.save_pretrained(model)
+    lens.tokenizer.save_pretrained(model)
+    with pytest.raises(InvalidInput, match=r"model weights was \w+, now \w+"):
+        run_corpus(job_for(corpus, whole), replace(SOURCE, name=str(model)))
     changed = tmp_path / "corpus.txt"
     changed.write_text(corpus.read_text().replace("cabinet", "cupboard"))
     with pytest.raises(InvalidInput, match=r"not the one.*24 rows, now 24; the rows from line"):
