@@ -106,9 +106,9 @@ class BatchSums:
 
     def add(self, part: Shares) -> None:
         """A part of the batch."""
-        texts, units = part.texts, (part.values * UNIT).round()
+        texts, units = part.texts, (part.values * UNIT).round_()
         made = {
-            "shares": sketch(part.values.flatten(2), SHARES),
+            "shares": sketch(part.narrow.flatten(2), SHARES),
             "entropies": sketch(part.entropies, ENTROPIES),
         }
         for name, classes in self.classes.items():

@@ -23,8 +23,8 @@ def sketch(
     values: Float[Tensor, "group text number"], largest_power: int
 ) -> Int[Tensor, "group bin"]:
     """Counts by bin of numbers that are at least zero and at most 2**largest_power."""
-    lowest = (127 + largest_power - OCTAVES) * PARTS
-    bins = (values.float().view(torch.int32) >> _SHIFT) - lowest + 1
+    below = (127 + largest_power - OCTAVES) * PARTS - 1
+    bins = (values.float().view(torch.int32) >> _SHIFT).sub_(below)
     return totals(bins.clamp_(0, BINS - 1), BINS)
 
 
@@ -44,7 +44,7 @@ def totals_by_text(
     places: Int[Tensor, "group text number"], count: int, weights: Tensor | None = None
 ) -> Shaped[Tensor, "group place"]:
     """The same for a GPU. Each text has sums of its own at first: few threads add to one number."""
-    made = torch.ones_like(places, dtype=torch.int64) if weights is None else weights
+    made = places.new_ones((), dtype=torch.int64).expand_as(places) if weights is None else weights
     sums = made.new_zeros(*places.shape[:2], count)
     return sums.scatter_add_(2, places.long(), made).sum(1)
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from mixlens.runs.mixtures import Mixtures
@@ -38,6 +38,12 @@ class Shares:
     groups: slice
     texts: slice
     values: Float[Tensor, "group text target source"]  # zeros in padding and rows of zeros
+    empty: Bool[Tensor, "group text target"]  # rows of zeros
+
+    @cached_property
+    def narrow(self) -> Float[Tensor, "group text target source"]:
+        """The shares in float32."""
+        return self.values.float()
 
     @cached_property
     def entropies(self) -> Float[Tensor, "group text target"]:
@@ -55,11 +61,10 @@ def shares_of(mixtures: Mixtures) -> Iterator[Shares]:
     for group in range(0, groups, step):
         for text in range(0, texts, several):
             part = slice(group, group + step), slice(text, text + several)
-            sizes = mixtures.values[part].double().abs()
-            sizes = torch.where(mixtures.real[part[1]], sizes, 0.0)
-            totals = sizes.sum(-1, keepdim=True)
-            shares = sizes.div_(torch.where(totals > 0, totals, 1.0))
-            yield Shares(groups=part[0], texts=part[1], values=shares)
+            sizes = torch.where(mixtures.real[part[1]], mixtures.values[part], 0.0).abs_()
+            totals = sizes.sum(-1, keepdim=True, dtype=torch.float64)
+            shares = sizes / torch.where(totals > 0, totals, 1.0)
+            yield Shares(groups=part[0], texts=part[1], values=shares, empty=totals[..., 0] == 0)
 
 
 class Summaries:
@@ -71,9 +76,8 @@ class Summaries:
 
     def add(self, part: Shares) -> None:
         """A part of the batch."""
-        mixtures, shares, texts = self.mixtures, part.values, part.texts
-        empty = shares.sum(-1) == 0
-        sources, tops = _largest(shares)
+        mixtures, shares, texts, empty = self.mixtures, part.values, part.texts, part.empty
+        sources, tops = _largest(part.narrow)
         rows = {
             "entropy": part.entropies,
             "special_share": (shares @ mixtures.special[texts].double()[..., None])[..., 0],
@@ -102,6 +106,6 @@ def _largest(shares: Tensor) -> tuple[Tensor, Tensor]:
     the lower bits no two keys are equal, so that every device gives the same order.
     """
     places = torch.arange(shares.shape[-1], device=shares.device)
-    bits = shares.float().view(torch.int32).long()
-    keys = (bits << 21 | (_PLACES - places)).topk(min(TOP, len(places)), -1).values
+    keys = torch.add(_PLACES - places, shares.view(torch.int32), alpha=_PLACES + 1)
+    keys = keys.topk(min(TOP, len(places)), -1).values
     return _PLACES - (keys & _PLACES), (keys >> 21).int().view(torch.float32)
