@@ -134,7 +134,7 @@ def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_
         run(corpus, whole, measures=("attention",))
     with pytest.raises(InvalidInput, match="targets was all, now last"):
         run(corpus, whole, targets="last")
-    with pytest.raises(InvalidInput, match="options: alti was None, now {'variant': 'released'}"):
+    with pytest.raises(InvalidInput, match=r"options: alti was None, now .*released"):
         run(corpus, whole, options={"alti": {"variant": "released"}})
     lens, model = Lens.bundled(), tmp_path / "model"
     lens.model.get_input_embeddings().weight.data[0, 0] += 1
