@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,17 @@ def test_gains_are_those_of_the_materialised_parts(
     torch.testing.assert_close(
         manhattan_gains(parts, y, limit, shift=shift), expected, atol=1e-12, rtol=0
     )
+
+
+@pytest.mark.parametrize("limit", [1, 2**20])
+def test_padding_is_left_out(limit: int) -> None:
+    parts = random_decomposition(6, seed=0)
+    whole = manhattan_gains(parts, parts.total, limit)
+    made = manhattan_gains(parts, parts.total, limit, ends=[4, 6])
+    torch.testing.assert_close(made[0, :4, :4], whole[0, :4, :4], atol=1e-12, rtol=0)
+    torch.testing.assert_close(made[1], whole[1], atol=1e-12, rtol=0)
+    if limit == 1:  # a text at a time
+        assert not made[0, :4, 4:].any()
 
 
 def test_a_source_without_weight_gains_exactly_nothing() -> None:

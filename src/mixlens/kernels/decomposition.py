@@ -61,6 +61,19 @@ class Decomposition:
             positions=self.positions[texts],
         )
 
+    def up_to(self, end: int) -> Decomposition:
+        """The parts of the first targets and sources."""
+        return replace(
+            self,
+            weights=self.weights[:, :, :end, :end],
+            vectors=self.vectors.up_to(end),
+            scale=self.scale[:, :end],
+            own=self.own[:, :end],
+            constant=None if self.constant is None else self.constant[:, :end],
+            total=self.total[:, :end],
+            positions=self.positions[:, :end],
+        )
+
     def with_diagonal(
         self, scores: Float[Tensor, "batch target source"], values: Float[Tensor, "batch target"]
     ) -> Float[Tensor, "batch target source"]:

@@ -11,6 +11,8 @@ would be large and almost equal, and their rounding is what would remain.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -29,11 +31,13 @@ def manhattan_gains(
     limit: int,
     *,
     shift: float = 0.0,
+    ends: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch target source"]:
     """||y_i||_1 - ||T_ij - y_i + shift||_1 for every source, 0 if a target gives a source no weight
     at all.
 
-    `limit` bounds a block in bytes.
+    `limit` bounds a block in bytes. `ends`: how many tokens each text has, if all of them are
+    targets and sources. What is beyond is padding, which may be left at 0.
     """
     batch, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
@@ -46,7 +50,11 @@ def manhattan_gains(
     gains = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
     for texts in slices(batch, text_bytes, limit):
-        _fill_gains(gains[texts], parts.of_texts(texts), y[texts], limit, shift)
+        here, own, wanted = gains[texts], parts.of_texts(texts), y[texts]
+        if ends is not None:
+            end = max(ends[texts])
+            here, own, wanted = here[:, :end, :end], own.up_to(end), wanted[:, :end]
+        _fill_gains(here, own, wanted, limit, shift)
     return _finished(parts, y, shift, gains)
 
 

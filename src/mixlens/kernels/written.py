@@ -41,6 +41,10 @@ class Vectors:
         gate = None if self.gate is None else self.gate[texts]
         return replace(self, values=self.values[texts], gate=gate)
 
+    def up_to(self, end: int) -> Vectors:
+        """Those of the first sources, the same for every target."""
+        return replace(self, values=self.values[:, :, :end])
+
     def head(self, number: int) -> Vectors:
         """Those of one head."""
         one = slice(number, number + 1)

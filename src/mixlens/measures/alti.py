@@ -104,7 +104,10 @@ def contributions(
         made = replace(site.block_parts, output_norm=norm, block=block)
         site = replace(site, block_parts=made)
     parts = site.decomposition(request)
-    gains = manhattan_gains(parts, y, cached_bytes(budget, y.device), shift=shift).clamp_min(0)
+    limit, square = cached_bytes(budget, y.device), y.shape[1] == parts.weights.shape[-1]
+    every = request.targets is None and request.kind is AttentionKind.SELF and square
+    ends = lengths if every else None
+    gains = manhattan_gains(parts, y, limit, shift=shift, ends=ends).clamp_min(0)
     if released:
         gains = _with_unseen(parts, gains, manhattan_gain(torch.zeros_like(y), y, shift), lengths)
     residual = (
