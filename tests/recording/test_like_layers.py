@@ -26,10 +26,15 @@ JOINED = [name for name, spec in list_measures().items() if spec.side_by_side]
 MODELS = ["llama", "gemma", "gpt2", "opt", "mistral"]
 
 
+def recorded(lens: Lens, given: Any, targets: tuple[int, ...] = (-2,)) -> RowRecording:
+    rows = lens.record(given, targets=targets)
+    assert isinstance(rows, RowRecording)
+    return rows
+
+
 def of_last(lens: Lens, given: Any, measure: str) -> tuple[MixingMaps, int]:
     """The maps of one target, and how many layers were measured as one."""
-    rows = lens.record(given, targets=[-2])
-    assert isinstance(rows, RowRecording)
+    rows = recorded(lens, given)
     maps = mixlens.measure(measure, rows)
     assert isinstance(maps, MixingMaps)
     return maps, rows.layers_at_once
@@ -57,8 +62,7 @@ def test_many_layers_go_in_groups_that_fit_into_memory(dtype: torch.dtype) -> No
     lens, given = Lens(model), inputs("llama", rows=1)
     for measure in JOINED:
         alone, _ = of_last(lens, given, measure)
-        rows = lens.record(given, targets=[-2])
-        assert isinstance(rows, RowRecording)
+        rows = recorded(lens, given)
         assert like_layers_at_once(rows) == 7
         rows.memory_budget = 40_000
         assert 1 < like_layers_at_once(rows) < 7
@@ -71,8 +75,7 @@ def test_many_layers_go_in_groups_that_fit_into_memory(dtype: torch.dtype) -> No
 
 def test_several_measures_share_the_layers() -> None:
     lens, given = Lens(built("llama")), inputs("llama", rows=1)
-    first = measure_together(JOINED, lens.record(given, targets=[-1]))
-    rows = lens.record(given, targets=[-1])
+    first, rows = measure_together(JOINED, recorded(lens, given)), recorded(lens, given)
     again = measure_together(JOINED, rows)
     assert rows.layers_at_once == 2
     for name in JOINED:
@@ -81,20 +84,19 @@ def test_several_measures_share_the_layers() -> None:
 
 def test_what_is_not_plain_goes_layer_by_layer() -> None:
     lens, given = Lens(built("llama")), inputs("llama", rows=1)
-    for chosen in (
-        {"measure": "attention_norm", "per_head": True},
-        {"measure": "attention_norm", "layers": [0]},
-        {"measure": "value_zeroing", "distance": "euclidean"},
-        {"measure": "alti"},
-    ):
-        measure, options = chosen.pop("measure"), chosen
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("attention_norm", {"per_head": True}),
+        ("attention_norm", {"layers": [0]}),
+        ("value_zeroing", {"distance": "euclidean"}),
+        ("alti", {}),
+    ]
+    for measure, options in cases:
         for _ in range(2):
-            rows = lens.record(given, targets=[-1])
+            rows = recorded(lens, given)
             mixlens.measure(measure, rows, **options)
             assert rows.layers_at_once == 1
-    batch = lens.record(inputs("llama", rows=2), targets=[-1])
-    assert like_layers_at_once(batch) == 1
-    assert like_layers_at_once(lens.record(given, targets=[-1, -2])) == 1
+    assert like_layers_at_once(recorded(lens, inputs("llama", rows=2))) == 1
+    assert like_layers_at_once(recorded(lens, given, (-1, -2))) == 1
 
 
 def test_new_weights_are_looked_at_layer_by_layer() -> None:
