@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import PreTrainedModel
 
 import mixlens
 from mixlens import Lens
@@ -137,7 +138,8 @@ def test_different_settings_or_texts_are_refused(corpus: Path, whole: Path, tmp_
     with pytest.raises(InvalidInput, match=r"options: alti was None, now .*released"):
         run(corpus, whole, options={"alti": {"variant": "released"}})
     lens, model = Lens.bundled(), tmp_path / "model"
-    lens.model.get_input_embeddings().weight.data[0, 0] += 1
+    next(lens.model.parameters()).data[0, 0] += 1
+    assert isinstance(lens.model, PreTrainedModel)
     lens.model.save_pretrained(model)
     lens.tokenizer.save_pretrained(model)
     with pytest.raises(InvalidInput, match=r"model weights was \w+, now \w+"):
