@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-_TARGETS, _SOURCES, _CHANNELS = 32, 8, 64  # of one program
+_TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
 
 
 def applies(weights: Tensor) -> bool:
