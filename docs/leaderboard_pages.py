@@ -14,12 +14,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from docs.kept_pages import wrapped, write
 from docs.leaderboard_counts import against_random, duels
 from docs.leaderboard_statements import (
     answers,
+    half_widths,
     layers_table,
     ranked_evaluations,
     separate_pairs,
@@ -32,6 +34,7 @@ from training.leaderboard.rows import ROWS, TRAINED
 
 ROOT = Path(__file__).resolve().parent / "leaderboard"
 DIGITS = 4
+FEW = 100  # texts
 
 INTRODUCTION = """# Leaderboard
 
@@ -45,15 +48,16 @@ the input. They answer different questions.
 
 A measure that is not defined for a model has no number there. `word_alignment` needs a translation
 model. An output measure explains one word of it at a time, which takes minutes for a pair of
-sentences, so only maps are judged there. `smollm2-evidence` was run before `decompx` and
-`decompx_logit` were defined for Llama models, and has no numbers of them.
+sentences, so only maps are judged there.
 """
 
 IN_SHORT = """## In short
 
 * **One output, by its tokens:** `decompx_logit`. It is the best by `aopc` and `erasure` on all
-  three classifiers. `deep_lift` finds the cue better in both BLiMP rows, but on `minilm-sst2` it is
-  no better than random numbers.
+  three classifiers and in `gte-prompt-linzen`. `deep_lift` finds the cue better in both BLiMP rows,
+  but on `minilm-sst2` it is no better than random numbers. In the largest decoder, SmolLM2, only
+  `deep_lift`, `logit_update`, `blank_out`, `alti_logit` and `alti` rank the evidence better than
+  random numbers do (60 texts).
 * **What is inside a token, all layers joined:** `alti`, `flow_routes` or `decompx`. The first two
   are cheap, and no row tells them apart. `decompx` costs much more. It is better than `alti` in
   some rows and worse in others.
@@ -160,10 +164,7 @@ def _not_run(names: list[str]) -> str:
     if not names:
         return ""
     quoted = ", ".join(f"`{name}`" for name in names)
-    return wrapped(
-        f"Not run, because one long sentence takes 20 seconds of a core or more: {quoted}. The"
-        " command at the end runs them, by `--rows`."
-    )
+    return wrapped(f"Not run: {quoted}. The command at the end runs them, by `--rows`.")
 
 
 def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
@@ -179,7 +180,29 @@ def _rows_table(held: Mapping[str, Mapping[str, Any]]) -> str:
             f" {'' if right is None else _cell(right | _ends(right))} |"
             f" {'' if apart is None else f'{100 * apart:.0f} %'} |"
         )
-    return "\n".join([*lines, "", RIGHT_AND_APART])
+    return "\n".join([*lines, "", RIGHT_AND_APART, "", _by_size(held)])
+
+
+def _by_size(held: Mapping[str, Mapping[str, Any]]) -> str:
+    """What samples can tell, small ones and large ones."""
+    groups = {
+        f"Rows of at most {FEW} texts": [row for row in held.values() if row["texts"] <= FEW],
+        "Larger rows": [row for row in held.values() if row["texts"] > FEW],
+    }
+    said = []
+    for size, group in groups.items():
+        shares = [apart for row in group if (apart := separate_pairs(row)) is not None]
+        widths = [width for row in group for width in half_widths(row)]
+        if shares and widths:
+            said.append(
+                f"{size} tell {100 * min(shares):.0f} to {100 * max(shares):.0f} % of the"
+                f" pairs apart, and half of their intervals are ±{median(widths):.3f} or wider."
+            )
+    return wrapped(
+        " ".join(
+            ["How large must a sample be?", *said, "Four times as many texts halve an interval."]
+        )
+    )
 
 
 def _ends(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,12 @@ def separate_pairs(row: Row) -> float | None:
     return float(np.mean(decided)) if decided else None
 
 
+def half_widths(row: Row) -> list[float]:
+    """Of every interval in a row."""
+    cells = (cell for column in ranked_evaluations(row).values() for cell in known(column).values())
+    return [(cell["high"] - cell["low"]) / 2 for cell in cells if cell["low"] is not None]
+
+
 def ranks(column: Mapping[str, Any]) -> dict[str, float]:
     """1 is best; equal values share their mean rank."""
     cells = {m: cell for m, cell in known(column).items() if m != BASELINE}

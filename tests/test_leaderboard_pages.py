@@ -14,6 +14,7 @@ from docs.leaderboard_pages import ROOT, pages, rows
 from docs.leaderboard_statements import (
     STATEMENTS,
     answers,
+    half_widths,
     known,
     layers_table,
     order_of,
@@ -25,6 +26,7 @@ from docs.leaderboard_statements import (
 from mixlens.errors import InvalidInput
 from mixlens.evaluations import names as evaluation_names
 from mixlens.measures import names as measure_names
+from training.leaderboard.rows import ROWS
 
 
 def row(scores: dict[str, tuple[float, float]], direction: str = "higher") -> dict[str, Any]:
@@ -55,7 +57,7 @@ def test_rows_and_statements_are_about_what_there_is() -> None:
 
 def test_what_is_said_in_short_is_in_the_rows() -> None:
     held = rows()
-    for name in ("gte-sst2", "minilm-sst2", "masked-sst2"):
+    for name in ("gte-sst2", "minilm-sst2", "masked-sst2", "gte-prompt-linzen"):
         for evaluation in ("aopc", "erasure"):
             cells = known(ranked_evaluations(held[name])[evaluation])
             assert cells["decompx_logit"]["is_best"]
@@ -63,6 +65,10 @@ def test_what_is_said_in_short_is_in_the_rows() -> None:
     for name in ("gte-prompt-blimp", "masked-blimp"):
         column = ranked_evaluations(held[name])["cue_alignment"]
         assert order_of(column, "deep_lift", "decompx_logit") == 1
+    assert set(held) == set(ROWS), "a row is missing: the page names it"
+    ranked = known(ranked_evaluations(held["smollm2-evidence"])["evidence_rank"])
+    better = {name for name, cell in ranked.items() if not cell["not_better_than_random"]}
+    assert better - {"random"} == {"deep_lift", "logit_update", "blank_out", "alti_logit", "alti"}
     assert set(orders(held, "alti", "flow_routes")) == {0}
     assert set(orders(held, "decompx", "alti")) == {1, 0, -1}
     count = sum("cue_alignment" in ranked_evaluations(row) for row in held.values())
@@ -87,6 +93,7 @@ def test_an_order_needs_intervals_that_do_not_overlap() -> None:
     assert ranks(column) == {"alti": 1, "attention": 2}
     assert ranks({**column, "direction": "lower"}) == {"alti": 2, "attention": 1}
     assert separate_pairs(row(scores)) == pytest.approx(1 / 3)
+    assert half_widths(row(scores)) == pytest.approx([0.1, 0.1, 0.1])
 
 
 def test_a_verdict_is_over_all_rows() -> None:
