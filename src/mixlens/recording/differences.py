@@ -87,9 +87,22 @@ def sum_errors(
     if total.shape != expected.shape:
         return total.new_full((len(total),), torch.inf)
     floor, expected = _floor(expected.dtype), expected.to(total)
+    gaps, sizes = row_sizes(total - expected), row_sizes(expected)
+    errors = _errors_of_rounding(gaps, sizes)
+    if errors is not None:
+        return errors
     size = functools.reduce(torch.maximum, map(row_sizes, summands))
-    sizes = torch.maximum(row_sizes(expected), floor * size)
-    return _relative(row_sizes(total - expected), sizes).flatten(1).amax(1)
+    return _relative(gaps, torch.maximum(sizes, floor * size)).flatten(1).amax(1)
+
+
+def _errors_of_rounding(gaps: Tensor, sizes: Tensor) -> Tensor | None:
+    """The errors, if the rows' own sizes already show that they are rounding: then what was summed
+    up in them is not needed. None: it is.
+    """
+    if not _may_look_at(gaps):
+        return None
+    errors = _relative(gaps, sizes).flatten(1).amax(1)
+    return errors if bool((errors <= ROUNDING[gaps.dtype]).all()) else None
 
 
 def _floor(dtype: torch.dtype) -> float:
@@ -139,10 +152,9 @@ def product_errors(
         remade = remade + (directions @ shift[..., None])[:, None]
     gaps = (remade - directions @ product.mT).abs().amax(-2)
     sizes = torch.linalg.vector_norm(product, dim=-1)
-    if _may_look_at(product):
-        errors = _relative(gaps, sizes).flatten(1).amax(1)
-        if bool((errors <= ROUNDING[product.dtype]).all()):
-            return errors
+    errors = _errors_of_rounding(gaps, sizes)
+    if errors is not None:
+        return errors
     lengths = torch.linalg.vector_norm(right, dim=-1)[..., None, :]
     summands = (lengths @ left.abs().mT)[..., 0, :]
     if shift is not None:
