@@ -3,8 +3,8 @@
 
 The first kernel makes the Gram matrix of each source. The second takes a tile of targets and
 sources to its norms: it reads the weights where they are, and a square lives in registers only.
-Used if Triton is installed and the weights are float32 on a CUDA device; `gram` is the same by
-plain torch.
+Used if Triton is installed and has such products for the device, and the weights are float32;
+`gram` is the same by plain torch.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 _TILE = 32  # targets, and sources, of one program
-_NO_WIDE_PRODUCTS = (10, 11)  # generations for which Triton compiles no product in float64
-_CHANNELS = 32  # of a vector that are multiplied at once
+_CHANNELS = 32  # of a vector that are multiplied together
 
 
 def applies(weights: Tensor) -> bool:
@@ -26,9 +25,18 @@ def applies(weights: Tensor) -> bool:
     return (
         weights.device.type == "cuda"
         and weights.dtype == torch.float32
-        and torch.cuda.get_device_capability(weights.device)[0] not in _NO_WIDE_PRODUCTS
+        and _has_wide_products(weights.device)
         and _kernels() is not None
     )
+
+
+@functools.cache
+def _has_wide_products(device: torch.device) -> bool:
+    """Does Triton compile products in float64 for it? Not for all AMD devices, nor for the
+    generations 10 and 11.
+    """
+    generation = torch.cuda.get_device_capability(device)[0]
+    return torch.version.hip is None and generation not in (10, 11)
 
 
 @functools.cache
