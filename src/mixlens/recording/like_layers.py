@@ -12,7 +12,7 @@ and says what is wrong with which layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -33,6 +33,7 @@ from mixlens.recording.wide import WideModules, bytes_of_a_row
 if TYPE_CHECKING:
     from mixlens.recording.doubts import Doubts
     from mixlens.recording.model_structure import StackStructure
+    from mixlens.recording.native_attention import NativeCall
     from mixlens.recording.row_attention import RowAttention
     from mixlens.recording.rows import RowRecording
     from mixlens.recording.structure import LayerStructure, Witness
@@ -40,28 +41,14 @@ if TYPE_CHECKING:
 _FURTHER = ("softcap", "position_bias", "s_aux")  # what an attention call may be told as well
 
 
-@dataclass(frozen=True)
-class AttentionParts:
-    """An attention call, its query and output cut to the wanted target."""
-
-    module: nn.Module
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    mask: Any
-    output: Tensor
-    options: Mapping[str, Any]
-    all_targets: int
-
-    @property
-    def kind(self) -> Hashable:
-        """Calls with the same are computed in one go."""
-        if any(self.options.get(name) is not None for name in _FURTHER):
-            raise LookAgain("its attention is told more than a scale and a mask")
-        same = [self.options.get(name) for name in ("scaling", "is_causal", "sliding_window")]
-        shapes = self.query.shape, self.key.shape, self.value.shape
-        causal = getattr(self.module, "is_causal", None)
-        return id(self.mask), *same, causal, shapes, self.key.dtype, self.key.device
+def _kind(call: NativeCall) -> Hashable:
+    """Calls with the same are computed in one go."""
+    if any(call.options.get(name) is not None for name in _FURTHER):
+        raise LookAgain("its attention is told more than a scale and a mask")
+    same = [call.options.get(name) for name in ("scaling", "is_causal", "sliding_window")]
+    shapes = call.query.shape, call.key.shape, call.value.shape
+    causal = getattr(call.module, "is_causal", None)
+    return id(call.mask), *same, causal, shapes, call.key.dtype, call.key.device
 
 
 class LikeLayers(Layer):
@@ -107,33 +94,20 @@ class Gathering:
     ) -> None:
         self._recording, self._attention = recording, attention
         self._doubts, self._visitor = doubts, visitor
-        self._heard_here: list[AttentionParts] = []  # in the layer that runs
+        self._heard_here: list[NativeCall] = []  # in the layer that runs
         self._first = 0
         self._kind: Hashable = None
         self._calls: list[LayerCall] = []
-        self._heard: list[AttentionParts] = []
+        self._heard: list[NativeCall] = []
         self._seen: list[Mapping[Witness, Tensor]] = []
 
     def begin(self) -> None:
         """A layer is entered."""
         self._heard_here.clear()
 
-    def hear(
-        self,
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Any,
-        output: Tensor,
-        options: Mapping[str, Any],
-    ) -> None:
-        """An attention call; the prompt is so short that its tensors may wait."""
-        wanted = self._attention.wanted
-        rows, made = wanted.of(query, 2, copied=False), wanted.of(output, 1, copied=False)
-        self._heard_here.append(
-            AttentionParts(module, rows, key, value, mask, made, options, query.shape[2])
-        )
+    def hear(self, call: NativeCall) -> None:
+        """Attention in the layer; the prompt is so short that its tensors may wait."""
+        self._heard_here.append(call)
 
     def add(self, index: int, call: LayerCall, seen: Mapping[Witness, Tensor]) -> None:
         """The layer has run."""
@@ -142,7 +116,7 @@ class Gathering:
         if not call.is_readable:
             raise LookAgain("the weights of a layer are away, or packed")
         heard = self._heard_here[0]
-        kind = heard.kind
+        kind = _kind(heard)
         if kind != self._kind or len(self._calls) == self._recording.layers_at_once:
             self.end()
             self._first, self._kind = index, kind
@@ -157,16 +131,16 @@ class Gathering:
         calls, heard, seen = self._calls, self._heard, self._seen
         self._calls, self._heard, self._seen = [], [], []
         recording, first, stack = self._recording, self._first, self._recording.site.stack
-        parts = heard[0]
+        wanted = self._attention.wanted
         attention = self._attention.call(
-            parts.module,
-            torch.cat([each.query for each in heard]),
-            torch.cat([each.key for each in heard]),
-            torch.cat([each.value for each in heard]),
-            parts.mask,
-            torch.cat([each.output for each in heard]),
-            parts.options,
-            parts.all_targets,
+            replace(
+                heard[0],
+                query=torch.cat([wanted.of(each.query, 2, copied=False) for each in heard]),
+                key=torch.cat([each.key for each in heard]),
+                value=torch.cat([each.value for each in heard]),
+                output=torch.cat([wanted.of(each.output, 1, copied=False) for each in heard]),
+            ),
+            heard[0].query.shape[2],
         )
         output = torch.cat([call.hidden_out for call in calls])
         self._doubts.rows_are_finite(output, lambda _: LookAgain("a layer returned no numbers"))

@@ -11,14 +11,29 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
-NativeCall = Callable[[nn.Module, Tensor, Tensor, Tensor, Any, Tensor, Mapping[str, Any]], None]
-"""Gets a module's query, key, value, mask, output and the other arguments of its attention."""
 
-_native_listener: contextvars.ContextVar[NativeCall | None] = contextvars.ContextVar(
+@dataclass(frozen=True)
+class NativeCall:
+    """A call of an attention function: what it was given, and what it returned."""
+
+    module: nn.Module
+    query: Float[Tensor, "batch head target d_head"]
+    key: Float[Tensor, "batch kv_head source d_head"]
+    value: Float[Tensor, "batch kv_head source d_value"]
+    mask: Any
+    output: Tensor  # [batch, target, head, d_value], or anything else
+    options: Mapping[str, Any]  # its other arguments
+
+
+Hear = Callable[[NativeCall], None]
+
+_native_listener: contextvars.ContextVar[Hear | None] = contextvars.ContextVar(
     "mixlens_native_listener", default=None
 )
 _handed_out = 0
@@ -32,7 +47,7 @@ def _names(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)[1:]
 
 
-def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., Any]:
+def _reporting(function: Callable[..., Any], hear: Hear) -> Callable[..., Any]:
     """The model's own attention function, which then reports what it did."""
     names = _names(function)
 
@@ -40,14 +55,14 @@ def _reporting(function: Callable[..., Any], hear: NativeCall) -> Callable[..., 
         result = function(module, *args, **options)
         named = dict(zip(names, args, strict=False)) | options
         query, key, value, mask = map(named.pop, names[:4])
-        hear(module, query, key, value, mask, result[0], named)
+        hear(NativeCall(module, query, key, value, mask, result[0], named))
         return result
 
     return attention
 
 
 @contextlib.contextmanager
-def native_attention(hear: NativeCall) -> Iterator[None]:
+def native_attention(hear: Hear) -> Iterator[None]:
     """While open, every attention function that transformers hands out reports each of its calls.
 
     The model keeps the implementation that it was loaded with (sdpa, flash), and its configs.

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from mixlens.errors import RowsUnavailable
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.listener import AttentionCall
+from mixlens.recording.native_attention import NativeCall
 
 _SOURCES = 16_384  # keys and values are widened so many at a time
 
@@ -95,9 +96,9 @@ def _range(positions: Sequence[Sequence[int]]) -> tuple[int, int] | None:
     return (first, count) if all(tuple(row) == wanted for row in positions) else None
 
 
-def can_be_cut(query: Tensor, output: Tensor) -> bool:
+def can_be_cut(heard: NativeCall) -> bool:
     """Did an attention function return [batch, target, head, d_head], one row for each query?"""
-    return output.dim() == 4 and output.shape[:2] == query.shape[::2]
+    return heard.output.dim() == 4 and heard.output.shape[:2] == heard.query.shape[::2]
 
 
 _Hidden = tuple[
@@ -112,26 +113,18 @@ class RowAttention:
         self.wanted = wanted
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
-    def call(
-        self,
-        module: nn.Module,
-        query: Float[Tensor, "batch head all_targets d_head"],
-        key: Float[Tensor, "batch kv_head source d_head"],
-        value: Float[Tensor, "batch kv_head source d_value"],
-        mask: Any,
-        output: Float[Tensor, "batch all_targets head d_value"],
-        options: Mapping[str, Any],
-        all_targets: int | None = None,
-    ) -> AttentionCall:
-        """The wanted rows of one call; `all_targets`: how many there were, if query and output hold
-        the wanted ones alone.
+    def call(self, heard: NativeCall, all_targets: int | None = None) -> AttentionCall:
+        """The wanted rows of one call; `all_targets`: how many there were, if its query and output
+        hold the wanted ones alone.
         """
+        query, key, value, mask = heard.query, heard.key, heard.value, heard.mask
+        output, options = heard.output, heard.options
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
         all_targets = query.shape[2] if all_targets is None else all_targets
-        hidden, grouped = self._hides(module, mask, rows, key.shape, all_targets, options)
+        hidden, grouped = self._hides(heard.module, mask, rows, key.shape, all_targets, options)
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.errors import RowsUnavailable
 from mixlens.recording.calls import LayerCall, first_tensor, hooks_removed, layer_calls
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.layer import Layer
-from mixlens.recording.native_attention import native_attention
+from mixlens.recording.native_attention import NativeCall, native_attention
 from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
 from mixlens.recording.rows import RowRecording, cut_layer
 from mixlens.recording.wide import WideModules
@@ -53,7 +53,7 @@ def visit_blocks(
                     recording,
                     index,
                     call,
-                    [attention.call(*parts) for parts in heard],
+                    [attention.call(each) for each in heard],
                     {witness: wanted.of_witness(tensor) for witness, tensor in seen.items()},
                     wanted,
                     doubts,
@@ -86,22 +86,14 @@ def _entered(recording: RowRecording) -> list[LayerCall]:
 
 def _run_again(
     recording: RowRecording, index: int, call: LayerCall
-) -> tuple[list[tuple[Any, ...]], Mapping[Any, Tensor]]:
+) -> tuple[list[NativeCall], Mapping[Any, Tensor]]:
     """Runs one layer as the model did: its attention calls and its witnesses, of all targets."""
-    heard: list[tuple[Any, ...]] = []
+    heard: list[NativeCall] = []
     seen: dict[Any, Tensor] = {}
 
-    def on_call(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Any,
-        output: Tensor,
-        options: Mapping[str, Any],
-    ) -> None:
-        if can_be_cut(query, output):
-            heard.append((module, query, key, value, mask, output, options))
+    def on_call(call: NativeCall) -> None:
+        if can_be_cut(call):
+            heard.append(call)
 
     handles: list[Any] = []
     with hooks_removed(handles), native_attention(on_call):

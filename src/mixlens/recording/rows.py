@@ -39,7 +39,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.like_layers import Gathering
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
-from mixlens.recording.native_attention import native_attention
+from mixlens.recording.native_attention import NativeCall, native_attention
 from mixlens.recording.placement import entry_device, sent
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
@@ -171,9 +171,9 @@ class _LayerByLayer:
         """A layer is entered."""
         self._heard.clear()
 
-    def hear(self, *parts: Any) -> None:
-        """An attention call, with its rows formed at once: nothing as long as a text is kept."""
-        self._heard.append(self._attention.call(*parts))
+    def hear(self, call: NativeCall) -> None:
+        """Attention in the layer: its rows are formed at once, and nothing longer is kept."""
+        self._heard.append(self._attention.call(call))
 
     def add(self, index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         """The layer has run."""
@@ -196,17 +196,9 @@ def _run(recording: RowRecording, visitor: Visit) -> None:
     way = Gathering if recording.layers_at_once > 1 else _LayerByLayer
     layers = way(recording, RowAttention(wanted), doubts, visitor)
 
-    def on_call(
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Any,
-        output: Tensor,
-        options: Mapping[str, Any],
-    ) -> None:
-        if inside and can_be_cut(query, output):
-            layers.hear(module, query, key, value, mask, output, options)
+    def on_call(call: NativeCall) -> None:
+        if inside and can_be_cut(call):
+            layers.hear(call)
 
     inside: list[str] = []
 
