@@ -45,3 +45,9 @@ def test_goes_on_text_by_text(tmp_path: Path) -> None:
     assert steps[0] == (2, 4, 2)
     assert _numbers(again.folder) == _numbers(whole.folder)
     assert not unfinished.exists()
+
+
+def test_a_second_model_is_not_part_of_what_does_not_compare() -> None:
+    lens, data = lens_for("any"), dataset_for("text", 2)
+    settings = reproduce(NAME, lens, data, other=lens_for("any", 1)).result["settings"]
+    assert settings["other_model"] is settings["other_weights"] is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mixlens.errors import InvalidInput, UnsupportedModel
@@ -109,7 +109,7 @@ class Setting:
 
     def _sent(self, workers: Workers, questions: Mapping[str, Question]) -> Sent:
         return Sent(
-            workers=workers,
+            workers=workers if self.other is not None else replace(workers, other=None),
             packed=packed(questions, self.lens, self.other),
             measure_options=self.measure_options,
         )

@@ -31,15 +31,15 @@ class Memory:
 
     def case(self, lens: Lens, example: Example, options: Mapping[str, Mapping[str, Any]]) -> Case:
         """A text under a model, with what measures said of it before."""
-        kept = self._cases.get((lens, example, repr(options)))
-        return Case(lens, example, options=options) if kept is None else kept[0]
+        case = Case(lens, example, options=options)
+        return self._cases.get(_key_of(case), (case, 0))[0]
 
-    def keep(self, case: Case, options: Mapping[str, Mapping[str, Any]]) -> None:
+    def keep(self, case: Case) -> None:
         """Keeps what measures said of a text, without its recording; forgets it if it is too
         much.
         """
         case.release_recordings()
-        key = (case.lens, case.example, repr(options))
+        key = _key_of(case)
         self._left += self._cases.pop(key, (case, 0))[1]
         if case.bytes_of_maps <= self._left:
             self._cases[key] = (case, case.bytes_of_maps)
@@ -47,7 +47,7 @@ class Memory:
 
     def ask(self, question: Callable[[Case], Any], case: Case) -> Any:
         """The answer to a question about a text, computed once in a run."""
-        key = (_named(question), case.lens, case.example, repr(case.options))
+        key = (_named(question), *_key_of(case))
         if key in self._answers:
             return self._answers[key]
         answer = question(case)
@@ -56,6 +56,11 @@ class Memory:
             self._answers[key] = answer
             self._left -= size
         return answer
+
+
+def _key_of(case: Case) -> tuple[Any, ...]:
+    """What makes two cases the same: the text, the model and the options of measures."""
+    return (case.lens, case.example, repr(case.options))
 
 
 def label_of(question: Callable[..., Any]) -> str:

@@ -51,7 +51,7 @@ class Asker:
                 del self.questions[label]
             elif error is not None:
                 break
-        self.memory.keep(case, self.measure_options)
+        self.memory.keep(case)
         return piece.to_dict()
 
 
