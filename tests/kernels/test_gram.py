@@ -64,6 +64,15 @@ def materialised(parts: Decomposition) -> torch.Tensor:
     return made
 
 
+def test_padding_is_left_out() -> None:
+    parts = random_decomposition(6, seed=0)
+    whole = summed_norms(parts.weights, parts.vectors, 1)
+    made = summed_norms(parts.weights, parts.vectors, 1, ends=[4, 6])
+    torch.testing.assert_close(made[0, :4, :4], whole[0, :4, :4], atol=1e-12, rtol=0)
+    torch.testing.assert_close(made[1], whole[1], atol=1e-12, rtol=0)
+    assert not made[0, :4, 4:].any()
+
+
 def test_float32_keeps_its_digits_where_heads_cancel() -> None:
     """Two heads write nearly opposite vectors: a float32 square would leave 3e-4 of their size as
     noise.

@@ -28,17 +28,20 @@ def summed_norms(
     limit: int,
     *,
     causal: bool = False,
+    ends: Sequence[int] | None = None,
 ) -> Float[Tensor, "batch target source"]:
     """||sum_h weights_hij vectors_hj||, a few sources at a time: `limit` bounds the bytes of a
     temporary.
 
-    `causal`: targets are all positions in order, and see only what is before them.
+    `causal`: targets are all positions in order, and see only what is before them. `ends`: how many
+    tokens each text has, if all of them are targets and sources. What is beyond is padding, which
+    may be left at 0.
     """
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
     if fused_norms.applies(weights):
         return _fused_norms(weights, vectors, limit, causal)
-    return _gram_norms(weights, vectors, limit, causal)
+    return _gram_norms(weights, vectors, limit, causal, ends)
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
@@ -65,18 +68,23 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
     return fused_norms.norms_from(weights, gram, causal=causal)
 
 
-def _gram_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) -> Tensor:
+def _gram_norms(
+    weights: Tensor, vectors: Vectors, limit: int, causal: bool, ends: Sequence[int] | None
+) -> Tensor:
     """Of many targets, a few texts at a time."""
     batch, heads, targets, sources = weights.shape
     on_cpu = weights.device.type == "cpu"
     limit = min(limit, CACHED) if on_cpu else limit
     dtype = weights.dtype if vectors.half and not on_cpu else wide(weights[..., :0]).dtype
     source_bytes = dtype.itemsize * heads * max(3 * targets, vectors.width + heads)
-    norms = (weights.new_zeros if causal else weights.new_empty)(batch, targets, sources)
+    norms = weights.new_zeros(batch, targets, sources)
     for texts in slices(batch, sources * source_bytes, limit):
-        here = weights[texts]
-        parts = list(slices(sources, len(here) * source_bytes, limit))
-        _fill_norms(norms[texts], here, vectors.of_texts(texts), parts, causal, dtype)
+        here, seen, own = norms[texts], weights[texts], vectors.of_texts(texts)
+        if ends is not None:
+            end = max(ends[texts])
+            here, seen, own = here[:, :end, :end], seen[:, :, :end, :end], own.up_to(end)
+        parts = list(slices(seen.shape[-1], len(here) * source_bytes, limit))
+        _fill_norms(here, seen, own, parts, causal, dtype)
     return norms
 
 
