@@ -172,13 +172,12 @@ def _visited(
         return parts
 
     functions = {name: score_function(name, measures[name]) for name in parts}
-    alone = {n: replace(request, layers=(n,), alone_at=rows.places) for n in request.layers}
 
     def visit(layer: Layer) -> None:
-        if layer.index not in alone:
+        if layer.index not in request.layers:
             return
         rows.at_hand = {layer.index: layer}
-        given, asked = rows, alone[layer.index]
+        given, asked = rows, replace(request, layers=(layer.index,), alone_at=rows.places)
         if isinstance(layer, LikeLayers):
             given, asked = rows.of_layers(layer.count), asked.of_layers(layer.count)
         for name in list(parts):

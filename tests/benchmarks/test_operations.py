@@ -14,8 +14,8 @@ Counted = Callable[[str, int], tuple[Started, Started]]
 @pytest.mark.parametrize(
     ("counted", "name", "computing", "views"),
     [
-        (of_one_target, "attention_norm", 6, 13),
-        (of_one_target, "value_zeroing", 12, 19),
+        (of_one_target, "attention_norm", 3, 13),
+        (of_one_target, "value_zeroing", 9, 19),
         (of_short_texts, "attention", 24, 11),
         (of_short_texts, "attention_norm", 37, 38),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 import mixlens
 from mixlens import Lens, MixingMaps
@@ -163,3 +164,24 @@ def test_a_massive_value_sends_each_layer_by_itself() -> None:
     assert at_once == 1
     whole = lens.measure("value_zeroing", given).scores[:, -2:-1]
     np.testing.assert_allclose(maps.scores, whole, rtol=1e-4, atol=1e-9)
+
+
+class WritesIntoItsSum(LlamaDecoderLayer):
+    def forward(self, hidden_states: torch.Tensor, **named: Any) -> torch.Tensor:
+        attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
+        stream = hidden_states + attended
+        stream += self.mlp(self.post_attention_layernorm(stream))
+        return stream
+
+
+def test_layers_that_write_over_what_was_seen_are_measured_one_by_one() -> None:
+    model, given = built("llama"), inputs("llama", rows=1)
+    for layer in model.layers:
+        layer.__class__ = WritesIntoItsSum
+    lens = Lens(model)
+    for measure in JOINED:
+        whole = lens.measure(measure, given).scores[:, -2:-1]
+        for _ in range(3):
+            maps, at_once = of_last(lens, given, measure)
+            assert at_once == 1
+            np.testing.assert_allclose(maps.scores, whole, rtol=1e-4, atol=1e-6)

@@ -1,9 +1,11 @@
 """Like layers of a short prompt, gathered as they go by and measured together, as if they were
 texts of one batch.
 
-What is gathered of a layer: its keys and values, and one row of everything else. Layers are alike
-if they are built in the same way, have the same mask and are on the same device. Each has been
-measured by itself before, so what must be proved of it once is proved.
+What is gathered of a layer: its keys and values, and one row of everything else. Rows are not
+copied. If a layer writes over one, the checks see it.
+
+Layers are alike if they are built in the same way, have the same mask and are on the same device.
+Each has been measured by itself before, so what must be proved of it once is proved.
 
 If anything is not as it should be, `LookAgain` is raised: the pass is made again, layer by layer,
 and says what is wrong with which layer.

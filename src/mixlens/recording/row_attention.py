@@ -29,10 +29,17 @@ class Wanted:
     """The wanted targets of a forward pass, and how they are taken out of its tensors."""
 
     def __init__(
-        self, targets: Int[Tensor, "batch target"], positions: Sequence[Sequence[int]]
+        self,
+        targets: Int[Tensor, "batch target"],
+        positions: Sequence[Sequence[int]],
+        *,
+        copied: bool = True,
     ) -> None:
-        """`positions`: the same numbers, where a look at them stops no GPU."""
+        """`positions`: the same numbers, where a look at them stops no GPU. `copied=False`: what is
+        taken may hold all targets for a while.
+        """
         self.targets = targets
+        self._copied = copied
         self._range = _range(positions)
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
@@ -69,14 +76,15 @@ class Wanted:
         """The same of hidden states: a layer is mostly given what the last one returned."""
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
-            last = self._last = (tensor, tensor._version, self.of(tensor, 1))
+            rows = self.of(tensor, 1, copied=self._copied)
+            last = self._last = (tensor, tensor._version, rows)
         return last[2]
 
     def of_witness(self, tensor: Tensor) -> Tensor:
         """The same of a submodule's tensor; some layers flatten batch and tokens."""
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
-        return self.of(tensor, 1)
+        return self.of(tensor, 1, copied=self._copied)
 
     def of_call(self, call: LayerCall) -> LayerCall:
         """A layer's call as if it had been given the wanted targets alone."""

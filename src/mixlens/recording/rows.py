@@ -189,11 +189,12 @@ class _LayerByLayer:
 
 
 def _run(recording: RowRecording, visitor: Visit) -> None:
-    stack, wanted = recording.site.stack, Wanted(recording.places, recording.targets)
+    stack, joined = recording.site.stack, recording.layers_at_once > 1
+    wanted = Wanted(recording.places, recording.targets, copied=not joined)
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
     count, doubts = 0, Doubts(patient=recording.patient)
-    way = Gathering if recording.layers_at_once > 1 else _LayerByLayer
+    way = Gathering if joined else _LayerByLayer
     layers = way(recording, RowAttention(wanted), doubts, visitor)
 
     def on_call(call: NativeCall) -> None:
