@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 from torch import Tensor
 
 from mixlens import Lens
+from mixlens.recording import differences
 from mixlens.recording.differences import (
     ROUNDING,
     difference,
@@ -15,6 +17,7 @@ from mixlens.recording.differences import (
     rounding,
     same_bar,
     sum_errors,
+    weighted_sum_errors,
 )
 from mixlens.recording.memory import is_out_of_memory
 from tests.measures import models
@@ -109,3 +112,23 @@ def test_errors_that_speak_of_memory() -> None:
     assert is_out_of_memory(MemoryError())
     assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
     assert not is_out_of_memory(RuntimeError("a wrong shape"))
+
+
+def test_weighted_sums_without_a_look_at_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "_may_look_at", lambda numbers: False)
+    generator = torch.Generator().manual_seed(3)
+    shapes = (2, 3, 4, 6), (2, 3, 3, 5)
+    scores, half = (torch.randn(s, generator=generator).double() for s in shapes)
+    weights, vectors = scores.softmax(-1), torch.cat([half, -half], 2)
+    weights[0, 0, 1] = 1 / 6  # opposite vectors: what is left of their sum is rounding
+    product = weights @ vectors
+    assert product[0, 0, 1].abs().max() < 1e-15
+    given = [tensor[None] for tensor in (product, weights, vectors)]
+    assert weighted_sum_errors(*given) < 1e-9
+    np.testing.assert_allclose(weighted_sum_errors(*given), product_errors(*given))
+    wrong = product.clone()
+    wrong[1, 2, 3, 0] *= 1.01
+    assert weighted_sum_errors(wrong[None], *given[1:]) > 1e-4
+    weights[1, 1, 2] *= -1  # its row alone is measured by less
+    given = [tensor[None] for tensor in (weights @ vectors, weights, vectors)]
+    assert weighted_sum_errors(*given) < 1e-12

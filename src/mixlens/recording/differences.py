@@ -163,6 +163,26 @@ def product_errors(
     return _relative(gaps, sizes).flatten(1).amax(1)
 
 
+def weighted_sum_errors(
+    product: Float[Tensor, "entry *rows d"],
+    weights: Float[Tensor, "entry *rows inner"],
+    vectors: Float[Tensor, "entry *texts inner d"],
+) -> Float[Tensor, " entry"]:
+    """`product_errors` for weights that are hardly ever negative, with one pass over them if no
+    number may be looked at. A negative one makes what was summed up smaller, and the check
+    stricter.
+    """
+    if _may_look_at(weights):
+        return product_errors(product, weights, vectors)
+    directions = _directions(product.shape[-1], product.dtype, product.device)
+    lengths = torch.linalg.vector_norm(vectors, dim=-1)[..., None, :]
+    sums = torch.cat([directions @ vectors.mT, lengths], -2) @ weights.mT
+    gaps = (sums[..., :-1, :] - directions @ product.mT).abs().amax(-2)
+    sizes = torch.linalg.vector_norm(product, dim=-1)
+    sizes = torch.maximum(sizes, _floor(product.dtype) * sums[..., -1, :])
+    return _relative(gaps, sizes).flatten(1).amax(1)
+
+
 def _may_look_at(numbers: Tensor) -> bool:
     """On a CPU a look often saves work; on a GPU it would stop the queue."""
     return numbers.device.type == "cpu"

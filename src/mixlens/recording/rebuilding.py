@@ -19,6 +19,7 @@ from mixlens.recording.differences import (
     product_errors,
     rounding,
     sum_errors,
+    weighted_sum_errors,
 )
 from mixlens.recording.doubts import require_small, row_errors, waiting_for
 from mixlens.recording.internals import Internals
@@ -203,7 +204,7 @@ def _seen_projection(
     seen, output = internals.seen[Witness(path, "out")], internals.attention.output
     seen = seen.reshape(*stream.shape[:2], -1)
     return seen, {
-        "attention product": (product_errors, (output.transpose(1, 2), weights, values)),
+        "attention product": (weighted_sum_errors, (output.transpose(1, 2), weights, values)),
         "output projection": (product_errors, (seen, output.flatten(2), *affine)),
     }
 
