@@ -95,7 +95,21 @@ RUNS = (
     Run(results="minilm", model="minilm", names=ATTRIBUTION, texts=60, on_device=True),
     Run(results="gte", model="gte-small", names=NORMS, texts=200),
     Run(results="gte", model="gte-small", names=EFFECTIVE, texts=100),
-    Run(results="gte", model="gte-small", names=ATTRIBUTION, texts=60, on_device=True, workers=2),
+    Run(
+        results="gte",
+        model="gte-small",
+        names=ATTRIBUTION[:2],
+        texts=60,
+        on_device=True,
+        workers=2,
+    ),
+    Run(
+        results="gte",
+        model="gte-small",
+        names=ATTRIBUTION[2:],
+        texts=60,
+        options=("probes=8",),  # means over many tokens, which so few suffice for
+    ),
     Run(
         results="gte",
         model="gte-small",
