@@ -129,15 +129,19 @@ def _batches_of_rows(
     try:
         rows = recording.of(request.site, request.targets or recording.targets)
         with at_work(next(iter(wanted), ""), recording, request, precision):
-            before = _passes.of(rows.model, (request.site, *wanted), _EarlierPasses)
+            before = _passes.of(rows.model, (rows.site, frozenset(wanted)), _EarlierPasses)
             plain = _may_be_joined(wanted, request)
             rows.layers_at_once = like_layers_at_once(rows) if plain and before.all_well else 1
+            again = False
             try:
                 parts = _visited(wanted, rows, request, refused)
             except LookAgain:
-                before.joined_in_vain = rows.layers_at_once > 1
+                again = True  # after this block, which holds the tensors of the first pass
+            if again:
+                joined = rows.layers_at_once > 1
                 rows.patient, rows.layers_at_once = False, 1
                 parts = _visited(wanted, rows, request, refused)
+                before.joined_in_vain |= joined  # not for a text that fails layer by layer too
             before.layer_by_layer |= plain
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
@@ -184,9 +188,9 @@ def _visited(
             try:
                 scores = functions[name](given, asked)
                 parts[name].append(scores if given is rows else scores.turned())
-            except LookAgain:
-                raise
             except RowsUnavailable as error:
+                if isinstance(error, LookAgain) or given is not rows:
+                    raise LookAgain(str(error)) from error
                 refused[name] = str(error)
                 del parts[name]
         if not parts:

@@ -14,6 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 import mixlens
 from mixlens import Lens, MixingMaps
 from mixlens.errors import NonFiniteActivations
+from mixlens.kernels.matrices import Matrices
 from mixlens.measures import list_measures
 from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
@@ -185,3 +186,33 @@ def test_layers_that_write_over_what_was_seen_are_measured_one_by_one() -> None:
             maps, at_once = of_last(lens, given, measure)
             assert at_once == 1
             np.testing.assert_allclose(maps.scores, whole, rtol=1e-4, atol=1e-6)
+
+
+def test_what_one_text_needs_is_not_held_against_the_others() -> None:
+    model, given = built("llama"), inputs("llama", rows=1)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[95] = torch.inf
+    lens, ids = Lens(model), {"input_ids": given["input_ids"]}
+    broken = {**given, "input_ids": given["input_ids"].clone()}
+    broken["input_ids"][0, 0] = 95
+    for _ in range(2):
+        of_last(lens, given, "value_zeroing")
+    of_last(lens, ids, "value_zeroing")  # without a mask the layers are found anew
+    with pytest.raises(NonFiniteActivations):
+        of_last(lens, broken, "value_zeroing")
+    assert of_last(lens, given, "value_zeroing")[1] == 2
+
+
+def test_a_joined_pass_that_runs_out_of_memory_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lens, given = Lens(built("llama")), inputs("llama", rows=1)
+    expected, _ = of_last(lens, given, "attention_norm")
+
+    def no_room(matrices: Matrices, rows: torch.Tensor) -> torch.Tensor:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Matrices, "__rmatmul__", no_room)
+    maps, at_once = of_last(lens, given, "attention_norm")
+    assert at_once == 1
+    np.testing.assert_allclose(maps.scores, expected.scores, rtol=1e-6)

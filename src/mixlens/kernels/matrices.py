@@ -1,5 +1,5 @@
-"""One matrix of each of several layers, where a single one is usual: a layer's rows are multiplied
-by its own. The matrices stay where they are; nothing is copied.
+"""One matrix of each of several layers, in the place of a single one: a layer's rows are multiplied
+by its own. The matrices stay where they are, and nothing is copied.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Layer:
 
     @property
     def members(self) -> Sequence[tuple[nn.Module, LayerStructure]]:
-        """The layers that this one stands for, each with its structure: itself."""
+        """The layers in this one, each with its structure: itself."""
         return [(self.submodule(""), self.structure)]
 
     @property
@@ -276,7 +276,7 @@ class Layer:
         )
 
     def require_alone(self) -> None:
-        """Raises `LookAgain` if this stands for several layers."""
+        """Raises `LookAgain` if this is several layers."""
 
     def _require_whole(self) -> None:
         self.require_alone()

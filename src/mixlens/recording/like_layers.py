@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from mixlens.recording.rows import RowRecording
     from mixlens.recording.structure import LayerStructure, Witness
 
-_FURTHER = ("softcap", "position_bias", "s_aux")  # what an attention call may be told as well
+_FURTHER = ("softcap", "position_bias", "s_aux")  # what else attention may be given
 
 
 def _kind(call: NativeCall) -> Hashable:
     """Calls with the same are computed in one go."""
     if any(call.options.get(name) is not None for name in _FURTHER):
-        raise LookAgain("its attention is told more than a scale and a mask")
+        raise LookAgain("its attention is given more than a scale and a mask")
     same = [call.options.get(name) for name in ("scaling", "is_causal", "sliding_window")]
     shapes = call.query.shape, call.key.shape, call.value.shape
     causal = getattr(call.module, "is_causal", None)

@@ -23,13 +23,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind, Spec
-from mixlens.errors import (
-    InvalidInput,
-    LookAgain,
-    NonFiniteActivations,
-    RowsUnavailable,
-    UnsupportedModel,
-)
+from mixlens.errors import InvalidInput, LookAgain, NonFiniteActivations, RowsUnavailable
 from mixlens.recording.calls import LayerCall, layer_calls
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
@@ -147,7 +141,7 @@ class RowRecording(Recording):
         self._real = None
         try:
             _run(self, visitor)
-        except (UnsupportedModel, RowsUnavailable, NonFiniteActivations) as error:
+        except Exception as error:  # layer by layer it may go well, or say what is wrong
             if self.layers_at_once > 1:
                 raise LookAgain(str(error)) from error
             raise
