@@ -17,7 +17,7 @@ Counted = Callable[[str, int], tuple[Started, Started]]
         (of_one_target, "attention_norm", 3, 13),
         (of_one_target, "value_zeroing", 9, 19),
         (of_short_texts, "attention", 24, 11),
-        (of_short_texts, "attention_norm", 37, 38),
+        (of_short_texts, "attention_norm", 37, 41),
     ],
 )
 def test_a_layer_starts_few_operations(

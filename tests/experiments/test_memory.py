@@ -51,7 +51,7 @@ def test_what_does_not_fit_is_forgotten() -> None:
 
 
 def test_numbers_are_the_same_whether_shared_or_not(tmp_path: Path) -> None:
-    lens, data, memory = lens_for("language"), dataset_for("agreement", 3, "language"), Memory()
+    lens, data, memory = lens_for("language"), dataset_for("agreement", 1, "language"), Memory()
     results: list[dict[str, Any]] = []
     for kept in (memory, None):
         for name in ("mohebbi2023/figA2", "mohebbi2023/fig1"):

@@ -168,9 +168,13 @@ class Gathering:
 
 
 def like_layers_at_once(recording: RowRecording) -> int:
-    """How many like layers fit into memory together, or 1 if they cannot be measured so."""
+    """How many like layers fit into memory together, or 1 if they cannot be measured so.
+
+    1 on a CPU: there it would save little, and the first call of a measure, which goes layer by
+    layer, would differ from the next one in the last bit.
+    """
     stack, model = recording.site.stack, recording.model
-    if recording.batch > 1 or len(recording.targets[0]) > 1:
+    if not recording.patient or recording.batch > 1 or len(recording.targets[0]) > 1:
         return 1
     if not _known.of(model, stack, lambda: _alike(stack.layers)):
         return 1
