@@ -138,8 +138,7 @@ def product_errors(
     making it: both are applied to two random directions, and each row is measured by its own size.
 
     Freivalds' check, at the cost of one column instead of all. Directions are Gaussian: random
-    signs miss an error (e, -e) in two channels whenever their signs agree. They multiply transposed
-    factors from the left, because columns would take several times as long.
+    signs miss an error (e, -e) in two channels whenever their signs agree.
 
     What was summed up in a row is not needed if the row's own size shows that the difference is
     rounding.
@@ -147,7 +146,7 @@ def product_errors(
     if right.dim() < left.dim():  # one matrix for all texts of an entry
         right = right[:, None]
     directions = _directions(product.shape[-1], product.dtype, product.device)
-    remade = (directions @ right.mT) @ left.mT
+    remade = _along(directions, right) @ left.mT
     if shift is not None:
         remade = remade + (directions @ shift[..., None])[:, None]
     gaps = (remade - directions @ product.mT).abs().amax(-2)
@@ -163,6 +162,15 @@ def product_errors(
     return _relative(gaps, sizes).flatten(1).amax(1)
 
 
+def _along(
+    directions: Float[Tensor, "two d"], matrix: Float[Tensor, "*entries inner d"]
+) -> Float[Tensor, "*entries two inner"]:
+    """directions @ matrix.mT. Several times as fast if the matrix is read as it lies in memory."""
+    if matrix.stride(-1) == 1:
+        return (matrix @ directions.mT).mT
+    return directions @ matrix.mT
+
+
 def weighted_sum_errors(
     product: Float[Tensor, "entry *rows d"],
     weights: Float[Tensor, "entry *rows inner"],
@@ -176,7 +184,7 @@ def weighted_sum_errors(
         return product_errors(product, weights, vectors)
     directions = _directions(product.shape[-1], product.dtype, product.device)
     lengths = torch.linalg.vector_norm(vectors, dim=-1)[..., None, :]
-    sums = torch.cat([directions @ vectors.mT, lengths], -2) @ weights.mT
+    sums = torch.cat([_along(directions, vectors), lengths], -2) @ weights.mT
     gaps = (sums[..., :-1, :] - directions @ product.mT).abs().amax(-2)
     sizes = torch.linalg.vector_norm(product, dim=-1)
     sizes = torch.maximum(sizes, _floor(product.dtype) * sums[..., -1, :])
