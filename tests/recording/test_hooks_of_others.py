@@ -28,6 +28,10 @@ def louder(module: nn.Module, given: Any) -> Any:
     return (2 * given[0], *given[1:])
 
 
+def louder_in_place(module: nn.Module, given: Any) -> None:
+    given[0].mul_(2)
+
+
 def watch(seen: list[Any], module: nn.Module, given: Any, output: Any) -> None:
     seen.append(output)
 
@@ -39,6 +43,7 @@ def layer_of(lens: Lens) -> nn.Module:
 PUT: dict[str, Callable[[nn.Module], Any]] = {
     "steer": lambda layer: layer.register_forward_hook(steer),
     "louder": lambda layer: layer.register_forward_pre_hook(louder),
+    "louder_in_place": lambda layer: layer.register_forward_pre_hook(louder_in_place),
     "mlp": lambda layer: layer.get_submodule("mlp").register_forward_hook(steer),
     "projection": lambda layer: layer.get_submodule("self_attn.o_proj").register_forward_hook(
         steer
@@ -53,7 +58,7 @@ def test_a_hook_that_changes_a_layer_is_named(hook: str, known: bool) -> None:
     lens = Lens.bundled("causal")
     plain = lens.measure("value_zeroing", TEXT).scores if known else None
     handle = PUT[hook](layer_of(lens))
-    name = "louder" if hook == "louder" else "steer"
+    name = hook if hook.startswith("louder") else "steer"
     for targets in (None, [-1]):
         with pytest.warns(UserWarning, match=rf"hooks change what it computes \(`{name}` on"):
             assert lens.measure("value_zeroing", TEXT, targets=targets).layers == LEFT

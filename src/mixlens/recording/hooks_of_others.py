@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.parts import parts_of
-from mixlens.recording.calls import LayerCall
+from mixlens.recording.calls import LayerCall, changed
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.rerun import run_layer
 
@@ -42,7 +42,8 @@ def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
 
     def run() -> Tensor:
         batch = int(call.hidden_in.shape[0])
-        return run_layer(call.module, backend, call.args, call.kwargs, batch=batch)
+        args, kwargs = changed((call.args, call.kwargs), Tensor.clone)  # a hook may write into them
+        return run_layer(call.module, backend, args, kwargs, batch=batch)
 
     hooked = run()
     with _taken_off(call.module):
