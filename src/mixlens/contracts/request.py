@@ -83,6 +83,13 @@ class Request:
         """Are all targets asked for, in their order?"""
         return self.targets is None
 
+    def token_counts(self, lengths: Sequence[int], weights: Tensor) -> Sequence[int] | None:
+        """How many tokens each text has, if all of them are targets and sources of these weights:
+        what is beyond is padding. Else None.
+        """
+        square = self.kind is AttentionKind.SELF and weights.shape[-2] == weights.shape[-1]
+        return lengths if self.everything and square else None
+
     def numbers(self, recording: Recording) -> tuple[int, ...]:
         """The requested layers by the numbers that they have in the model."""
         known = recording.structure.site(self.site).numbers

@@ -27,13 +27,6 @@ class Matrices:
         """Of one matrix."""
         return self.each[0].shape
 
-    def __len__(self) -> int:
-        return len(self.each[0])
-
-    def element_size(self) -> int:
-        """Bytes of a number."""
-        return self.dtype.itemsize
-
     def view(self, *shape: int) -> Matrices:
         """Each in a different shape."""
         return self._changed(lambda matrix: matrix.view(*shape))

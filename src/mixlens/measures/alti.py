@@ -104,9 +104,7 @@ def contributions(
         made = replace(site.block_parts, output_norm=norm, block=block)
         site = replace(site, block_parts=made)
     parts = site.decomposition(request)
-    square = parts.own_is_source and y.shape[1] == parts.weights.shape[-1]
-    ends = lengths if request.everything and square else None
-    limit = cached_bytes(budget, y.device)
+    ends, limit = request.token_counts(lengths, parts.weights), cached_bytes(budget, y.device)
     gains = manhattan_gains(parts, y, limit, shift=shift, ends=ends).clamp_min(0)
     if released:
         gains = _with_unseen(parts, gains, manhattan_gain(torch.zeros_like(y), y, shift), lengths)

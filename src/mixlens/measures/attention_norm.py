@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import summed_norms
 
@@ -52,7 +52,7 @@ def scores(recording: Recording, request: Request) -> Scores:
     """Norms of each head's vectors, or of their sum."""
     limit = block_bytes(recording.memory_budget)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    own, layers = request.everything and request.kind is AttentionKind.SELF, []
+    layers = []
     for _, site in request.sites(recording):
         weights, vectors = request.take(site.weights, 2), site.vectors.for_targets(request.take)
         if request.per_head and vectors.gate is not None:
@@ -63,6 +63,6 @@ def scores(recording: Recording, request: Request) -> Scores:
             layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
             causal = site.structure.causal and request.everything
-            ends = lengths if own and weights.shape[2] == weights.shape[3] else None
+            ends = request.token_counts(lengths, weights)
             layers.append(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
     return Scores(by_layer(layers))

@@ -24,7 +24,8 @@ from mixlens.recording.doubts import Doubts
 from mixlens.recording.layer import Layer
 from mixlens.recording.native_attention import NativeCall, native_attention
 from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
-from mixlens.recording.rows import RowRecording, cut_layer
+from mixlens.recording.row_pass import cut_layer
+from mixlens.recording.rows import RowRecording
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import watch
 
