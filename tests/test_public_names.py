@@ -109,7 +109,7 @@ ORDER = [
     {"storage"},
     {"cutting", "labelling", "tables", "viewer"},
     {"maps"},
-    {"alignments", "measured_batch"},
+    {"alignments", "measured_batch", "row_scores"},
     {"measuring"},
     {"rolling"},
     {"identifiability", "predictions", "comparison", "corpus", "timing", "encoder_decoder"},
