@@ -81,8 +81,9 @@ def record(
     options: Mapping[str, Any] | None = None,
 ) -> Recording:
     """`Lens.record`; with `specs`, what these measures need: without an output the model is left
-    after its last layer, without attention nothing is taken apart. With the `options` of a measure
-    that explains an output, logits are computed at the explained tokens alone if the model can.
+    after its last layer or the attention block in it, without attention nothing is taken apart.
+    With the `options` of a measure that explains an output, logits are computed at the explained
+    tokens alone if the model can.
     """
     model = lens.model
     _require_eval(model)
@@ -245,6 +246,7 @@ def _recorded(
             tokens={},
             memory_budget=budget,
             output=not specs or any(spec.explains_output for spec in specs),
+            blocks_only=bool(specs) and all(spec.within_blocks for spec in specs),
             logits_at=None if options is None else read_at(model, structure, tensors, options),
         )
     else:

@@ -81,6 +81,9 @@ class Spec:
     # Which sum it splits by source: what the output "projection" returns, or the output of the
     # whole "block", residual stream included. None: neither, so it is given for open layers too.
     splits: str | None = None
+    # Does it read nothing of a layer that comes after the attention block? Then the last layer is
+    # left there, and its feed-forward part does not run.
+    within_blocks: bool = False
     # How the rows of the layers become one ("rows" only): the "first" of them, or their "sum".
     one_row: str = "first"
     # The share of the identity that the paper's own rollout mixes in.

@@ -53,6 +53,7 @@ SPEC = Spec(
     facts=Facts(rows_sum_to_one=True, residual_included=True),
     splits="block",
     row_by_row=True,
+    within_blocks=True,
     blind_spots=(
         "counts what reaches the output of the attention block, and cannot see that the"
         " feed-forward network erases it. Several go-betweens in a row rank above what passes"

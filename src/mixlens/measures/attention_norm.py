@@ -36,6 +36,7 @@ SPEC = Spec(
     splits="projection",
     per_head=True,
     row_by_row=True,
+    within_blocks=True,
     side_by_side=True,
     blind_spots=(
         "sees empty and cancelled values, but not what norms and the feed-forward network do. Two"

@@ -36,6 +36,7 @@ SPEC = Spec(
     splits="block",
     sites=(AttentionKind.SELF,),
     row_by_row=True,
+    within_blocks=True,
     blind_spots=(
         "is like attention_norm, with the residual stream. Several go-betweens in a row rank above"
         " what passes through them"

@@ -48,6 +48,7 @@ SPEC = Spec(
     splits="block",
     sites=(AttentionKind.SELF,),
     row_by_row=True,
+    within_blocks=True,
     blind_spots=(
         "sees what the layer norm takes away, but not the feed-forward network, and not that two"
         " sources cancel each other. Several go-betweens in a row rank above what passes through"

@@ -53,6 +53,7 @@ SPEC = Spec(
     splits="projection",
     per_head=True,
     row_by_row=True,
+    within_blocks=True,
     blind_spots=(
         "drops the weights that a head's own values make void (empty values, null space). It does"
         " not see that heads cancel each other, or anything that comes after a head. It has no"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +166,8 @@ def hooks_removed(handles: list[Any]) -> Iterator[None]:
 
 OnLayer = Callable[[LayerCall, dict[Any, Tensor]], None]
 OnEnter = Callable[[int, LayerCall], Tensor | None]
-Watch = Callable[[nn.Module, str, Callable[[], dict[Any, Tensor]]], list[Any]]
+Keep = Callable[[Any, Tensor], None]
+Watch = Callable[[nn.Module, str, Keep], list[Any]]
 
 
 def layer_calls(
@@ -178,20 +179,22 @@ def layer_calls(
     on_enter: OnEnter | None = None,
     watch: Watch | None = None,
     stop_after: int | None = None,
+    stop_inside: Set[Any] = frozenset(),
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[list[LayerCall], Any]:
     """Runs the model once. Returns every layer call in order and the model's output.
 
     After `stop_after` calls the model is left, and its output is None: what follows the layers (a
-    head as wide as the vocabulary) is often a third of the work.
+    head as wide as the vocabulary) is often a third of the work. With `stop_inside` the last of
+    them is left as soon as these have been seen of it, and its output is None too.
 
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
-    a layer is given; `watch` hooks submodules of a layer and stores what it sees in the dict of the
+    a layer is given; `watch` hooks submodules of a layer and says by a name what it sees of the
     running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
     `layouts` names are seen in rows of tokens.
     """
-    run = _Pass(on_layer, on_enter, stop_after, layouts or {})
+    run = _Pass(on_layer, on_enter, stop_after, stop_inside, layouts or {})
     handles: list[Any] = []
     with hooks_removed(handles), contextlib.ExitStack() as stack:
         for path in paths:
@@ -201,7 +204,7 @@ def layer_calls(
             entered = functools.partial(run.entered, path)
             handles.append(module.register_forward_pre_hook(entered, with_kwargs=True))
             if watch is not None:
-                handles += watch(whole, path, lambda: run.seen_by[-1])
+                handles += watch(whole, path, run.saw)
             handles.append(last.register_forward_hook(run.left, with_kwargs=True))
         if backend is not None:
             stack.enter_context(listening(run.listener))
@@ -221,10 +224,11 @@ class _Pass:
         on_layer: OnLayer | None,
         on_enter: OnEnter | None,
         stop_after: int | None,
+        stop_inside: Set[Any],
         layouts: Mapping[str, Layout],
     ) -> None:
-        self.on_layer, self.on_enter = on_layer, on_enter
-        self.stop_after, self.layouts = stop_after, layouts
+        self.on_layer, self.on_enter, self.layouts = on_layer, on_enter, layouts
+        self.stop_after, self.stop_inside = stop_after, stop_inside
         self.done: list[LayerCall] = []
         self.open: list[LayerCall] = []
         # not a method: a ring of references would keep all calls until the next collection
@@ -276,6 +280,18 @@ class _Pass:
         layout = self.layouts.get(call.path)
         if layout is not None:
             seen = _in_rows(layout, call, seen)
+        self._done(call, seen)
+        return None if replacement is None else output
+
+    def saw(self, name: Any, tensor: Tensor) -> None:
+        """A tensor inside the running call."""
+        seen = self.seen_by[-1]
+        seen[name] = tensor
+        last = self.stop_inside and self.count == self.stop_after and not self.busy
+        if last and self.stop_inside <= seen.keys():
+            self._done(self.open.pop(), seen)
+
+    def _done(self, call: LayerCall, seen: dict[Any, Tensor]) -> None:
         if self.on_layer is not None:
             self.busy = True
             self.on_layer(call, seen)
@@ -283,7 +299,6 @@ class _Pass:
         self.done.append(call)
         if len(self.done) == self.stop_after:
             raise _EnoughLayers
-        return None if replacement is None else output
 
 
 def _overheard(running: list[LayerCall], call: AttentionCall) -> None:

@@ -18,7 +18,7 @@ class Internals:
 
     attention: AttentionCall
     seen: Mapping[Witness, Tensor]
-    layer_output: Tensor
+    layer_output: Tensor | None  # None: the layer was left after its attention block
     doubts: Doubts | None = None  # if checks wait for the end of the pass
 
     @classmethod
@@ -26,7 +26,7 @@ class Internals:
         cls,
         calls: Sequence[AttentionCall],
         seen: Mapping[Witness, Tensor],
-        output: Tensor,
+        output: Tensor | None,
         doubts: Doubts | None = None,
     ) -> list[Internals]:
         """One for each attention call of a layer."""
@@ -39,5 +39,5 @@ class Internals:
         """
         call = self.attention
         tensors = [call.weights, call.values, call.output, *self.seen.values()]
-        kept = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        return kept + 5 * self.layer_output.numel() * self.layer_output.element_size()
+        sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+        return sum(sizes) + 5 * max(sizes[2:])

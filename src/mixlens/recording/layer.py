@@ -98,11 +98,16 @@ class Layer:
     @property
     def output(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer returned: the stream before any final norm of the stack."""
-        return self._widened("output", self._call.hidden_out)
+        return self._widened("output", self.native_output)
 
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer returned, in the model's own precision."""
+        if self._call.output is None:
+            raise InvalidInput(
+                "this recording ends with the attention block of the last layer, because nothing"
+                " else was asked for: record the text by lens.record(text)"
+            )
         return self._call.hidden_out
 
     @property

@@ -134,6 +134,6 @@ class _EnteringStates:
 
     def on_layer(self, call: LayerCall, seen: object) -> None:
         """Checks what a layer returned, and keeps nothing of the call."""
-        require_finite(self.structure.calls, self.finished, call)
+        require_finite(self.structure.calls, self.finished, call.path, call.hidden_out)
         self.finished += 1
         call.args, call.kwargs, call.output = (), {}, None

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.parts import copied, tensors_of
+from mixlens.parts import copied, parts_of, tensors_of
 
 
 def entry_device(model: nn.Module) -> torch.device:
@@ -38,6 +38,11 @@ def device_of_calls(module: nn.Module) -> torch.device | None:
     """The device to which accelerate takes what a module is called with; None: it does not."""
     devices = (hook.execution_device for hook in _hooks(module))
     return next((torch.device(device) for device in devices if device is not None), None)
+
+
+def has_hooks(model: nn.Module) -> bool:
+    """Does accelerate do something before and after calls of its parts?"""
+    return any("_hf_hook" in vars(part) for part in parts_of(model))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -252,11 +252,13 @@ def _blocks(
 ) -> tuple[Tensor, ...]:
     """y, the tensor in which the running layer had it, and what was summed up."""
     rebuilt, output = block.total, internals.layer_output
+    if structure.witness is not None:
+        seen = internals.seen[structure.witness].reshape(rebuilt.shape)
+        if not structure.parallel:
+            return rebuilt, seen, block.own, rebuilt
+    assert output is not None  # a layer is left early only where neither is so
     if structure.witness is None:
         return rebuilt, output, block.own, rebuilt
-    seen = internals.seen[structure.witness].reshape(rebuilt.shape)
-    if not structure.parallel:
-        return rebuilt, seen, block.own, rebuilt
     assert layer.feed_forward is not None
     added = layer.feed_forward.scaled(seen.to(rebuilt))
     return rebuilt + added, output, block.own, rebuilt, added

@@ -14,7 +14,7 @@ and does not grow with layers x n^2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +24,12 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
-from mixlens.recording.calls import Inputs, LayerCall, batch_size, layer_calls
+from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
-from mixlens.recording.placement import sent
+from mixlens.recording.placement import has_hooks, sent
 from mixlens.recording.structure import Witness
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
@@ -172,9 +172,9 @@ def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
         )
 
 
-def require_finite(order: Order, number: int, call: LayerCall) -> None:
+def require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
     """No NaN and no infinity came out of a layer."""
-    (stack, index), path = order[number], call.path
+    stack, index = order[number]
 
     def failure(_: float) -> NonFiniteActivations:
         return NonFiniteActivations(
@@ -182,7 +182,7 @@ def require_finite(order: Order, number: int, call: LayerCall) -> None:
             " weights, or load the model in a wider dtype (float32)."
         )
 
-    output = call.hidden_out.detach()
+    output = output.detach()
     doubts = waiting_for(output)
     if doubts is not None:
         doubts.rows_are_finite(output, failure)
@@ -203,15 +203,17 @@ class _Kept:
         """Checks the next call against the probe, and keeps its internals if they fit."""
         position = len(self.internals)
         require_as_probed(self._order, position, call)
-        require_finite(self._order, position, call)
         stack, index = self._order[position]
         expected = stack.layers[index].sites
+        output = None if call.output is None else call.hidden_out
+        left = seen[expected[-1].witness] if output is None else output
+        require_finite(self._order, position, call.path, left)
         if len(expected) != len(call.attention):
             raise StructureDiffers(
                 f"layer `{call.path}` calls attention {len(call.attention)} times on this input,"
                 f" {len(expected)} times on the probe"
             )
-        parts = Internals.of_layer(call.attention, seen, call.hidden_out)
+        parts = Internals.of_layer(call.attention, seen, output)
         for part, site in zip(parts, expected, strict=True):
             _, _, targets, count = part.attention.weights.shape
             if site.kinds == (AttentionKind.SELF,) and count != targets:
@@ -227,7 +229,7 @@ class _Kept:
         self._left -= size if fits else 0
         self.internals.append(parts if fits else None)
         call.attention = []
-        call.output = call.hidden_out
+        call.output = output
 
 
 def _stack_layers(
@@ -257,6 +259,17 @@ def _stack_layers(
     return layers
 
 
+def _last_block(model: nn.Module, order: Order) -> frozenset[Witness]:
+    """What is to be seen of the last layer if nothing after its attention block is needed. Nothing:
+    it must run to its end, which alone shows the block's output, or at which accelerate takes its
+    weights away.
+    """
+    stack, index = order[-1]
+    layer = stack.layers[index]
+    shown = all(site.witness and not site.parallel and not site.open for site in layer.sites)
+    return frozenset[Witness]() if not shown or layer.layout or has_hooks(model) else layer.blocks
+
+
 def recorded(
     model: nn.Module,
     structure: ModelStructure,
@@ -266,10 +279,12 @@ def recorded(
     tokens: Mapping[str, Sequence[TokenRow]],
     memory_budget: int,
     output: bool = True,
+    blocks_only: bool = False,
     logits_at: Int[Tensor, " position"] | None = None,
 ) -> Recording:
     """Runs the model once and keeps what the measures need; without `output` up to its last
-    layer, with `logits_at` with logits at these positions alone.
+    layer (`blocks_only`: up to the attention block of that layer, if it can be left there), with
+    `logits_at` with logits at these positions alone.
     """
     order = structure.calls
     watched: dict[str, set[Witness]] = {}
@@ -277,8 +292,8 @@ def recorded(
         layer_structure = stack.layers[index]
         watched.setdefault(layer_structure.path, set()).update(layer_structure.watched)
 
-    def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
-        return [watch(module, witness, into) for witness in watched[path]]
+    def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
+        return [watch(module, witness, keep) for witness in watched[path]]
 
     kept = _Kept(order, memory_budget)
     with torch.no_grad(), restored(model), checks_wait():
@@ -290,6 +305,7 @@ def recorded(
             on_layer=kept.take,
             watch=watches,
             stop_after=None if output else len(order),
+            stop_inside=frozenset() if output or not blocks_only else _last_block(model, order),
             layouts=structure.layouts,
         )
     require_all_called(order, calls)

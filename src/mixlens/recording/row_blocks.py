@@ -99,6 +99,6 @@ def _run_again(
     handles: list[Any] = []
     with hooks_removed(handles), native_attention(on_call):
         for witness in recording.site.stack.layers[index].watched:
-            handles.append(watch(call.module, witness, lambda: seen))
+            handles.append(watch(call.module, witness, seen.__setitem__))
         call.output = first_tensor(call.module(*call.args, **call.kwargs))
     return heard, seen

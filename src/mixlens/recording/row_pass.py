@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import NonFiniteActivations, RowsUnavailable
-from mixlens.recording.calls import LayerCall, layer_calls
+from mixlens.recording.calls import Keep, LayerCall, layer_calls
 from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.internals import Internals
@@ -93,11 +93,11 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
-    def watches(module: nn.Module, path: str, into: Callable[[], dict[Any, Tensor]]) -> list[Any]:
+    def watches(module: nn.Module, path: str, keep: Keep) -> list[Any]:
         def rows(tensor: Tensor) -> Tensor:
             return wanted.of_witness(tensor) if inside else tensor
 
-        return [watch(module, witness, into, rows) for witness in by_path[path].watched]
+        return [watch(module, witness, keep, rows) for witness in by_path[path].watched]
 
     with torch.no_grad(), native_attention(on_call), runnable_experts(recording.model):
         layer_calls(

@@ -203,12 +203,17 @@ class LayerStructure:
     @functools.cached_property
     def watched(self) -> frozenset[Witness]:
         """What a recording keeps of the layer to prove itself right."""
+        if self.feed_forward is None or self.feed_forward.output_norm is None:
+            return self.blocks
+        # GlobEnc needs the second norm's true input
+        return self.blocks | {Witness(self.feed_forward.output_norm, "in")}
+
+    @functools.cached_property
+    def blocks(self) -> frozenset[Witness]:
+        """Those of its attention blocks."""
         projecting = [site for site in self.sites if site.projection is not None]
         seen = {Witness(site.output_projection, "out") for site in projecting}
         seen |= {Witness(site.output_projection, "in") for site in projecting if site.gated}
         for site in self.sites:
             seen |= {witness for witness in (site.witness, site.enters) if witness is not None}
-        if self.feed_forward is not None and self.feed_forward.output_norm is not None:
-            # GlobEnc needs the second norm's true input
-            seen.add(Witness(self.feed_forward.output_norm, "in"))
         return frozenset(seen)

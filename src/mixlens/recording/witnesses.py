@@ -23,26 +23,26 @@ def watching(layer: nn.Module, witnesses: frozenset[Witness]) -> Iterator[dict[W
     seen: dict[Witness, Tensor] = {}
     handles: list[Any] = []
     with hooks_removed(handles):
-        handles += [watch(layer, witness, lambda: seen) for witness in witnesses]
+        handles += [watch(layer, witness, seen.__setitem__) for witness in witnesses]
         yield seen
 
 
 def watch(
     layer: nn.Module,
     witness: Witness,
-    into: Callable[[], dict[Witness, Tensor]],
-    keep: Callable[[Tensor], Tensor] = Tensor.clone,
+    keep: Callable[[Witness, Tensor], None],
+    made: Callable[[Tensor], Tensor] = Tensor.clone,
 ) -> Any:
-    """A hook that keeps a copy of one witness, or what else `keep` makes of it; returns its
+    """A hook that gives a copy of one witness to `keep`, or what is `made` of it; returns its
     handle.
     """
 
     def entered(module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         tensor = list(float_tensors((*args, *kwargs.values())))[witness.position]
-        into()[witness] = keep(tensor)
+        keep(witness, made(tensor))
 
     def left(module: nn.Module, args: Any, output: Any) -> None:
-        into()[witness] = keep(first_tensor(output))
+        keep(witness, made(first_tensor(output)))
 
     module = part_at(layer, witness.path)
     if witness.side == "in":

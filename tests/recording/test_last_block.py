@@ -1,0 +1,118 @@
+"""A measure that reads attention blocks alone: the last layer is left after its block, and the
+numbers are those of a whole recording.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import accelerate
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import mixlens
+from mixlens import Lens
+from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
+from mixlens.measures import list_measures, refusal, spec_of
+from mixlens.recorder import record
+from mixlens.recording.recording import Recording
+from tests.conformance.zoo import ZOO, built, inputs
+
+WITHIN = [name for name, spec in list_measures().items() if spec.within_blocks]
+# The block of the last layer is seen nowhere but at its end: attention and feed-forward part are
+# added together, or the layer has no feed-forward part of its own.
+TO_THE_END = {"cohere", "falcon", "gpt-j", "gpt-neox", "phi"}
+
+
+def for_blocks(lens: Lens, given: Any, *measures: str) -> Recording:
+    specs = [spec_of(name) for name in measures or WITHIN]
+    return record(lens, given, targets=None, site=None, memory_budget=None, specs=specs)
+
+
+def left_early(recording: Recording) -> bool:
+    """Has the layer that was called last no output?"""
+    stack, index = recording.structure.calls[-1]
+    return recording.stack_layers[stack.name][index]._call.output is None
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_the_numbers_are_those_of_a_whole_recording(name: str) -> None:
+    lens, given = Lens(built(name)), inputs(name)
+    short, whole = for_blocks(lens, given), lens.record(given)
+    assert not left_early(whole)
+    assert left_early(short) == (name not in TO_THE_END)
+    for measure in WITHIN:
+        for site in whole.sites:
+            if refusal(measure, whole.structure, site) is None:
+                made, expected = (mixlens.measure(measure, r, site=site) for r in (short, whole))
+                for ours, theirs in zip(made, expected, strict=True):
+                    np.testing.assert_array_equal(ours.scores, theirs.scores, f"{measure} {site}")
+
+
+def test_the_last_feed_forward_part_does_not_run() -> None:
+    lens, given = Lens(built("bert")), inputs("bert", rows=1)
+    calls = {"intermediate": 0, "attention": 0}
+    lens.measure("alti", given)
+    for layer in lens.model.encoder.layer:
+        for part in calls:
+
+            def count(*_: Any, part: str = part) -> None:
+                calls[part] += 1
+
+            getattr(layer, part).register_forward_pre_hook(count)
+    layers = len(lens.model.encoder.layer)
+    lens.measure("alti", given)
+    calls = dict.fromkeys(calls, 0)  # the first call with hooks finds the structure again
+    lens.measure("alti", given)
+    assert calls == {"intermediate": layers - 1, "attention": layers}
+    lens.measure("globenc", given)
+    assert calls["intermediate"] == 2 * layers - 1
+
+
+def test_what_was_not_recorded_is_refused_in_words() -> None:
+    lens, given = Lens(built("llama")), inputs("llama")
+    batch = lens.measure("attention", given, device="cpu")
+    with pytest.raises(InvalidInput, match=r"ends with the attention block.*lens\.record"):
+        mixlens.measure("value_zeroing", batch.recording)
+    assert left_early(for_blocks(lens, given, "attention", "alti"))
+    assert not left_early(for_blocks(lens, given, "attention", "value_zeroing"))
+
+
+def test_weights_that_accelerate_brings_are_taken_away_again() -> None:
+    model, given = built("llama"), inputs("llama")
+    accelerate.cpu_offload(model, execution_device=torch.device("cpu"))
+    assert not left_early(for_blocks(Lens(model), given))
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
+class Twice(nn.Module):
+    """A part whose output is doubled for texts of some length, after it was proved on others."""
+
+    def __init__(self, part: nn.Module, tokens: int) -> None:
+        super().__init__()
+        self.part, self.tokens = part, tokens
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.part(given)
+        return made * 2 if given.shape[1] == self.tokens else made
+
+
+@pytest.mark.parametrize("measure", WITHIN)
+def test_the_last_block_is_proved_as_all_others(measure: str) -> None:
+    model = built("gpt2")
+    attention = model.h[-1].attn
+    attention.resid_dropout = Twice(attention.resid_dropout, 23).eval()
+    lens = Lens(model)
+    lens.measure(measure, inputs("gpt2"))
+    with pytest.raises(UnsupportedModel, match="block output is off"):
+        lens.measure(measure, inputs("gpt2", tokens=23))
+
+
+def test_infinity_in_the_last_block_is_named() -> None:
+    model = built("llama")
+    with torch.no_grad():
+        model.layers[-1].self_attn.o_proj.weight[3, 5] = torch.inf
+    with pytest.raises(NonFiniteActivations):
+        Lens(model).measure("attention", inputs("llama"))
