@@ -63,6 +63,21 @@ def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPat
     assert not structures, "unchanged weights need no second discovery"
 
 
+def test_a_model_that_reads_in_both_directions_from_now_on() -> None:
+    """torch's attention asks the module, the modelling file's own does not."""
+    model = built("llama")
+    lens, given = Lens(model), {"input_ids": inputs("llama", rows=1)["input_ids"]}
+    before = lens.record(given)
+    for layer in model.layers:
+        layer.self_attn.is_causal = False
+    after = lens.record(given)
+    with torch.no_grad():
+        native = model(**given, output_hidden_states=True).hidden_states[1]
+    for recording, same in ((before, False), (after, True)):
+        assert _same(recording.layers()[0].output, native) == same
+    assert after.layers()[0].site().weights.triu(1).any()
+
+
 @pytest.mark.parametrize("name", ["bert", "llama", "bart", "gemma2", "falcon", "gpt2"])
 def test_nothing_kept_gives_the_same_numbers(name: str) -> None:
     lens = Lens(built(name))

@@ -15,6 +15,7 @@ import torch
 from torch import Size, Tensor, nn
 
 from mixlens.errors import UnsupportedModel
+from mixlens.parts import parts_of
 from mixlens.recording.attention_reading import TurnedProjection
 from mixlens.recording.batch_axes import batch_axes
 from mixlens.recording.calls import Inputs, LayerCall, batch_size
@@ -304,17 +305,18 @@ _structures: Remembered[ModelStructure] = Remembered()
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
-    """`discovered`, remembered until a weight, a hook, the dtype or the device of a model changes,
-    for inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
-    something.
+    """`discovered`, remembered until a weight, a hook, the direction in which a part reads, the
+    dtype or the device of a model changes, for inputs of the same likeness. `whole`: on the whole
+    input, even if a short probe showed something.
     """
     implementations = tuple(
         getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
         for part in (model, *model.children())
     )
+    directions = tuple(vars(part).get("is_causal") for part in parts_of(model))
     return _structures.of(
         model,
         (likeness(inputs), whole),
         lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
-        state=(type(model).forward, implementations, hook_numbers(model)),
+        state=(type(model).forward, implementations, directions, hook_numbers(model)),
     )
