@@ -6,6 +6,7 @@ recurrent layer of a hybrid, a tower with window attention) is left out, with th
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -302,6 +303,7 @@ def _require_one_of_each_kind(layer: LayerStructure) -> None:
 
 
 _structures: Remembered[ModelStructure] = Remembered()
+_causal = operator.methodcaller("get", "is_causal")
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
@@ -313,7 +315,7 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
         getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
         for part in (model, *model.children())
     )
-    directions = tuple(vars(part).get("is_causal") for part in parts_of(model))
+    directions = tuple(map(_causal, map(vars, parts_of(model))))
     return _structures.of(
         model,
         (likeness(inputs), whole),
