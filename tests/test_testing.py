@@ -12,7 +12,7 @@ import transformers as hf
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
 from mixlens.measures import MEASURES, register
 from mixlens.recording.recording import Recording
-from mixlens.testing import check_measure
+from mixlens.testing import MODELS, check_measure
 from tests.measures import models
 
 ABOUT: dict[str, Any] = {
@@ -41,6 +41,19 @@ def test_a_right_measure_passes_and_refusals_are_listed() -> None:
     assert set(check_measure("toy").values()) == {"checked"}
     with pytest.raises(AssertionError, match="rows do not sum to one"):
         check_measure("toy", power=2)
+
+
+def test_a_measure_that_reads_more_than_it_says_is_named() -> None:
+    @register("toy", Spec(**ABOUT, facts=Facts(), within_blocks=True))
+    def toy(recording: Recording, request: Request) -> Scores:
+        ends = [layer.output.norm(dim=-1)[:, :, None] for layer, _ in request.sites(recording)]
+        rows = attention(recording, request)
+        return Scores(torch.stack([r * e for r, e in zip(rows, ends, strict=True)]))
+
+    with pytest.raises(AssertionError, match="if only what it says it needs is recorded"):
+        check_measure("toy")
+    with pytest.raises(AssertionError, match="ends with the attention block of the last layer"):
+        check_measure("toy", {"Llama": MODELS["RMS norm, grouped heads (Llama)"]})
 
 
 def test_measures_of_an_output_are_checked_on_models_with_a_head() -> None:

@@ -25,6 +25,7 @@ from mixlens.lens import Lens
 from mixlens.maps import MixingMaps
 from mixlens.measures import spec_of
 from mixlens.measuring import measure
+from mixlens.recorder import record
 from mixlens.recording.recording import Recording
 
 Inputs = dict[str, Tensor]
@@ -71,6 +72,9 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
     for site, rows in whole.items():
         check_maps(spec_of(name), recording, site, rows)
     require_same(name, whole, measured(name, recording, options), "asked twice", 0.0)
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
+    needed = measured(name, record(lens, given, **how, specs=[spec_of(name)]), options)
+    require_same(name, whole, needed, "if only what it says it needs is recorded")
     flipped = lens.record({key: value.flip(0) for key, value in given.items()})
     backwards = {site: rows[::-1] for site, rows in measured(name, flipped, options).items()}
     require_same(name, whole, backwards, "in a batch of a different order")
