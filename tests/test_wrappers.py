@@ -12,7 +12,7 @@ import transformers as hf
 from torch import nn
 
 import mixlens
-from mixlens import Lens
+from mixlens import Lens, recorder
 from mixlens.loading import damaged_weights
 from tests.conformance.zoo import built, inputs
 
@@ -105,3 +105,36 @@ def test_damaged_weights_are_named(weight: float) -> None:
     model.encoder.layer[1].output.dense.bias.data[3] = weight
     with pytest.raises(mixlens.NonFiniteActivations, match=r"layer\.1\.output\.dense\.bias"):
         Lens(model).record(inputs("bert"))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda lens, ids: lens.measure("alti", ids, targets=[-1]),
+        lambda lens, ids: lens.rollout("alti", ids, [-1]),
+        lambda lens, ids: lens.compare(ids, -1, only=["alti", "attention"]),
+        lambda lens, ids: lens.generate(ids, answer=[5, 6]),
+        lambda lens, ids: lens.generate(ids, max_new_tokens=2),
+    ],
+)
+def test_damaged_weights_do_not_leave_out_a_layer(ask: Any) -> None:
+    model = built("llama", head=True)
+    with torch.no_grad():
+        model.model.layers[1].mlp.down_proj.weight[0, 0] = float("nan")
+    with pytest.raises(mixlens.NonFiniteActivations, match=r"layers\.1\.mlp\.down_proj\.weight"):
+        ask(Lens(model), {"input_ids": inputs("llama", rows=1)["input_ids"]})
+
+
+def test_weights_of_a_hybrid_model_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    monkeypatch.setattr(
+        recorder, "damaged_weights", lambda model: looked.append(1) or damaged_weights(model)
+    )
+    model, given = built("jamba"), inputs("jamba", rows=1)
+    for _ in range(2):
+        Lens(model).measure("attention", given, targets=[-1])
+    assert len(looked) == 1
+    with torch.no_grad():
+        model.layers[0].mamba.out_proj.weight[0, 0] = float("nan")
+    with pytest.raises(mixlens.NonFiniteActivations, match=r"mamba\.out_proj\.weight"):
+        Lens(model).measure("attention", given, targets=[-1])

@@ -41,6 +41,7 @@ from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
+from mixlens.recording.remembered import Remembered
 from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
@@ -63,6 +64,7 @@ _RAISED_BY_MODELS = (
     ValueError,
 )
 _log = logging.getLogger(__name__)
+_damages: Remembered[str | None] = Remembered()  # a hybrid model leaves out layers in every call
 _DEFAULT_TARGET = "Les clefs de la vieille armoire sont sur la table."
 _DEFAULT_TEXT = (
     "The keys to the old cabinet near the door are on the kitchen table, and nobody has touched"
@@ -111,7 +113,7 @@ def record(
                 raise
             raise ours from error
     left_out = recording.structure.left_out
-    if targets is None and left_out:  # NaN weights are not a kind of layer
+    if left_out:  # NaN weights are not a kind of layer
         _require_sound_weights(model)
     for path, reason in left_out.items():
         if hooks_inside(model.get_submodule(path), path):
@@ -284,7 +286,7 @@ def _require_eval(model: nn.Module) -> None:
 
 
 def _require_sound_weights(model: nn.Module) -> None:
-    damage = damaged_weights(model)
+    damage = _damages.of(model, "weights", lambda: damaged_weights(model))
     if damage is not None:
         raise NonFiniteActivations(damage)
 
