@@ -1,13 +1,21 @@
-"""Which token a word is."""
+"""Which token a word is, and what is said if there is nothing to explain."""
 
 from __future__ import annotations
 
-import pytest
+import functools
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+import torch
+
+import mixlens
 from mixlens import Lens
-from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.errors import InvalidInput, MissingTokenizer, NonFiniteActivations
 from mixlens.explained import explained
 from mixlens.vocabulary import word_id
+
+TEXT = "The keys [MASK] here."
 
 
 def test_a_word_is_the_token_that_measures_explain() -> None:
@@ -31,3 +39,46 @@ def test_a_word_of_several_tokens_is_refused() -> None:
     with pytest.raises(InvalidInput, match="split into: "):
         word_id(tokenizer, "antidisestablishmentarianism", len(tokenizer))
     assert word_id(tokenizer, "[UNK]", len(tokenizer)) == tokenizer.unk_token_id
+
+
+@pytest.mark.parametrize(
+    ("ask", "advised"),
+    [
+        (lambda lens: lens.measure("gradient_norm", TEXT), True),
+        (lambda lens: lens.measure("decompx_logit", TEXT), False),  # it takes apart logits alone
+        (lambda lens: lens.predictions(TEXT), False),
+    ],
+)
+def test_options_are_advised_where_they_exist(ask: Callable[[Lens], Any], advised: bool) -> None:
+    whole = Lens.bundled()
+    encoder = Lens(whole.model.get_submodule("bert"), whole.tokenizer)
+    with pytest.raises(InvalidInput, match="a checkpoint with a head for words or classes") as said:
+        ask(encoder)
+    assert ("embedding" in str(said.value)) is advised
+
+
+def test_predictions_are_of_one_text() -> None:
+    lens = Lens.bundled()
+    with pytest.raises(InvalidInput, match="of one text, and 2 were given"):
+        lens.predictions([TEXT, TEXT])  # type: ignore[arg-type]
+    assert lens.predictions([TEXT]) == lens.predictions(TEXT)  # type: ignore[arg-type]
+
+
+def test_a_recording_for_one_measure_has_no_output_to_explain() -> None:
+    lens = Lens.bundled()
+    recording = lens.measure("alti", TEXT, device="cpu").recording
+    words = r"made for a measure that needs no output .* lens\.record\(text\)"
+    with pytest.raises(InvalidInput, match=words):
+        mixlens.measure("gradient_norm", recording)
+    with pytest.raises(InvalidInput, match=words):
+        mixlens.measure("gradient_norm", recording, of="embedding", pooling="mean")
+
+
+def test_a_damaged_head_predicts_nothing() -> None:
+    lens = Lens.bundled("causal")
+    norm: Any = lens.model.get_submodule("model.norm")
+    with torch.no_grad():
+        norm.weight[0] = float("nan")
+    for ask in (lens.predictions, functools.partial(lens.measure, "gradient_norm")):
+        with pytest.raises(NonFiniteActivations, match="logits are NaN"):
+            ask("The keys")

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput
+from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.loading import require_head
 from mixlens.recording.padding import row_lengths
 from mixlens.recording.probe import is_plain_text
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 
 Named = str | int | list[str | int] | None
 Place = int | list[int] | None
+
+NO_OUTPUT = (
+    "this recording was made for a measure that needs no output of the model, so it has none:"
+    " record the text by lens.record(text)"
+)
 
 
 @dataclass(frozen=True)
@@ -113,15 +118,21 @@ def read_at(
     return torch.tensor(sorted(set(places)), device=ids.device)
 
 
-def no_logits(output: Any) -> str | None:
-    """Why nothing that a model says can be explained, or None if it can."""
+def no_logits(output: Any, *, or_embedding: bool = False) -> str | None:
+    """Why no prediction can be explained, or None if it can; `or_embedding`: can what explains it
+    also explain an embedding?
+    """
     if isinstance(getattr(output, "logits", None), Tensor):
         return None
-    return (
+    if output is None:
+        return NO_OUTPUT
+    reason = (
         "this model gives no logits, so there is no prediction to explain: a checkpoint with a head"
-        " for words or classes is needed, or, for an encoder of texts, of='embedding' or"
-        " of='similarity'"
+        " for words or classes is needed"
     )
+    if not or_embedding:
+        return reason
+    return f"{reason}. For an encoder of texts, set the option of to embedding or similarity."
 
 
 def logits_of(output: Any) -> Tensor:
@@ -288,6 +299,10 @@ def _per_row(given: Any, batch: int) -> list[Any]:
 def _ids(
     recording: Recording, given: Any, logits: Float[Tensor, "batch outputs"], find: Any
 ) -> Int[Tensor, " batch"]:
+    if bool(logits.isnan().any()):
+        raise NonFiniteActivations(
+            "the model's logits are NaN, so it says nothing: check the weights of its head"
+        )
     predicted, outputs = logits.argmax(-1), int(logits.shape[-1])
     ids = [
         int(predicted[row]) if name is None else find(recording, _name_or_number(name), outputs)

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.explained import Explained
+from mixlens.explained import NO_OUTPUT, Explained
 from mixlens.pooling import pooled, pooling_of
 from mixlens.recording.calls import forward
 from mixlens.recording.inputs import prepared
@@ -86,6 +86,8 @@ def _embeddings(recording: Recording, texts: list[str], kind: str) -> Float[Tens
 
 
 def _states(output: Any) -> Float[Tensor, "text token d_model"]:
+    if output is None:
+        raise InvalidInput(NO_OUTPUT)
     states = getattr(output, "last_hidden_state", None)
     if not isinstance(states, Tensor):
         raise UnsupportedModel(

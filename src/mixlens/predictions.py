@@ -20,6 +20,11 @@ def predicted(
     """Words or classes and their probabilities, likeliest first, for a recording of one text."""
     if top < 1:
         raise InvalidInput(f"top={top}: ask for at least one")
+    if recording.batch > 1:
+        raise InvalidInput(
+            f"predictions are those of one text, and {recording.batch} were given: ask for one at a"
+            " time"
+        )
     logits = logits_of(recording.output)
     where = explained(recording, position=position).positions
     row = logits[0] if where is None else logits[0, int(where[0])]

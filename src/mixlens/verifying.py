@@ -36,5 +36,5 @@ def _refusals(recording: Recording) -> dict[str, str | None]:
         reason = None if None in reasons else reasons[0]
         refusals[name] = None if reason is None else without_subject(name, reason)
         if spec.explains_output and refusals[name] is None:
-            refusals[name] = no_logits(recording.output)
+            refusals[name] = no_logits(recording.output, or_embedding=spec.explains_embedding)
     return refusals

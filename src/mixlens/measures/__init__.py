@@ -240,7 +240,8 @@ def _explaining_scores(
 
 def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) -> Explained:
     """What the options name: a logit or a probability, or something of the text's embedding."""
-    from mixlens.explained import explained  # not above: listing the measures needs no torch
+    # not above: listing the measures needs no torch
+    from mixlens.explained import explained, no_logits
     from mixlens.explained_embedding import explained_embedding
 
     of = named.pop("of", spec.explains_by_default)
@@ -248,6 +249,9 @@ def _output(name: str, spec: Spec, recording: Recording, named: dict[str, Any]) 
     if of not in EMBEDDINGS:
         if any(value is not None for value in chosen.values()):
             raise InvalidInput("the options to and pooling are for of='similarity' or 'embedding'")
+        reason = no_logits(recording.output, or_embedding=spec.explains_embedding)
+        if reason is not None:
+            raise InvalidInput(reason)
         return explained(recording, of=of, **named)
     if not spec.explains_embedding:
         raise InvalidInput(f"{name} takes a logit apart, not an embedding")
