@@ -32,7 +32,11 @@ def parts_of(module: nn.Module) -> list[nn.Module]:
 
 def tensors_of(module: nn.Module, *, buffers: bool = True) -> list[Tensor]:
     """Parameters, and buffers, of a module and of all modules inside."""
-    parts = parts_of(module)
+    return tensors_in(parts_of(module), buffers=buffers)
+
+
+def tensors_in(parts: Sequence[nn.Module], *, buffers: bool = True) -> list[Tensor]:
+    """Parameters, and buffers, that these modules hold themselves."""
     return _held(_parameters, parts) + (_held(_buffers, parts) if buffers else [])
 
 

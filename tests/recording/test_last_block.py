@@ -34,7 +34,7 @@ def for_blocks(lens: Lens, given: Any, *measures: str) -> Recording:
 def left_early(recording: Recording) -> bool:
     """Has the layer that was called last no output?"""
     stack, index = recording.structure.calls[-1]
-    return recording.stack_layers[stack.name][index]._call.output is None
+    return recording.stack_layers[stack.name][index].call.output is None
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -51,24 +51,58 @@ def test_the_numbers_are_those_of_a_whole_recording(name: str) -> None:
                     np.testing.assert_array_equal(ours.scores, theirs.scores, f"{measure} {site}")
 
 
+class Counted(nn.Module):
+    """A part that counts its calls."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part, self.calls = part, [0]
+
+    def forward(self, given: torch.Tensor) -> Any:
+        self.calls[0] += 1
+        return self.part(given)
+
+
 def test_the_last_feed_forward_part_does_not_run() -> None:
     lens, given = Lens(built("bert")), inputs("bert", rows=1)
-    calls = {"intermediate": 0, "attention": 0}
-    lens.measure("alti", given)
     for layer in lens.model.encoder.layer:
-        for part in calls:
+        layer.intermediate = Counted(layer.intermediate).eval()
+    for measure, run in (("alti", [1, 0]), ("attention", [1, 0]), ("globenc", [1, 1])):
+        lens.measure(measure, given)
+        for layer in lens.model.encoder.layer:
+            layer.intermediate.calls[0] = 0
+        lens.measure(measure, given)
+        assert [layer.intermediate.calls[0] for layer in lens.model.encoder.layer] == run, measure
 
-            def count(*_: Any, part: str = part) -> None:
-                calls[part] += 1
 
-            getattr(layer, part).register_forward_pre_hook(count)
-    layers = len(lens.model.encoder.layer)
-    lens.measure("alti", given)
-    calls = dict.fromkeys(calls, 0)  # the first call with hooks finds the structure again
-    lens.measure("alti", given)
-    assert calls == {"intermediate": layers - 1, "attention": layers}
-    lens.measure("globenc", given)
-    assert calls["intermediate"] == 2 * layers - 1
+def test_a_hook_that_waits_for_the_end_of_the_last_layer_gets_it() -> None:
+    lens, given = Lens(built("llama")), inputs("llama")
+    seen = []
+    lens.model.layers[-1].register_forward_hook(lambda *call: seen.append(call[2]))
+    recording = for_blocks(lens, given)
+    assert not left_early(recording)
+    assert torch.equal(seen[-1], recording.layers()[-1].output)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("llama", "input_layernorm", "post_attention_layernorm"),
+        ("gpt2", "ln_1", "ln_2"),
+        ("gemma2", "input_layernorm", "pre_feedforward_layernorm"),
+    ],
+)
+def test_a_norm_that_runs_before_and_after_attention(name: str, first: str, second: str) -> None:
+    model = built(name)
+    for layer in getattr(model, "layers", None) or model.h:
+        setattr(layer, second, getattr(layer, first))
+    lens, given = Lens(model), inputs(name)
+    short, whole = for_blocks(lens, given), lens.record(given)
+    assert left_early(short)
+    for measure in WITHIN:
+        made, expected = (mixlens.measure(measure, each) for each in (short, whole))
+        for ours, theirs in zip(made, expected, strict=True):
+            np.testing.assert_array_equal(ours.scores, theirs.scores, measure)
 
 
 def test_what_was_not_recorded_is_refused_in_words() -> None:

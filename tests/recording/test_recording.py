@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
@@ -63,19 +66,72 @@ def test_discovery_is_repeated_when_weights_change(monkeypatch: pytest.MonkeyPat
     assert not structures, "unchanged weights need no second discovery"
 
 
-def test_a_model_that_reads_in_both_directions_from_now_on() -> None:
-    """torch's attention asks the module, the modelling file's own does not."""
-    model = built("llama")
-    lens, given = Lens(model), {"input_ids": inputs("llama", rows=1)["input_ids"]}
-    before = lens.record(given)
+def _all_parts_read_both_directions(model: Any) -> None:
     for layer in model.layers:
         layer.self_attn.is_causal = False
-    after = lens.record(given)
+
+
+def _the_last_part_reads_both_directions(model: Any) -> None:
+    model.layers[-1].self_attn.is_causal = False
+
+
+def _the_config_says_both_directions(model: Any) -> None:
+    model.config.is_causal = False
+
+
+def _calls_say_both_directions(model: Any) -> None:
+    for layer in model.layers:
+        layer.self_attn.forward = functools.partial(layer.self_attn.forward, is_causal=False)
+
+
+def _another_activation(model: Any) -> None:
+    for layer in model.layers:
+        layer.mlp.act_fn = torch.nn.ReLU().eval()
+
+
+def _a_larger_epsilon(model: Any) -> None:
+    for layer in model.layers:
+        layer.input_layernorm.variance_epsilon = 3.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _all_parts_read_both_directions,
+        _the_last_part_reads_both_directions,
+        _the_config_says_both_directions,
+        _calls_say_both_directions,
+        _another_activation,
+        _a_larger_epsilon,
+    ],
+)
+def test_a_model_that_is_changed_between_two_calls_is_looked_at_again(
+    change: Callable[[Any], None],
+) -> None:
+    """No weight changes. torch's attention asks the module for its direction, the modelling file's
+    own does not.
+    """
+    model, fresh = built("llama"), built("llama")
+    lens, given = Lens(model), {"input_ids": inputs("llama", rows=1, tokens=10)["input_ids"]}
+    measures = ("attention", "effective_attention", "value_zeroing", "decompx")
+    before = {name: lens.measure(name, given).scores for name in measures}
+    rows = {name: lens.measure(name, given, targets=[3]).scores for name in measures}
+    change(model)
+    change(fresh)
     with torch.no_grad():
-        native = model(**given, output_hidden_states=True).hidden_states[1]
-    for recording, same in ((before, False), (after, True)):
-        assert _same(recording.layers()[0].output, native) == same
-    assert after.layers()[0].site().weights.triu(1).any()
+        native = model(**given, output_hidden_states=True).hidden_states[1:-1]
+    for layer, theirs in zip(lens.record(given).layers(), native, strict=False):
+        assert _same(layer.output, theirs)
+    assert lens.verify(given).native_error < 1e-5
+    other = Lens(fresh)
+    for name in measures:
+        maps = lens.measure(name, given).scores
+        np.testing.assert_array_equal(maps, other.measure(name, given).scores, name)
+        row = lens.measure(name, given, targets=[3]).scores
+        np.testing.assert_allclose(row, maps[:, 3:4], atol=1e-5, err_msg=name)
+        if name == "decompx":
+            assert not np.allclose(maps, before[name])
+            assert not np.allclose(row, rows[name])
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "bart", "gemma2", "falcon", "gpt2"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -179,14 +179,15 @@ def layer_calls(
     on_enter: OnEnter | None = None,
     watch: Watch | None = None,
     stop_after: int | None = None,
-    stop_inside: Set[Any] = frozenset(),
+    stop_inside: Sequence[Any] = (),
     layouts: Mapping[str, Layout] | None = None,
 ) -> tuple[list[LayerCall], Any]:
     """Runs the model once. Returns every layer call in order and the model's output.
 
     After `stop_after` calls the model is left, and its output is None: what follows the layers (a
     head as wide as the vocabulary) is often a third of the work. With `stop_inside` the last of
-    them is left as soon as these have been seen of it, and its output is None too.
+    them is left when all of these have been seen of it, the last of these at last, and its output
+    is None too.
 
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
@@ -224,7 +225,7 @@ class _Pass:
         on_layer: OnLayer | None,
         on_enter: OnEnter | None,
         stop_after: int | None,
-        stop_inside: Set[Any],
+        stop_inside: Sequence[Any],
         layouts: Mapping[str, Layout],
     ) -> None:
         self.on_layer, self.on_enter, self.layouts = on_layer, on_enter, layouts
@@ -287,9 +288,9 @@ class _Pass:
         """A tensor inside the running call."""
         seen = self.seen_by[-1]
         seen[name] = tensor
-        last = self.stop_inside and self.count == self.stop_after and not self.busy
-        if last and self.stop_inside <= seen.keys():
-            self._done(self.open.pop(), seen)
+        if self.count == self.stop_after and not self.busy and name in self.stop_inside[-1:]:
+            if all(map(seen.__contains__, self.stop_inside)):
+                self._done(self.open.pop(), seen)
 
     def _done(self, call: LayerCall, seen: dict[Any, Tensor]) -> None:
         if self.on_layer is not None:

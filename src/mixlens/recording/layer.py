@@ -50,7 +50,8 @@ class Layer:
         self.stack = stack
         self.index = index
         self._whole = whole
-        self._call, self._internals, self._wide_modules = call, internals, wide_modules
+        self._internals, self._wide_modules = internals, wide_modules
+        self.call = call  # how the model called it, and what it returned
         self._sites: tuple[Site, ...] | None = None
         self._wide_rows: dict[str, Tensor] = {}
         self.structure: LayerStructure = stack.layers[index]  # how the layer is put together
@@ -103,12 +104,12 @@ class Layer:
     @property
     def native_output(self) -> Float[Tensor, "batch target d_model"]:
         """What the layer returned, in the model's own precision."""
-        if self._call.output is None:
+        if self.call.output is None:
             raise InvalidInput(
                 "this recording ends with the attention block of the last layer, because nothing"
                 " else was asked for: record the text by lens.record(text)"
             )
-        return self._call.hidden_out
+        return self.call.hidden_out
 
     @property
     def width(self) -> int:
@@ -128,19 +129,19 @@ class Layer:
     @property
     def module(self) -> nn.Module:
         """The layer itself, in float32 or better: for half-precision models a copy."""
-        return self._wide_modules.of(self._call)
+        return self._wide_modules.of(self.call)
 
     def submodule(self, path: str) -> nn.Module:
         """A part of the layer with its weights, in the model's own precision."""
-        return part_at(self._call.readable, path)
+        return part_at(self.call.readable, path)
 
     def hookable(self, path: str) -> nn.Module:
         """A part of the layer as the model calls it; its weights may be away."""
-        return part_at(self._call.module, path)
+        return part_at(self.call.module, path)
 
     def argument(self, name: str) -> Tensor | None:
         """A tensor that the layer was called with, by its name; None if there is none."""
-        call = self._call
+        call = self.call
         bound = inspect.signature(call.module.forward).bind(*call.args, **call.kwargs).arguments
         value = bound.get(name, bound.get("kwargs", {}).get(name))
         return value if isinstance(value, Tensor) else None
@@ -148,11 +149,11 @@ class Layer:
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the layer was called with for copies of one row, in float32 or better."""
         self.require_alone()
-        args, kwargs = expanded(self._call, self.structure.axes, row, copies)
+        args, kwargs = expanded(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
         if dtype == self.native_input.dtype:
             return args, kwargs
-        return cast_call(self._call, args, kwargs, dtype)
+        return cast_call(self.call, args, kwargs, dtype)
 
     def sites(self) -> list[Site]:
         """The layer's attention sites in the order of their calls, each verified.
@@ -169,7 +170,7 @@ class Layer:
         if entry is not None:
             stream = wide(internals[0].seen[entry]).reshape(stream.shape)
         for number, parts in enumerate(internals):
-            structure, module = self.structure.sites[number], self._call.readable
+            structure, module = self.structure.sites[number], self.call.readable
             gate = self._gate(number, parts) if structure.gated and self._whole is None else None
             rebuilt.append(
                 rebuilt_site(structure, self.structure, module, stream, parts, where, gate)
@@ -200,20 +201,20 @@ class Layer:
         kept: Mapping[Witness, Tensor] = self._internals[0].seen if self._internals else {}
         if witness not in kept:
             self._require_whole()
-            with watching(self._call.module, frozenset({witness})) as kept:
+            with watching(self.call.module, frozenset({witness})) as kept:
                 self._run_natively()
         return wide(kept[witness]).reshape(self.input.shape)
 
     def _recomputed(self) -> list[Internals]:
         calls: list[AttentionCall] = []
-        with watching(self._call.module, self.structure.watched) as seen:
+        with watching(self.call.module, self.structure.watched) as seen:
             output = self._run_natively(calls.append)
         return Internals.of_layer(calls, seen, output)
 
     def _gate(self, number: int, parts: Internals) -> Tensor:
         """What multiplies A V of one site: one more run of the layer."""
         entered = Witness(self.structure.sites[number].output_projection, "in")
-        with watching(self._call.module, frozenset({entered})) as seen:
+        with watching(self.call.module, frozenset({entered})) as seen:
             self._run_natively(edit_values=all_ones(number))
         return gate_of(wide(seen[entered]), wide(parts.attention.weights))
 
@@ -222,7 +223,7 @@ class Layer:
         on_call: Callable[[AttentionCall], None] | None = None,
         edit_values: ValueEdit | None = None,
     ) -> Tensor:
-        call = self._call
+        call = self.call
         return run_layer(
             call.module,
             self.backend,

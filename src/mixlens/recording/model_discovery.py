@@ -6,7 +6,6 @@ recurrent layer of a hybrid, a tower with window attention) is left out, with th
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +15,6 @@ import torch
 from torch import Size, Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.parts import parts_of
 from mixlens.recording.attention_reading import TurnedProjection
 from mixlens.recording.batch_axes import batch_axes
 from mixlens.recording.calls import Inputs, LayerCall, batch_size
@@ -42,7 +40,7 @@ from mixlens.recording.probe import (
     probes,
     whole_probe,
 )
-from mixlens.recording.remembered import Remembered
+from mixlens.recording.remembered import Remembered, settings_of
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.unpadded import require_same_unpadded
 from mixlens.recording.untouched import require_own_switches, restored
@@ -188,7 +186,7 @@ def _list_of(layer: LayerStructure) -> str:
 
 
 def _require_native(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> None:
-    error = layer_error(ours.hidden_in, ours.hidden_out, theirs, backend, inputs)
+    error = layer_error(ours, theirs, backend, inputs)
     if not error <= rounding(ours.hidden_out):
         half = ours.hidden_out.element_size() < 4
         # T5 does not scale its logits: in bfloat16 those of 30 are rounded by 0.1, and eager and
@@ -303,22 +301,16 @@ def _require_one_of_each_kind(layer: LayerStructure) -> None:
 
 
 _structures: Remembered[ModelStructure] = Remembered()
-_causal = operator.methodcaller("get", "is_causal")
 
 
 def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) -> ModelStructure:
-    """`discovered`, remembered until a weight, a hook, the direction in which a part reads, the
-    dtype or the device of a model changes, for inputs of the same likeness. `whole`: on the whole
-    input, even if a short probe showed something.
+    """`discovered`, remembered until a weight, a part, a setting or a hook of a model changes, for
+    inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
+    something.
     """
-    implementations = tuple(
-        getattr(getattr(part, "config", None), "_attn_implementation_internal", None)
-        for part in (model, *model.children())
-    )
-    directions = tuple(map(_causal, map(vars, parts_of(model))))
     return _structures.of(
         model,
         (likeness(inputs), whole),
         lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
-        state=(type(model).forward, implementations, directions, hook_numbers(model)),
+        state=(settings_of(model), hook_numbers(model)),
     )

@@ -12,12 +12,13 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import Inputs, LayerCall, layer_calls
+from mixlens.recording.calls import Inputs, LayerCall, layer_calls, with_hidden_argument
 from mixlens.recording.capture import BACKENDS, plain_experts
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.hearing import Heard, hear
@@ -184,20 +185,29 @@ def native_error(
     return worst, where
 
 
-def layer_error(
-    entered: Tensor, left: Tensor, theirs: LayerCall, backend: str, inputs: Inputs
-) -> float:
+def layer_error(ours: LayerCall, theirs: LayerCall, backend: str, inputs: Inputs) -> float:
     """How far one layer of the overheard run is from the native one. If its input differs by
-    rounding alone and its output by more, it runs again, overheard, on the native input: a layer
-    with large scores (CLIPSeg's decoder) amplifies rounding a hundredfold.
+    rounding alone and its output by more, it runs again, overheard, on the native states: a layer
+    with large scores (CLIPSeg's decoder) amplifies rounding a hundredfold. Its masks stay its own:
+    a native run may have none and rely on what the module says of its direction.
     """
-    error, bar = _real_difference(left, theirs.hidden_out, inputs), rounding(left)
-    if error <= bar or not _real_difference(entered, theirs.hidden_in, inputs) <= bar:
+    left, bar = ours.hidden_out, rounding(ours.hidden_out)
+    error = _real_difference(left, theirs.hidden_out, inputs)
+    if error <= bar or not _real_difference(ours.hidden_in, theirs.hidden_in, inputs) <= bar:
         return error
-    again = run_layer(
-        theirs.module, backend, theirs.args, theirs.kwargs, batch=int(theirs.hidden_in.shape[0])
-    )
+    args = tuple(map(_native_states, ours.args, theirs.args))
+    kwargs = {
+        name: _native_states(value, theirs.kwargs.get(name)) for name, value in ours.kwargs.items()
+    }
+    args, kwargs = with_hidden_argument(args, kwargs, theirs.hidden_in)
+    again = run_layer(ours.module, backend, args, kwargs, batch=int(theirs.hidden_in.shape[0]))
     return _real_difference(again, theirs.hidden_out, inputs)
+
+
+def _native_states(ours: Any, theirs: Any) -> Any:
+    """What the native run gave the layer, if these are states [batch, tokens, width]."""
+    states = isinstance(theirs, Tensor) and theirs.dim() == 3 and theirs.is_floating_point()
+    return theirs if states and isinstance(ours, Tensor) and ours.shape == theirs.shape else ours
 
 
 def _real_difference(ours: Tensor, theirs: Tensor, inputs: Inputs) -> float:

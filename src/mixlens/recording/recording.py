@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, require_small, waiting_for
 from mixlens.recording.internals import Internals
@@ -259,15 +260,18 @@ def _stack_layers(
     return layers
 
 
-def _last_block(model: nn.Module, order: Order) -> frozenset[Witness]:
-    """What is to be seen of the last layer if nothing after its attention block is needed. Nothing:
-    it must run to its end, which alone shows the block's output, or at which accelerate takes its
-    weights away.
+def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
+    """What is to be seen of the last layer if nothing after its attention block is needed, the
+    block's output at last. Nothing: it must run to its end, which alone shows that output, or which
+    hooks wait for.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
     shown = all(site.witness and not site.parallel and not site.open for site in layer.sites)
-    return frozenset[Witness]() if not shown or layer.layout or has_hooks(model) else layer.blocks
+    end = layer.sites[-1].witness
+    if end is None or not shown or layer.layout or has_hooks(part_at(model, layer.path)):
+        return ()
+    return (*(layer.blocks - {end}), end)
 
 
 def recorded(
@@ -305,7 +309,7 @@ def recorded(
             on_layer=kept.take,
             watch=watches,
             stop_after=None if output else len(order),
-            stop_inside=frozenset() if output or not blocks_only else _last_block(model, order),
+            stop_inside=() if output or not blocks_only else _last_block(model, order),
             layouts=structure.layouts,
         )
     require_all_called(order, calls)

@@ -94,8 +94,7 @@ def grouped(reasons: Mapping[str, str]) -> dict[str, str]:
 
 
 def _native_error(layer: Layer, theirs: LayerCall, recording: Recording) -> float:
-    entered, left = layer.native_input, layer.native_output
-    return layer_error(entered, left, theirs, layer.backend, recording.inputs)
+    return layer_error(layer.call, theirs, layer.backend, recording.inputs)
 
 
 def report(
