@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -83,6 +84,25 @@ def test_an_allocator_that_gives_up_is_reported_in_our_words() -> None:
             mixlens.measure("greedy", lens.record("The dogs are old."))
     finally:
         unregister("greedy")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda lens: lens.generate("The keys to the old cabinet", max_new_tokens=2),
+        lambda lens: lens.generate("The keys to the old cabinet", answer=" are"),
+        lambda lens: lens.context_cite("The dogs are old. The cat is here.", "Who is old?", " dog"),
+    ],
+)
+def test_memory_that_runs_out_while_a_prompt_is_read_is_reported_too(
+    ask: Callable[[Lens], Any],
+) -> None:
+    lens = Lens.bundled("causal")
+    layer = lens.model.get_submodule("model.layers.1")
+    layer.register_forward_pre_hook(lambda module, args: torch.empty(2**58) and None)
+    with pytest.raises(OutOfMemory, match=r"memory ran out: a prompt of \d+ tokens takes") as said:
+        ask(lens)
+    assert "layer" not in str(said.value).partition("were free.")[2]  # nothing is measured yet
 
 
 def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(

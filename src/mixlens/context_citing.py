@@ -22,8 +22,11 @@ import numpy as np
 
 from mixlens.answer_odds import answer_odds, require_causal
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
+from mixlens.estimating import estimate_of_prompt, memory_in_words
 from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.continuation import continued
+from mixlens.recording.memory import available_memory
+from mixlens.recording.placement import entry_device
 from mixlens.recording.prompts import prompt_of
 from mixlens.recording.turns import turn
 from mixlens.segments import Spans, require_apart, spans_of
@@ -104,8 +107,12 @@ def context_cite(
 
     masks = drawn_masks(ablations + held_out, len(spans), seed)
     different, again = np.unique(masks, axis=0, return_inverse=True)
-    with turn(model):
-        ids = _answer_ids(model, tokenizer, prompt([True] * len(spans)), answer, options)
+    whole = prompt([True] * len(spans))
+    in_words = memory_in_words(
+        lambda: estimate_of_prompt(model, tokenizer, whole), available_memory(entry_device(model))
+    )
+    with turn(model), in_words:
+        ids = _answer_ids(model, tokenizer, whole, answer, options)
         prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
         odds = answer_odds(model, tokenizer, prompts, ids, batch_size)[again.reshape(-1)]
     scores, intercept = surrogate(masks[:ablations], odds[:ablations], len(ids))

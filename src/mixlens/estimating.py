@@ -9,7 +9,9 @@ model on the meta device will do.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +22,7 @@ from mixlens.contracts import Spec
 from mixlens.errors import MixlensError, OutOfMemory
 from mixlens.measures import spec_of
 from mixlens.recording.memory import is_out_of_memory
+from mixlens.recording.prompts import Given, prompt_of
 
 _FALLBACKS = {
     "hidden_size": 768,
@@ -155,6 +158,12 @@ def estimate_of(
     )
 
 
+def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estimate:
+    """A prompt that the model reads with its own attention, and of which nothing is kept."""
+    tokens = len(prompt_of(tokenizer, prompt).ids)
+    return replace(estimate_of(model, "attention", tokens, targets=1, layers=1), measure="a prompt")
+
+
 def require_room(estimate: Estimate, available: int) -> None:
     """Refuses an estimate that does not fit into the available bytes, and says what would."""
     if estimate.least > available:
@@ -189,15 +198,20 @@ def what_fits(estimate: Estimate, available: int) -> str:
     return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "."
 
 
-def in_words(error: Exception, estimate: Estimate, available: int) -> OutOfMemory | None:
-    """Our error with what would fit, if this one says that memory ran out."""
-    if isinstance(error, MixlensError) or not is_out_of_memory(error):
-        return None
-    return OutOfMemory(
-        f"memory ran out: {estimate.measure} of {estimate.tokens:,} tokens takes about"
-        f" {spelled(estimate.needed)} beyond the weights, and {spelled(available)} were free."
-        f" {what_fits(estimate, min(available, estimate.needed - 1))}"
-    )
+@contextlib.contextmanager
+def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterator[None]:
+    """If memory runs out inside, our error says so and what would fit."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, MixlensError) or not is_out_of_memory(error):
+            raise
+        tried = estimate()
+        raise OutOfMemory(
+            f"memory ran out: {tried.measure} of {tried.tokens:,} tokens takes about"
+            f" {spelled(tried.needed)} beyond the weights, and {spelled(available)} were free."
+            f" {what_fits(tried, min(available, tried.needed - 1))}"
+        ) from error
 
 
 def products_per_second(device: torch.device, dtype: torch.dtype) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
-from mixlens.estimating import estimate_of, in_words
+from mixlens.estimating import Estimate, estimate_of, memory_in_words
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of, without_noise
@@ -223,26 +223,24 @@ def at_work(
     """While a measure runs the model or its layers, and nobody else does."""
     model = recording.model
     available = available_memory(entry_device(model))
+
+    def estimate() -> Estimate:
+        return estimate_of(
+            model,
+            name,
+            max(max(lengths) for lengths in recording.lengths.values()),
+            targets=None if request.targets is None else len(request.targets[0]),
+            layers=len(request.layers),
+            texts=recording.batch,
+        )
+
     with contextlib.ExitStack() as stack:
         for context in (turn(model), uncompiled(model), matmul_precision(precision)):
             stack.enter_context(context)
         stack.enter_context(weights_unchanged(model))
         stack.enter_context(outside_inference_mode())
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            estimate = estimate_of(
-                model,
-                name,
-                max(max(lengths) for lengths in recording.lengths.values()),
-                targets=None if request.targets is None else len(request.targets[0]),
-                layers=len(request.layers),
-                texts=recording.batch,
-            )
-            ours = in_words(error, estimate, available)
-            if ours is None:
-                raise
-            raise ours from error
+        stack.enter_context(memory_in_words(estimate, available))
+        yield
 
 
 def _checked_request(

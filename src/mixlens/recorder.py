@@ -19,7 +19,13 @@ from mixlens.errors import (
     RowsUnavailable,
     UnsupportedModel,
 )
-from mixlens.estimating import Estimate, Shape, in_words, require_room
+from mixlens.estimating import (
+    Estimate,
+    Shape,
+    estimate_of_prompt,
+    memory_in_words,
+    require_room,
+)
 from mixlens.explained import read_at
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
@@ -97,18 +103,19 @@ def record(
         available = available_memory(entry_device(model))
         require_room(estimate, available)
         try:
-            if targets is not None:
-                named = targets if isinstance(targets, EachText) else listed(targets, "targets")
-                recording = _recorded_targets(lens, ready, site, named or [], budget)
-            else:
-                recording = _recorded_as_probed(lens, ready, budget, specs, options)
+            with memory_in_words(lambda: estimate, available):
+                if targets is not None:
+                    named = targets if isinstance(targets, EachText) else listed(targets, "targets")
+                    recording = _recorded_targets(lens, ready, site, named or [], budget)
+                else:
+                    recording = _recorded_as_probed(lens, ready, budget, specs, options)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
         except MixlensError:
             raise
-        except (*_RAISED_BY_MODELS, MemoryError) as error:
-            ours = in_words(error, estimate, available) or _own_refusal(model, ready)
+        except _RAISED_BY_MODELS as error:
+            ours = _own_refusal(model, ready)
             if ours is None:
                 raise
             raise ours from error
@@ -144,7 +151,11 @@ def generate(
     """`Lens.generate`."""
     model = lens.model
     _require_eval(model)
-    with outside_inference_mode(), uncompiled(model):
+    in_words = memory_in_words(
+        lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
+        available_memory(entry_device(model)),
+    )
+    with outside_inference_mode(), uncompiled(model), in_words:
         made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
         structure = model_structure(model, made.ready.tensors)
     stack = structure.calls[-1][0]
