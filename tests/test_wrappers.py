@@ -127,9 +127,12 @@ def test_damaged_weights_do_not_leave_out_a_layer(ask: Any) -> None:
 
 def test_weights_of_a_hybrid_model_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
-    monkeypatch.setattr(
-        recorder, "damaged_weights", lambda model: looked.append(1) or damaged_weights(model)
-    )
+
+    def look(model: Any) -> str | None:
+        looked.append(model)
+        return damaged_weights(model)
+
+    monkeypatch.setattr(recorder, "damaged_weights", look)
     model, given = built("jamba"), inputs("jamba", rows=1)
     for _ in range(2):
         Lens(model).measure("attention", given, targets=[-1])
