@@ -23,6 +23,7 @@ from mixlens.suggestions import no_such
 from mixlens.tokens import Segment, TokenRow
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
+CHAT = "chat"  # a prompt that was given as messages, if these are not found in it
 
 Spans = list[tuple[str, int, int]]
 """Names, with the first character and the one after the last."""
@@ -53,12 +54,12 @@ def read_marks(text: str) -> tuple[str, Spans]:
 
 def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     """The segments of a row: every token is in one of them, and they are in order."""
-    if by is None or by == "turns":
-        if row.segments is None or (by == "turns" and row.segments[0].name == PROMPT):
+    if by == "turns":
+        return _turns(row)
+    if by is None:
+        if row.segments is None:
             raise InvalidInput(
-                "this text has no turns: they are known if the messages of a chat were given"
-                if by == "turns"
-                else "this text has no segments of its own: name sentences, paragraphs, or spans"
+                "this text has no segments of its own: name sentences, paragraphs, or spans"
             )
         return row.segments
     if row.text is None or row.offsets is None:
@@ -68,6 +69,23 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
         )
     segments = token_segments(row, _spans(row, by))
     assert segments is not None
+    return segments
+
+
+def _turns(row: TokenRow) -> tuple[Segment, ...]:
+    segments = row.segments or (Segment(PROMPT, 0, len(row)),)
+    if segments[0].name == PROMPT:
+        raise InvalidInput(
+            "this text has no turns: they are known if the messages of a chat were given"
+        )
+    if segments[0].name == CHAT:
+        reason = (
+            "the tokenizer does not say where each token is in the text: use a fast one"
+            if row.offsets is None
+            else "the chat template changes what the messages say, so they cannot be found in the"
+            " prompt: divide it by sentences or paragraphs"
+        )
+        raise InvalidInput(f"the turns of this chat are not known: {reason}")
     return segments
 
 

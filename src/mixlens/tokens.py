@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -76,7 +77,8 @@ def listed(given: Any, what: str) -> list[Any] | None:
     """One thing or several, as a list; None stays None."""
     if given is None:
         return None
-    several = [given] if isinstance(given, str) or not hasattr(given, "__iter__") else list(given)
+    one = isinstance(given, str) or not hasattr(given, "__iter__") or getattr(given, "ndim", 1) == 0
+    several = [given] if one else list(given)
     if not several:
         raise InvalidInput(f"an empty list of {what} asks for nothing: leave it out to have all")
     return several
@@ -85,7 +87,13 @@ def listed(given: Any, what: str) -> list[Any] | None:
 def whole_numbers(given: Any, what: str) -> list[int] | None:
     """One whole number or several, as a list; None stays None."""
     several = listed(given, what)
-    for number in several or ():
-        if isinstance(number, bool) or not hasattr(number, "__index__"):
-            raise InvalidInput(f"{what} are whole numbers, not {number!r}")
-    return None if several is None else [int(number) for number in several]
+    return None if several is None else [_whole_number(number, what) for number in several]
+
+
+def _whole_number(given: Any, what: str) -> int:
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        return operator.index(given)
+    except TypeError:
+        raise InvalidInput(f"{what} are whole numbers, not {given!r}") from None

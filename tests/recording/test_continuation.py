@@ -325,6 +325,16 @@ def test_several_measures_share_one_pass() -> None:
         ([], {}, EmptyInput, "no message"),
         ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
         ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "give the answer as token ids"),
+        (PROMPT, {"answer": []}, EmptyInput, "the answer is empty"),
+        (PROMPT, {"answer": [5, -3]}, InvalidInput, "answer: -3 is negative"),
+        (PROMPT, {"answer": [10**7]}, InvalidInput, "outside the model's vocabulary of 4096"),
+        (PROMPT, {"answer": [10**30]}, InvalidInput, "outside the model's vocabulary of 4096"),
+        (PROMPT, {"answer": [5, 1.5]}, InvalidInput, "are whole numbers, not 1.5"),
+        (PROMPT, {"answer": torch.tensor([[5, 6]])}, InvalidInput, "are whole numbers, not tensor"),
+        ({"input_ids": [5, -3]}, {}, InvalidInput, "input_ids: -3 is negative"),
+        ({"input_ids": [5, 10**7]}, {}, InvalidInput, "outside the model's vocabulary of 4096"),
+        ({"input_ids": [[5], [6, 7]]}, {}, InvalidInput, "must be rows of numbers"),
+        ({"input_ids": [5, 6], "attention_mask": [1]}, {}, InvalidInput, "one number for each"),
         (" are" * 300, {"max_new_tokens": 1}, InputTooLong, "shorten the prompt"),
         (PROMPT, {"max_length": 7}, InvalidInput, "refuses these options.*`max_length` is set"),
         (PROMPT, {"max_tokens": 3}, InvalidInput, "refuses these options.*max_tokens"),
@@ -337,6 +347,15 @@ def test_wrong_use_is_refused_in_words(
 ) -> None:
     with pytest.raises(error, match=words):
         bundled().generate(prompt, **options)
+
+
+@pytest.mark.parametrize("answer", [[10**7], [-3], [5, 10**7]])
+def test_ids_of_an_answer_are_those_of_the_decoder(answer: list[int]) -> None:
+    lens = Lens(built("bart", head=True))
+    with pytest.raises(InvalidInput, match=r"is negative|outside the model's vocabulary of 96"):
+        lens.generate({"input_ids": [5, 6, 7]}, answer=answer)
+    last: Any = torch.tensor(95)
+    assert lens.generate({"input_ids": [5, 6, 7]}, answer=last).targets == ((0,),)
 
 
 def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:

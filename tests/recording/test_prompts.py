@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 from mixlens import EmptyInput, InvalidInput, Lens, MixlensError
 from mixlens.errors import MissingTokenizer
 from mixlens.recording.prompts import prompt_of, with_answer
+from mixlens.segments import divided
 from mixlens.tokens import TokenRow
 
 HELLO = [{"role": "user", "content": "Hello there"}]
@@ -28,7 +30,7 @@ def tokenizer() -> Any:
         ({"input_ids": [1], "pixel_values": 1}, InvalidInput, "this has pixel_values"),
         ({"attention_mask": [1]}, InvalidInput, "this has no input_ids"),
         ({"input_ids": [[1], [2]]}, InvalidInput, "one prompt at a time"),
-        ({"input_ids": [1.5]}, InvalidInput, "one prompt at a time"),
+        ({"input_ids": [1.5]}, InvalidInput, "must be whole numbers"),
         ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "the prompt is empty"),
         (["a text"], InvalidInput, "a list of messages such as"),
         ([], EmptyInput, "no message in the chat"),
@@ -51,7 +53,14 @@ def test_a_text_needs_a_tokenizer_and_ids_do_not() -> None:
 
 def test_a_template_that_rewrites_a_message_has_no_turns(tokenizer: Any) -> None:
     tokenizer.chat_template = TEMPLATE.replace("content", "content | upper")
-    assert [part.name for part in prompt_of(tokenizer, HELLO).row.segments or ()] == ["prompt"]
+    row = prompt_of(tokenizer, HELLO).row
+    assert [part.name for part in row.segments or ()] == ["chat"]
+    with pytest.raises(InvalidInput, match="the chat template changes what the messages say"):
+        divided(row, "turns")
+    with pytest.raises(InvalidInput, match="are not known: the tokenizer does not say where"):
+        divided(replace(row, offsets=None), "turns")
+    with pytest.raises(InvalidInput, match="if the messages of a chat were given"):
+        divided(prompt_of(tokenizer, "Hello there").row, "turns")
     tokenizer.chat_template = "{{ raise_exception('no system message') }}"
     with pytest.raises(InvalidInput, match="refuses these messages: no system message"):
         prompt_of(tokenizer, HELLO)

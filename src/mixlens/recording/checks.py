@@ -7,7 +7,7 @@ tokens would otherwise give a corner of the map, and a wrong id an error from de
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -123,12 +123,11 @@ def _fits(name: str, value: Tensor, batch: int, width: int) -> bool:
 
 def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
     """No more tokens than positions, and every id inside its table."""
-    for prefix, part in _STACKS:
+    for prefix, _ in _STACKS:
         ids = tensors.get(prefix + "input_ids", tensors.get(prefix + "inputs_embeds"))
         if not isinstance(ids, Tensor) or ids.dim() != (3 if ids.is_floating_point() else 2):
             continue  # several codebooks for each token have a table each
         config: Any = model.config
-        inner = getattr(config, part, None) if config_is_pair(model) else None
         limit = position_limit(model, prefix)
         if limit is not None and ids.shape[1] > limit:
             text = getattr(config, "text_config", config)
@@ -138,9 +137,8 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                 f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
                 f" the text{more if rotary else ''}"
             )
-        rows = vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
         if not ids.is_floating_point():
-            _inside(prefix + "input_ids", "token id", ids, rows, "the model's vocabulary of")
+            check_token_ids(prefix + "input_ids", ids, _vocabulary(model, prefix))
         for name, table, words in (
             ("token_type_ids", _types, "the model's token types, of which there are"),
             ("position_ids", _largest_table, "the model's table of positions, which has"),
@@ -150,11 +148,34 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
                 _inside(prefix + name, f"{prefix}{name}: the number", value, table(model), words)
 
 
-def _inside(name: str, what: str, ids: Tensor, rows: int | None, table: str) -> None:
-    if int(ids.min()) < 0:
-        raise InvalidInput(f"{name}: {int(ids.min())} is negative")
-    if rows and int(ids.max()) >= rows:
-        raise InvalidInput(f"{what} {int(ids.max())} is outside {table} {rows}")
+def check_answer_ids(model: nn.Module, ids: Sequence[int]) -> None:
+    """Token ids of an answer, the last of which is never an input."""
+    prefix = "decoder_" if takes_decoder_ids(model) else ""
+    check_token_ids("answer", ids, _vocabulary(model, prefix))
+
+
+def check_token_ids(name: str, ids: Sequence[int] | Tensor, rows: int | None = None) -> None:
+    """None is negative, or outside a vocabulary of this many rows."""
+    _inside(name, "token id", ids, rows, "the model's vocabulary of")
+
+
+def _vocabulary(model: nn.Module, prefix: str) -> int | None:
+    """How many ids a stack takes; None if its part of the config is a whole model's."""
+    inner = getattr(model.config, dict(_STACKS)[prefix], None) if config_is_pair(model) else None
+    return vocabulary_size(model, decoder=bool(prefix)) if inner is None else None
+
+
+def _inside(
+    name: str, what: str, ids: Sequence[int] | Tensor, rows: int | None, table: str
+) -> None:
+    if isinstance(ids, Tensor):
+        lowest, highest = int(ids.min()), int(ids.max())
+    else:  # which may be too large for a tensor
+        lowest, highest = min(ids), max(ids)
+    if lowest < 0:
+        raise InvalidInput(f"{name}: {lowest} is negative")
+    if rows and highest >= rows:
+        raise InvalidInput(f"{what} {highest} is outside {table} {rows}")
 
 
 def config_is_pair(model: nn.Module) -> bool:

@@ -19,13 +19,12 @@ import torch
 from torch import nn
 
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
-from mixlens.recording.checks import position_limit, takes_decoder_ids
+from mixlens.recording.checks import check_answer_ids, position_limit, takes_decoder_ids
 from mixlens.recording.encoding import encoded, token_row
 from mixlens.recording.inputs import Prepared, made_ready, start_token
 from mixlens.recording.passes import in_short
-from mixlens.recording.placement import entry_device
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
-from mixlens.tokens import Produced, TokenRow
+from mixlens.tokens import Produced, TokenRow, whole_numbers
 
 _ANCHOR = 8  # tokens in front of a generated one that decide whether it begins with a space
 _NEW_TOKENS = 20
@@ -54,7 +53,9 @@ def continued(
         raise InvalidInput(
             f"an answer is given, so nothing is generated: drop {', '.join(options)}, or the answer"
         )
-    if answer is not None and not len(answer):
+    if answer is not None and not isinstance(answer, str):
+        answer = _checked_ids(model, answer)
+    if answer == "":
         raise EmptyInput("the answer is empty")
     prompt = prompt_of(tokenizer, given)
     if takes_decoder_ids(model):
@@ -104,12 +105,21 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
 # ----------------------------------------------------------------------------------- a given answer
 
 
+def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
+    """Token ids that the model has."""
+    if isinstance(answer, Sequence) and not answer:
+        raise EmptyInput("the answer is empty")
+    ids = whole_numbers(answer, "the token ids of an answer") or []
+    check_answer_ids(model, ids)
+    return ids
+
+
 def _with_given(
     tokenizer: Any, prompt: Prompt, answer: str | Sequence[int]
 ) -> tuple[tuple[list[int], TokenRow], int]:
     """Prompt and answer as one row of tokens, and how many of them come before the answer."""
     if not isinstance(answer, str):
-        return _with_generated(tokenizer, prompt, [int(i) for i in answer]), len(prompt.ids)
+        return _with_generated(tokenizer, prompt, answer), len(prompt.ids)
     text = prompt.row.text
     if text is None:
         raise InvalidInput("the prompt is given as token ids: give the answer as token ids too")
@@ -153,9 +163,8 @@ def _generated(
             " model with its head is needed"
         )
     options = _checked(model, len(ids), options, decodes=tensors is not None)
-    device = entry_device(model)
     if tensors is None:
-        tensors = _with_mask(model, {"input_ids": torch.tensor([list(ids)], device=device)})
+        tensors = made_ready(model, _with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
     try:
         with torch.no_grad():
             made = model.generate(**tensors, **options)
@@ -276,7 +285,7 @@ def _decoded(
         made = encoded(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
     else:
-        new = [int(i) for i in answer]
+        new = list(answer)
     _require_room(model, "decoder_", 1, len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
         text, places = _spelled(tokenizer, [first], new, 0)

@@ -189,7 +189,7 @@ def start_token(model: nn.Module) -> int:
 
 
 def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
-    tensors = {name: _tensor(name, value) for name, value in given.items() if value is not None}
+    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
     if "past_key_values" in tensors:
         raise WrongKeys(
             "past_key_values: a recording needs the whole sequence, not its continuation"
@@ -209,7 +209,8 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
     return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
 
 
-def _tensor(name: str, value: Any) -> Any:
+def as_tensor(name: str, value: Any) -> Any:
+    """An input as a tensor of rows, if it is one of numbers."""
     listed = isinstance(value, (list, tuple)) and name.endswith(("ids", "mask", "labels"))
     if listed or (hasattr(value, "__array__") and not isinstance(value, Tensor)):
         try:

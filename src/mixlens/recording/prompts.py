@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.recording.checks import check_numbers, check_token_ids
 from mixlens.recording.encoding import token_row
-from mixlens.recording.inputs import check_text
-from mixlens.segments import ANSWER, PROMPT, Spans, token_segments
+from mixlens.recording.inputs import as_tensor, check_text
+from mixlens.segments import ANSWER, CHAT, PROMPT, Spans, token_segments
 from mixlens.tokens import Segment, TokenRow
 
 Message = Mapping[str, str]
@@ -54,7 +55,8 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
     check_text(text)
     ids, offsets = tokenised(tokenizer, text, specially=not chat)
     row = token_row(tokenizer, ids, text, offsets)
-    named = token_segments(row, turns) or (Segment(PROMPT, 0, len(row)),)
+    whole = Segment(CHAT if chat else PROMPT, 0, len(row))
+    named = token_segments(row, turns) or (whole,)
     return Prompt(tuple(ids), replace(row, segments=named), not chat)
 
 
@@ -80,21 +82,28 @@ def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
 
 def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
     other = [name for name in given if name not in _PAIR]
-    if other or "input_ids" not in given:
+    if other or given.get("input_ids") is None:
         raise InvalidInput(
             "a prompt is a text, the messages of a chat, or {'input_ids': ids};"
             f" this has {', '.join(other) or 'no input_ids'}"
         )
-    ids = torch.as_tensor(given["input_ids"])
-    ids = ids[None] if ids.dim() == 1 else ids
-    if ids.dim() != 2 or len(ids) != 1 or ids.is_floating_point():
+    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    check_numbers(tensors)
+    ids = tensors["input_ids"]
+    mask = tensors.get("attention_mask", torch.ones_like(ids))
+    if ids.dim() != 2 or len(ids) != 1:
         raise InvalidInput(
             f"input_ids of shape {tuple(ids.shape)}: give the token ids of one prompt at a time"
         )
-    mask = given.get("attention_mask")
-    numbers = ids[0] if mask is None else ids[0][torch.as_tensor(mask).reshape(-1).bool()]
+    if mask.shape != ids.shape:
+        raise InvalidInput(
+            f"attention_mask has the shape {tuple(mask.shape)}, input_ids has {tuple(ids.shape)}:"
+            " there must be one number for each token"
+        )
+    numbers = ids[mask.bool()]
     if not len(numbers):
         raise EmptyInput("the prompt is empty")
+    check_token_ids("input_ids", numbers)
     row = token_row(tokenizer, numbers.tolist())
     return Prompt(
         tuple(numbers.tolist()), replace(row, segments=(Segment(PROMPT, 0, len(row)),)), False

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixlens.errors import InvalidInput
-from mixlens.segments import OTHER, PROMPT
+from mixlens.segments import CHAT, OTHER, PROMPT
 from mixlens.tokens import Segment, TokenRow
 from mixlens.words import words
 
@@ -94,7 +94,7 @@ def _segments(row: TokenRow, shown: Sequence[str], gaps: Sequence[str]) -> list[
     given = row.segments or (Segment(PROMPT, 0, len(row)),)
     segments: list[Named] = []
     for name, start, stop in given:
-        if name == PROMPT and len(row) >= _SEGMENTED_FROM:
+        if name in (PROMPT, CHAT) and len(row) >= _SEGMENTED_FROM:
             segments += _sentences(shown, gaps, start, stop)
         else:
             segments.append((start, stop) if name == OTHER else (start, stop, well_formed(name)))
