@@ -156,7 +156,7 @@ def test_what_cannot_be_cited_is_refused(lens: Lens) -> None:
         Lens(lens.model).context_cite(CONTEXT, QUERY)
     with pytest.raises(InvalidInput, match="begin the answer with a space"):
         lens.context_cite(CONTEXT, "The keys to the cab", "inet", template="{context} {query}")
-    with pytest.raises(InvalidInput, match=r"token \d+ is outside a vocabulary"):
+    with pytest.raises(InvalidInput, match=r"token id \d+ is outside the model.s vocabulary"):
         lens.context_cite(CONTEXT, QUERY, [len(lens.tokenizer) + 5])
     with pytest.raises(InvalidInput, match="template"):
         lens.context_cite(CONTEXT, QUERY, template="{query}")
