@@ -61,8 +61,10 @@ def numbers_of(module: nn.Module) -> Hashable:
 
 
 def settings_of(model: nn.Module) -> Hashable:
-    """Words, numbers and truth values that the configs of a model hold."""
-    return tuple(_plain(vars(config).values()) for config in configs_of(model))
+    """Words, numbers and truth values that the configs of a model hold. Idefics puts its config
+    into a tuple.
+    """
+    return tuple(_plain(getattr(config, "__dict__", {}).values()) for config in configs_of(model))
 
 
 _version, _pointer = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
