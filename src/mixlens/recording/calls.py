@@ -185,13 +185,13 @@ def layer_calls(
     """Runs the model once. Returns every layer call in order and the model's output.
 
     After `stop_after` calls the model is left, and its output is None: what follows the layers (a
-    head as wide as the vocabulary) is often a third of the work. With `stop_inside` the last of
-    them is left when all of these have been seen of it, the last of these at last, and its output
-    is None too.
+    head as wide as the vocabulary) is often a third of the work. With `stop_inside` (names
+    of what is watched) the last call is left when the last of these is seen after the others. Its
+    output is None too.
 
     With `backend=None` the model runs natively and attention is not overheard. `on_layer` sees each
     finished call and may drop what need not be kept; `on_enter` may replace the hidden states that
-    a layer is given; `watch` hooks submodules of a layer and says by a name what it sees of the
+    a layer is given; `watch` hooks submodules of a layer and reports by name what it sees of the
     running call. What `on_layer` runs of the model by itself is not seen. Calls of layers that
     `layouts` names are seen in rows of tokens.
     """

@@ -261,9 +261,9 @@ def _stack_layers(
 
 
 def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
-    """What is to be seen of the last layer if nothing after its attention block is needed, the
-    block's output at last. Nothing: it must run to its end, which alone shows that output, or which
-    hooks wait for.
+    """What must be seen of the last layer if nothing after its attention block is needed: at the
+    end the block's output. Empty if the layer must run to its end, because that output is seen
+    nowhere else or because hooks wait for the end.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
