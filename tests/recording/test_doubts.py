@@ -9,7 +9,14 @@ import torch
 
 from mixlens import Lens, measure
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.recording.doubts import Doubts, checks_wait, require_small, row_errors, waiting_for
+from mixlens.recording.doubts import (
+    Doubts,
+    checks_wait,
+    not_finite,
+    require_small,
+    row_errors,
+    waiting_for,
+)
 from tests.conformance.zoo import built, inputs
 
 
@@ -103,3 +110,15 @@ def test_a_projection_that_was_changed_is_refused_at_once_or_when_checks_are_set
         measure("attention", recording)
     with pytest.raises(UnsupportedModel, match="rebuilt output projection is off"):
         doubts.settle()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "texts", "advice"),
+    [
+        (torch.float16, 2, "Check the weights, or load the model in a wider dtype (float32)."),
+        (torch.float64, 2, "Check the weights, or measure the texts one at a time: padding may be"),
+        (torch.float64, 1, "Check the weights."),
+    ],
+)
+def test_advice_fits_the_precision(dtype: torch.dtype, texts: int, advice: str) -> None:
+    assert advice in str(not_finite("`layers.0`", torch.zeros(texts, 3, 4, dtype=dtype)))

@@ -16,7 +16,7 @@ import torch
 import transformers as hf
 from torch import Tensor
 
-from mixlens import InvalidInput, Lens
+from mixlens import InvalidInput, Lens, MixingMaps
 from mixlens.recording import model_discovery, rerun
 from mixlens.recording.batch_axes import BatchAxis
 from mixlens.recording.calls import LayerCall
@@ -268,6 +268,18 @@ def test_a_boolean_4d_mask_of_the_user() -> None:
     with torch.no_grad():
         native = model(**given).last_hidden_state
     assert _same(model.norm(recording.layers()[-1].output), native)
+
+
+@pytest.mark.parametrize("name", ["mistral", "gemma3"])
+def test_padding_outside_every_window_stays_finite_in_float64(name: str) -> None:
+    """Eager attention takes the softmax in float32, where the lowest float64 is minus infinity."""
+    lens, given = Lens(built(name, torch.float64, "sdpa")), inputs(name)
+    real = {key: value[:1, 5:] for key, value in given.items()}
+    given["attention_mask"][0, :5] = 0
+    alone, padded = lens.measure("alti", real), lens.measure("alti", given)
+    assert isinstance(alone, MixingMaps)
+    assert isinstance(padded, list)
+    np.testing.assert_allclose(padded[0].scores, alone.scores, atol=1e-6)
 
 
 def test_two_threads_record_two_models() -> None:

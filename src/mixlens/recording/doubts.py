@@ -17,6 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mixlens.errors import NonFiniteActivations
 from mixlens.recording.differences import row_sizes
 from mixlens.recording.memory import is_out_of_memory
 
@@ -180,6 +181,16 @@ def require_small(error: Tensor, bar: float, failure: Failure) -> None:
         doubts.error_is_small(error, bar, failure)
     else:
         raise_if_true([float(error)], [(0, bar, failure)])
+
+
+def not_finite(layer: str, output: Tensor) -> NonFiniteActivations:
+    """What to raise if a layer returned such an output."""
+    advice = "Check the weights"
+    if output.element_size() < 4:
+        advice += ", or load the model in a wider dtype (float32)"
+    elif len(output) > 1:
+        advice += ", or measure the texts one at a time: padding may be the cause"
+    return NonFiniteActivations(f"layer {layer} returned NaN or infinity. {advice}.")
 
 
 def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
-from mixlens.recording.doubts import checks_wait, require_small, waiting_for
+from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
@@ -176,12 +176,10 @@ def require_all_called(order: Order, calls: Sequence[LayerCall]) -> None:
 def require_finite(order: Order, number: int, path: str, output: Tensor) -> None:
     """No NaN and no infinity came out of a layer."""
     stack, index = order[number]
+    error = not_finite(f"{index} of {stack.name} (`{path}`)", output)  # which holds no tensor
 
     def failure(_: float) -> NonFiniteActivations:
-        return NonFiniteActivations(
-            f"layer {index} of {stack.name} (`{path}`) returned NaN or infinity. Check the"
-            " weights, or load the model in a wider dtype (float32)."
-        )
+        return error
 
     output = output.detach()
     doubts = waiting_for(output)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.errors import NonFiniteActivations, RowsUnavailable
+from mixlens.errors import RowsUnavailable
 from mixlens.recording.calls import Keep, LayerCall, layer_calls
 from mixlens.recording.capture import runnable_experts
-from mixlens.recording.doubts import Doubts
+from mixlens.recording.doubts import Doubts, not_finite
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.like_layers import Gathering
@@ -129,13 +129,8 @@ def cut_layer(
     """A layer that has just run, cut to some targets: attention and witnesses are cut already."""
     stack = recording.site.stack
     row = wanted.of_call(call)
-    doubts.rows_are_finite(
-        row.hidden_out,
-        lambda _: NonFiniteActivations(
-            f"layer `{row.path}` returned NaN or infinity. Check the weights, or load the model in"
-            " a wider dtype (float32)."
-        ),
-    )
+    error = not_finite(f"`{row.path}`", row.hidden_out)
+    doubts.rows_are_finite(row.hidden_out, lambda _: error)
     return Layer(
         model=recording.model,
         backend=recording.structure.backend,

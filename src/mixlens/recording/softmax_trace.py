@@ -18,11 +18,17 @@ from mixlens.recording.torch_attention import taken_apart
 
 
 def additive_mask(mask: Any, like: Tensor) -> Any:
-    """A boolean mask (True = attend) as eager code wants it; eager code would add it as 0 and 1."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+    """A mask as eager code wants it. A boolean one (True = attend) it would add as 0 and 1. The
+    lowest number of float64 becomes minus infinity in a softmax of float32, which is NaN for a
+    padding token that sees nothing. That of float32 hides what is masked just as well.
+    """
+    if not isinstance(mask, Tensor):
         return mask
-    zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
-    return zero.masked_fill(~mask, torch.finfo(like.dtype).min)
+    lowest = max(torch.finfo(kind).min for kind in (like.dtype, torch.float32))
+    if mask.dtype == torch.bool:
+        zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
+        return zero.masked_fill(~mask, lowest)
+    return mask.clamp_min(lowest) if mask.dtype == torch.float64 else mask
 
 
 def einsum_letters(equation: str) -> str | None:
