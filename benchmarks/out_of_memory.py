@@ -1,10 +1,10 @@
 """torch's OutOfMemoryError becomes ours, on a real GPU: `PYTHONPATH=src python
 benchmarks/out_of_memory.py`, half a minute.
 
-torch is allowed a small part of the device: enough for what is refused beforehand, too little for
-what comes then, so that memory runs out while the model runs or while a measure does. Exit status 1
-if something else than `mixlens.OutOfMemory` comes out, if it counts what torch may not have as
-free, or if the same text does not work afterwards.
+torch is allowed a small part of the device: a little more than what is surely needed, so that
+nothing is refused beforehand and memory runs out while the model runs or while a measure does; then
+a little less, which is refused. Exit status 1 if something else than `mixlens.OutOfMemory` comes
+out, if it counts what torch may not have as free, or if the same text does not work afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 
 import mixlens
 from benchmarks import models
-from mixlens.estimating import spelled
+from mixlens.estimating import Estimate, estimate_of, spelled
 from mixlens.recording.memory import available_memory
 
 GIB = 2**30
@@ -37,12 +37,12 @@ def allowed(size: float) -> bool:
     return free <= 1.01 * size
 
 
-def is_ours(name: str, run: Callable[[], Any]) -> bool:
+def is_ours(name: str, run: Callable[[], Any], *, beforehand: bool) -> bool:
     try:
         run()
     except mixlens.OutOfMemory as error:
         print(f"{name}: OutOfMemory: {error}", flush=True)
-        return isinstance(error.__cause__, torch.OutOfMemoryError)
+        return isinstance(error.__cause__, torch.OutOfMemoryError) is not beforehand
     except torch.OutOfMemoryError as error:
         print(f"{name}: torch's own error: {str(error).splitlines()[0]}", flush=True)
         return False
@@ -60,11 +60,27 @@ def main() -> int:
     inputs = models.tokens(model, 4096)
     lens.measure("attention", models.tokens(model, 32))  # discovery
     kept = lens.record(models.tokens(model, 1024))
-    passed = [allowed(1.5 * GIB)]
-    passed.append(is_ours("while the model runs", lambda: lens.measure("attention", inputs)))
-    passed.append(allowed(GIB / 16))
-    passed.append(is_ours("while a measure runs", lambda: mixlens.measure("alti", kept)))
-    passed.append(is_ours("by rows", lambda: lens.measure("value_zeroing", inputs, targets=[-1])))
+    alone: dict[str, Any] = {"targets": [-1]}
+    cases: dict[str, tuple[Estimate, Callable[[], Any]]] = {
+        "while the model runs": (
+            estimate_of(model, "attention", 4096),
+            lambda: lens.measure("attention", inputs),
+        ),
+        "while a measure runs": (
+            estimate_of(model, "alti", 1024, recorded=True),
+            lambda: mixlens.measure("alti", kept),
+        ),
+        "by rows": (
+            estimate_of(model, "value_zeroing", 4096, targets=1),
+            lambda: lens.measure("value_zeroing", inputs, **alone),
+        ),
+    }
+    passed = []
+    for name, (estimate, run) in cases.items():
+        passed.append(allowed(1.1 * estimate.sure))
+        passed.append(is_ours(name, run, beforehand=False))
+        passed.append(allowed(0.9 * estimate.sure))
+        passed.append(is_ours(f"{name}, beforehand", run, beforehand=True))
     torch.cuda.set_per_process_memory_fraction(1.0)
     lens.measure("value_zeroing", inputs, targets=[-1])
     print("passed" if all(passed) else "FAILED", passed)

@@ -25,8 +25,7 @@ from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokeni
 from mixlens.estimating import estimate_of_prompt, memory_in_words
 from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.continuation import continued
-from mixlens.recording.memory import available_memory
-from mixlens.recording.placement import entry_device
+from mixlens.recording.placement import available_to
 from mixlens.recording.prompts import prompt_of
 from mixlens.recording.turns import turn
 from mixlens.segments import Spans, require_apart, spans_of
@@ -109,7 +108,7 @@ def context_cite(
     different, again = np.unique(masks, axis=0, return_inverse=True)
     whole = prompt([True] * len(spans))
     in_words = memory_in_words(
-        lambda: estimate_of_prompt(model, tokenizer, whole), available_memory(entry_device(model))
+        lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
     )
     with turn(model), in_words:
         ids = _answer_ids(model, tokenizer, whole, answer, options)

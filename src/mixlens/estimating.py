@@ -1,18 +1,17 @@
 """What a measure will need, from shapes alone: memory in bytes, work in products.
 
 `needed` is about what is held at once beyond the weights. What a recording keeps up to its memory
-budget is not counted: it is kept only if there is room. `least` is what cannot be less: what
-enters each layer, and the attention weights of one layer. An estimate whose `least` does not fit is
-refused before the model runs, with what would fit. Shapes come from the configuration, so that a
-model on the meta device will do.
+budget is not counted: it is kept only if there is room. `sure` is what cannot be less. An estimate
+whose `sure` does not fit is refused before the model runs, with what would fit. Shapes come from
+the configuration, so that a model on the meta device will do.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,7 +31,10 @@ _FALLBACKS = {
     "vocab_size": 0,
 }
 _SHORTEST = 16  # tokens of a text that is worth advising
-_BLOCK = 2**28  # bytes of a block or a chunk, at most
+_BLOCK = 2**28  # bytes of a block or a chunk, at most; they shrink with the memory that is free
+# Blocks left out, `needed` is at most this many times what tensors held in the end
+# (tests/test_estimating.py).
+_MARGIN = 2.5
 
 
 def _largest(size: Any) -> int:
@@ -52,6 +54,7 @@ class Shape:
     d_ff: int
     words: int  # outputs for each token; 0 without a head for words
     number: int  # bytes of one number
+    forms_weights: bool  # does the model's own attention form n x n weights?
 
     @classmethod
     def of(cls, model: nn.Module) -> Shape:
@@ -69,6 +72,7 @@ class Shape:
             d_ff=inner or 4 * width,
             words=words if has_words else 0,
             number=next(model.parameters()).element_size(),
+            forms_weights=getattr(model.config, "_attn_implementation", None) == "eager",
         )
 
 
@@ -83,6 +87,8 @@ class Estimate:
     targets: int | None = None  # how many; None: all
     layers: int | None = None  # how many; None: all
     texts: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the measure
+    recorded: bool = False  # is there a recording of all targets already?
 
     @property
     def by_rows(self) -> bool:
@@ -107,27 +113,57 @@ class Estimate:
     @property
     def needed(self) -> int:
         """About what is held at once, beyond the weights."""
+        words = self.tokens * self.shape.words if self.spec.explains_output else 0
+        logits = self.texts * self.shape.number * words * (not self.recorded)
+        return self._recording + logits + self.scores + self.texts * self._working(_BLOCK)
+
+    @property
+    def sure(self) -> int:
+        """Bytes without which it will not do, however small the blocks are. Logits may be computed
+        for one token alone, and a measure may take texts one after the other.
+        """
+        held = (self._recording + self.scores + self._working(0)) / _MARGIN
+        return int(held if self.recorded else max(held, self.least))
+
+    @property
+    def _recording(self) -> int:
+        """Bytes of a forward pass with what is recorded of it, if it is still to come."""
+        if self.recorded:
+            return 0
+        if self.spec.reads != "attention":  # a pass is part of what the measure does
+            return self.least
+        return self.least + self.texts * self.shape.number * self._passing(not self.by_rows)
+
+    def _passing(self, weights: bool) -> int:
+        """Numbers of a text on its way through one layer, attention weights before and after the
+        softmax among them.
+        """
         shape, n = self.shape, self.tokens
-        rows = self.targets if self.by_rows and self.targets is not None else n
-        passing = shape.number * n * (8 * shape.d_model + 2 * shape.d_ff)
-        passing += shape.number * n * shape.words if self.spec.explains_output else 0
-        if not self.by_rows:  # before and after the softmax
-            passing += 2 * shape.number * shape.heads * n**2
-        names = {
-            "n": rows,
+        return n * (8 * shape.d_model + 2 * shape.d_ff + (2 * shape.heads * n if weights else 0))
+
+    def _working(self, block: int) -> int:
+        """Bytes of one text in the hands of the measure, with blocks of this many bytes."""
+        shape, n = self.shape, self.tokens
+        # layers are taken apart in float32, and the model's own passes are in its precision
+        wide = max(4, shape.number) if self.spec.reads == "attention" else shape.number
+        weights = 3 * shape.heads * n if shape.forms_weights else 0
+        graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
+        names = {option.name: option.default for option in self.spec.options} | {
+            **self.options,
+            "n": self.targets if self.by_rows else n,
             "sources": n,
             "d_model": shape.d_model,
             "heads": shape.heads,
             "d_ff": shape.d_ff,
             "layers": shape.layers,
-            "graph": shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + 3 * shape.heads * n),
-            "block": _BLOCK // 4,
-            "chunk": _BLOCK // 4,
-            "budget": _BLOCK // 4,
+            "passing": self._passing(shape.forms_weights) * shape.number / wide,
+            "graph": graph * shape.number / wide,
+            "block": block // 4,
+            "chunk": block // 4,
+            "budget": block // 4,
         }
         numbers = eval(self.spec.memory or "0", {"__builtins__": {}, "min": min, "max": max}, names)
-        work = passing + max(4, shape.number) * numbers
-        return int(self.least + self.scores + self.texts * work)
+        return int(wide * numbers)
 
     @property
     def products(self) -> float:
@@ -145,6 +181,8 @@ def estimate_of(
     targets: int | None = None,
     layers: int | None = None,
     texts: int = 1,
+    options: Mapping[str, Any] | None = None,
+    recorded: bool = False,
 ) -> Estimate:
     """A measure of texts of this many tokens, for all targets and layers or this many of them."""
     return Estimate(
@@ -155,35 +193,57 @@ def estimate_of(
         targets=targets,
         layers=layers,
         texts=texts,
+        options=options or {},
+        recorded=recorded,
+    )
+
+
+def estimate_of_recording(
+    model: nn.Module, tokens: int, *, targets: int | None, texts: int
+) -> Estimate:
+    """A recording for measures that are not known yet: no scores, and nothing to compute them."""
+    return Estimate(
+        measure="a recording",
+        spec=replace(spec_of("attention"), gives="row", memory=""),
+        shape=Shape.of(model),
+        tokens=tokens,
+        targets=targets,
+        texts=texts,
     )
 
 
 def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estimate:
     """A prompt that the model reads with its own attention, and of which nothing is kept."""
     tokens = len(prompt_of(tokenizer, prompt).ids)
-    return replace(estimate_of(model, "attention", tokens, targets=1, layers=1), measure="a prompt")
+    return replace(estimate_of_recording(model, tokens, targets=1, texts=1), measure="a prompt")
 
 
 def require_room(estimate: Estimate, available: int) -> None:
     """Refuses an estimate that does not fit into the available bytes, and says what would."""
-    if estimate.least > available:
+    if estimate.sure > available:
         raise OutOfMemory(
-            f"{estimate.measure} of {estimate.tokens:,} tokens needs at least"
-            f" {spelled(estimate.least)}, and {spelled(available)} are free."
-            f" {what_fits(estimate, available)}"
+            f"{_subject(estimate)} needs about {spelled(estimate.needed)}, and"
+            f" {spelled(available)} are free. {what_fits(estimate, available)}"
         )
+
+
+def _subject(estimate: Estimate) -> str:
+    texts = "" if estimate.texts == 1 else f"{estimate.texts} texts of "
+    return f"{estimate.measure} of {texts}{estimate.tokens:,} tokens"
 
 
 def what_fits(estimate: Estimate, available: int) -> str:
     """Targets, layers or a precision with which an estimate fits, in words."""
+    estimate = replace(estimate, recorded=False)
     fewer = replace(estimate, targets=1)
     tries = []
     if estimate.targets is None and fewer.by_rows and fewer.needed <= available:
-        tries.append(f"one target at a time (targets=[-1]) takes about {spelled(fewer.needed)}")
+        alone = "one target" if estimate.spec.gives == "maps" else "one target, row by row,"
+        tries.append(f"{alone} takes about {spelled(fewer.needed)}")
     if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
         one = replace(estimate, layers=1)
         if one.needed <= available:
-            tries.append(f"one layer at a time (layers=[0]) takes about {spelled(one.needed)}")
+            tries.append(f"one layer takes about {spelled(one.needed)}")
     if estimate.shape.number > 2:
         half = replace(estimate, shape=replace(estimate.shape, number=2))
         if half.needed <= available:
@@ -208,8 +268,8 @@ def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterato
             raise
         tried = estimate()
         raise OutOfMemory(
-            f"memory ran out: {tried.measure} of {tried.tokens:,} tokens takes about"
-            f" {spelled(tried.needed)} beyond the weights, and {spelled(available)} were free."
+            f"memory ran out: {_subject(tried)} takes about {spelled(tried.needed)} beyond the"
+            f" weights{' and the recording' * tried.recorded}, and {spelled(available)} were free."
             f" {what_fits(tried, min(available, tried.needed - 1))}"
         ) from error
 

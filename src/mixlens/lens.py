@@ -323,13 +323,13 @@ class Lens:
         `mixlens.aggregation.routes`.
         """
         from mixlens.aggregation.routes import routes
-        from mixlens.measures import spec_of
         from mixlens.recording.remembered import weights_unchanged
 
-        reads = spec_of("flow_routes")  # no logits: the model is left after its last layer
+        how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
         with outside_inference_mode(), uncompiled(self.model), weights_unchanged(self.model):
             return routes(
-                record(self, given, targets=None, site=None, memory_budget=None, specs=[reads]),
+                # no logits: the model is left after its last layer
+                record(self, given, **how, measures=["flow_routes"]),
                 target,
                 site=site,
                 threshold=threshold,

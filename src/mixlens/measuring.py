@@ -12,13 +12,12 @@ from typing import Any
 
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
-from mixlens.estimating import Estimate, estimate_of, memory_in_words
+from mixlens.estimating import Estimate, estimate_of, memory_in_words, require_room
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of, without_noise
 from mixlens.precision import matmul_precision, outside_inference_mode
-from mixlens.recording.memory import available_memory
-from mixlens.recording.placement import entry_device
+from mixlens.recording.placement import available_to
 from mixlens.recording.recording import Recording
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
@@ -123,9 +122,10 @@ def _batches_of_rows(
     wanted = {name: options for name, options in measures.items() if name not in refused}
     parts: dict[str, list[Scores]] = {}
     try:
-        rows = recording.of(request.site, request.targets or recording.targets)
-        with at_work(next(iter(wanted), ""), recording, request, precision):
-            parts = row_scores(wanted, rows, request, refused)
+        if wanted:
+            rows = recording.of(request.site, request.targets or recording.targets)
+            with at_work(wanted, recording, request, precision):
+                parts = row_scores(wanted, rows, request, refused)
     except RowsUnavailable as error:  # the proof of the rows is one for all measures
         refused = {**{name: str(error) for name in wanted}, **refused}
     return {
@@ -160,7 +160,8 @@ def _from_maps(
         raise RowsUnavailable(reason)
     _log.info("%s: whole maps are recorded for these targets: %s", name, reason)
     spec = spec_of(name)
-    whole = replace(recording.in_full(spec), rows_refused=reason)
+    require_room(_largest({name: options}, recording, request), available_to(recording.model))
+    whole = replace(recording.in_full(name), rows_refused=reason)
     if not spec.explains_output or recording.produced is None or request.targets is None:
         return _measured_whole(name, whole, request, options, precision)
     said, places = recording.produced, list(zip(*request.targets, strict=True))
@@ -204,7 +205,7 @@ def _measured_whole(
     options: Mapping[str, Any],
     precision: str | None,
 ) -> MeasuredBatch:
-    with at_work(name, recording, request, precision):
+    with at_work({name: options}, recording, request, precision):
         scores = scores_of(name, recording, request, options)
     return MeasuredBatch(
         name=name,
@@ -216,30 +217,47 @@ def _measured_whole(
     )
 
 
-@contextlib.contextmanager
-def at_work(
-    name: str, recording: Recording, request: Request, precision: str | None
-) -> Iterator[None]:
-    """While a measure runs the model or its layers, and nobody else does."""
-    model = recording.model
-    available = available_memory(entry_device(model))
-
-    def estimate() -> Estimate:
-        return estimate_of(
-            model,
+def _largest(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    request: Request,
+) -> Estimate:
+    """What the measure that needs most will need of a recording. They work one after the other."""
+    estimates = [
+        estimate_of(
+            recording.model,
             name,
             max(max(lengths) for lengths in recording.lengths.values()),
             targets=None if request.targets is None else len(request.targets[0]),
             layers=len(request.layers),
             texts=recording.batch,
+            options=options,
+            recorded=not isinstance(recording, RowRecording),
         )
+        for name, options in measures.items()
+    ]
+    return max(estimates, key=lambda estimate: estimate.sure)
 
+
+@contextlib.contextmanager
+def at_work(
+    measures: Mapping[str, Mapping[str, Any]],
+    recording: Recording,
+    request: Request,
+    precision: str | None,
+) -> Iterator[None]:
+    """While measures run the model or its layers, and nobody else does. What cannot fit into memory
+    is refused before.
+    """
+    model = recording.model
+    estimate, available = _largest(measures, recording, request), available_to(model)
+    require_room(estimate, available)
     with contextlib.ExitStack() as stack:
         for context in (turn(model), uncompiled(model), matmul_precision(precision)):
             stack.enter_context(context)
         stack.enter_context(weights_unchanged(model))
         stack.enter_context(outside_inference_mode())
-        stack.enter_context(memory_in_words(estimate, available))
+        stack.enter_context(memory_in_words(lambda: estimate, available))
         yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,9 @@ from mixlens.errors import (
 )
 from mixlens.estimating import (
     Estimate,
-    Shape,
+    estimate_of,
     estimate_of_prompt,
+    estimate_of_recording,
     memory_in_words,
     require_room,
 )
@@ -37,12 +38,12 @@ from mixlens.recording.continuation import continued
 from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.labels import token_rows
-from mixlens.recording.memory import available_memory, free_memory
+from mixlens.recording.memory import free_memory
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
 from mixlens.recording.passes import in_short
-from mixlens.recording.placement import entry_device
+from mixlens.recording.placement import available_to, entry_device
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
@@ -85,13 +86,13 @@ def record(
     targets: int | str | Sequence[int | str] | EachText | None,
     site: str | None,
     memory_budget: int | None,
-    specs: Sequence[Spec] = (),
-    options: Mapping[str, Any] | None = None,
+    measures: Sequence[str] = (),
+    asked: Mapping[str, Any] | None = None,
 ) -> Recording:
-    """`Lens.record`; with `specs`, what these measures need: without an output the model is left
-    after its last layer or the attention block in it, without attention nothing is taken apart.
-    With the `options` of a measure that explains an output, logits are computed at the explained
-    tokens alone if the model can.
+    """`Lens.record`; with `measures`, what these need: without an output the model is left after
+    its last layer or the attention block in it, without attention nothing is taken apart. With what
+    is `asked` of one measure (as `Lens.measure` takes it) the estimate is that of the measure, and
+    logits are computed at the explained tokens alone if the model can.
     """
     model = lens.model
     _require_eval(model)
@@ -99,8 +100,8 @@ def record(
     with turn(model), outside_inference_mode(), uncompiled(model):
         given = processed(lens.processor, given) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
-        estimate = _estimate(lens, ready, None if targets is None else 1, specs)
-        available = available_memory(entry_device(model))
+        estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
+        available = available_to(model)
         require_room(estimate, available)
         try:
             with memory_in_words(lambda: estimate, available):
@@ -108,7 +109,7 @@ def record(
                     named = targets if isinstance(targets, EachText) else listed(targets, "targets")
                     recording = _recorded_targets(lens, ready, site, named or [], budget)
                 else:
-                    recording = _recorded_as_probed(lens, ready, budget, specs, options)
+                    recording = _recorded_as_probed(lens, ready, budget, measures, asked)
         except UnsupportedModel as error:
             _require_sound_weights(model)
             raise error from None
@@ -153,7 +154,7 @@ def generate(
     _require_eval(model)
     in_words = memory_in_words(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
-        available_memory(entry_device(model)),
+        available_to(model),
     )
     with outside_inference_mode(), uncompiled(model), in_words:
         made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
@@ -198,9 +199,9 @@ def _recorded_targets(
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": budget}
     with_attention = functools.cache(lambda: record(lens, ready, **how))
 
-    def in_full(spec: Spec) -> Recording:
-        reads_attention = spec.reads == "attention"
-        return with_attention() if reads_attention else record(lens, ready, **how, specs=[spec])
+    def in_full(name: str) -> Recording:
+        reads_attention = spec_of(name).reads == "attention"
+        return with_attention() if reads_attention else record(lens, ready, **how, measures=[name])
 
     model = lens.model
     structure = model_structure(model, ready.tensors)
@@ -226,10 +227,12 @@ def _recorded_as_probed(
     lens: Lens,
     ready: Prepared,
     budget: int,
-    specs: Sequence[Spec],
-    options: Mapping[str, Any] | None,
+    measures: Sequence[str],
+    asked: Mapping[str, Any] | None,
 ) -> Recording:
     """With the structure of a short probe, or of the whole input if that shows more."""
+    specs = [spec_of(name) for name in measures]
+    options = asked if any(spec.explains_output for spec in specs) else None
     structure = model_structure(lens.model, ready.tensors)
     try:
         return _recorded(lens, structure, ready, budget, specs, options)
@@ -274,18 +277,33 @@ def _recorded(
     return recording
 
 
-def _estimate(lens: Lens, ready: Prepared, targets: int | None, specs: Sequence[Spec]) -> Estimate:
-    """What is about to be recorded; without measures, as for the one that needs least."""
+def _estimate(
+    lens: Lens,
+    ready: Prepared,
+    targets: int | None,
+    measures: Sequence[str],
+    asked: Mapping[str, Any] | None,
+) -> Estimate:
+    """What is about to be recorded, and the measure of it, if it is known what is asked of one."""
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
-    return Estimate(
-        measure="a recording",
-        spec=specs[0] if specs else spec_of("attention"),
-        shape=Shape.of(lens.model),
-        tokens=int(tokens),
+    if asked is None:
+        return estimate_of_recording(lens.model, int(tokens), targets=targets, texts=int(texts))
+    return estimate_of(
+        lens.model,
+        measures[0],
+        int(tokens),
+        targets=_count(asked.get("targets")),
+        layers=_count(asked.get("layers")),
         texts=int(texts),
-        targets=targets,
+        options=asked,
     )
+
+
+def _count(named: Any) -> int | None:
+    """How many targets or layers were named; None: all are meant."""
+    several = isinstance(named, Sized) and not isinstance(named, str)
+    return None if named is None else len(named) if several else 1
 
 
 def _require_eval(model: nn.Module) -> None:

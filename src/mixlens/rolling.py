@@ -73,7 +73,7 @@ def roll_out_targets(
             if rows.in_full is None:
                 raise
             _log.info("%s: whole maps are rolled out for these targets: %s", name, error)
-            recording = replace(rows.in_full(spec_of(name)), rows_refused=str(error))
+            recording = replace(rows.in_full(name), rows_refused=str(error))
     return _from_maps(name, recording, request, residual, normalise, options)
 
 
@@ -160,7 +160,7 @@ def _by_rows(
         values = scores.values[0, 0].double().cpu().numpy()
         product.add(layer.index, block, rule.passed_on(values, np.array(block)))
 
-    with at_work(name, recording, request, None):
+    with at_work({name: options}, recording, request, None):
         visit_blocks(recording, blocks, visit)
     product.end(0)
     return _as_maps(name, spec, recording, request, rule, product, measured, options)

@@ -158,8 +158,7 @@ def _recorded_for(
     targets, spec, site = chosen.get("targets"), spec_of(name), chosen.get("site")
     if targets is None or not spec.row_by_row:
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        options = chosen if spec.explains_output else None
-        return record(lens, given, **how, specs=[spec], options=options), chosen
+        return record(lens, given, **how, measures=[name], asked=chosen), chosen
     rows = record(lens, given, targets=targets, site=site, memory_budget=None)
     return rows, {**chosen, "targets": None}
 

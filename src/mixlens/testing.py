@@ -73,7 +73,7 @@ def _check_on(name: str, model: nn.Module, options: Mapping[str, Any]) -> None:
         check_maps(spec_of(name), recording, site, rows)
     require_same(name, whole, measured(name, recording, options), "asked twice", 0.0)
     how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-    needed = measured(name, record(lens, given, **how, specs=[spec_of(name)]), options)
+    needed = measured(name, record(lens, given, **how, measures=[name]), options)
     require_same(name, whole, needed, "if only what it says it needs is recorded")
     flipped = lens.record({key: value.flip(0) for key, value in given.items()})
     backwards = {site: rows[::-1] for site, rows in measured(name, flipped, options).items()}

@@ -88,13 +88,14 @@ def stated_peak(spec: Spec, n: int) -> int:
     """In bytes of float32. `Spec.memory` counts numbers; the table of docs/performance.md says the
     same in words. The weights of one layer and the scores of all belong to every measure.
     """
-    numbers = {
+    numbers = {option.name: option.default for option in spec.options} | {
         "n": n,
         "sources": n,
         "d_model": D,
         "heads": H,
         "d_ff": F,
         "layers": L,
+        "passing": n * (8 * D + 2 * F + 2 * H * n),
         "graph": L * n * (12 * D + 3 * F + 3 * H * n),
         "block": BUDGET // 16,
         "chunk": CHUNK // 4,

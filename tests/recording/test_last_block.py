@@ -15,7 +15,7 @@ from torch import nn
 import mixlens
 from mixlens import Lens
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
-from mixlens.measures import list_measures, refusal, spec_of
+from mixlens.measures import list_measures, refusal
 from mixlens.recorder import record
 from mixlens.recording.recording import Recording
 from tests.conformance.zoo import ZOO, built, inputs
@@ -27,8 +27,8 @@ TO_THE_END = {"cohere", "falcon", "gpt-j", "gpt-neox", "phi"}
 
 
 def for_blocks(lens: Lens, given: Any, *measures: str) -> Recording:
-    specs = [spec_of(name) for name in measures or WITHIN]
-    return record(lens, given, targets=None, site=None, memory_budget=None, specs=specs)
+    how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
+    return record(lens, given, **how, measures=measures or WITHIN)
 
 
 def scores(measure: str, recording: Recording, site: str | None = None) -> list[np.ndarray]:

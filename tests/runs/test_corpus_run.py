@@ -218,6 +218,22 @@ def test_a_text_that_fits_no_memory_is_an_error_of_its_own(
     assert (counts.texts, counts.errors, counts.complete) == (23, 1, True)
 
 
+def test_a_text_without_room_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(["A dog ran .", "A dog ran and " * 20, "The dog ran ."]))
+    size = "mixlens.recording.placement.available_memory"
+    monkeypatch.setattr(size, lambda device: 500_000)  # bytes: for one short text
+    counts = run(corpus, tmp_path / "out", measures=("attention",))
+    assert (counts.texts, counts.errors, counts.complete) == (2, 1, True)
+    (error,) = pq.read_table(tmp_path / "out" / "errors.parquet").to_pylist()
+    assert error["line"] == 2
+    assert "488 KiB are free" in error["reason"]
+
+
 def test_a_full_disk_is_said_and_the_run_goes_on(corpus: Path, whole: Path, tmp_path: Path) -> None:
     place = tmp_path / "disk"
     place.mkdir()

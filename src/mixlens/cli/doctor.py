@@ -67,11 +67,10 @@ def doctor(
 def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
     """Memory and work of every measure that applies, from shapes alone."""
     from mixlens.estimating import estimate_of, products_per_second
-    from mixlens.recording.memory import available_memory
-    from mixlens.recording.placement import entry_device
+    from mixlens.recording.placement import available_to, entry_device
 
     device, needs = entry_device(lens.model), {}
-    available = available_memory(device)
+    available = available_to(lens.model)
     speed = products_per_second(device, next(lens.model.parameters()).dtype)
     for name in (name for name, reason in report.measures.items() if reason is None):
         estimate = estimate_of(lens.model, name, tokens)

@@ -92,9 +92,11 @@ class Spec:
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
-    # Peak beyond recording, weights and scores, in numbers (not bytes): a formula of n (targets),
-    # sources, d_model, heads, d_ff, layers; of graph (what a forward pass keeps for its gradient);
-    # and of what a block, a chunk and the memory budget hold.
+    # Peak of one text beyond recording, weights and scores, in numbers (not bytes): a formula of n
+    # (tokens, or targets if they are measured by rows), sources, d_model, heads, d_ff, layers; of
+    # passing (a text on its way through one layer of the model) and graph (what its whole way keeps
+    # for a gradient); of what a block, a chunk and the memory budget hold; and of the measure's own
+    # options.
     memory: str = ""
     # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)

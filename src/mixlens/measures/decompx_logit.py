@@ -52,7 +52,11 @@ SPEC = Spec(
         "follows every vector with the attention, the norms and the slopes held as they were, so a"
         " token that only steers attention gets nothing"
     ),
-    memory="heads * n * d_model + 5 * n**2 * d_model + 2 * d_model * d_ff + 3 * graph + chunk",
+    memory=(
+        "heads * n * d_model + 2 * d_model * d_ff + chunk + ("
+        "layers * n * (12 * d_model + 3 * d_ff + 3 * heads * n)"
+        " if bias in ('none', 'column', 'cls', 'equal') else 5 * n**2 * d_model)"
+    ),
     rounding=3e-5,
     half_precision=None,
 )

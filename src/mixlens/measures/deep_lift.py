@@ -55,7 +55,7 @@ SPEC = Spec(
         " output. What steers attention, such as the place of a go-between, counts as much as what"
         " is carried"
     ),
-    memory="2 * graph",
+    memory="2 * layers * n * (12 * d_model + 3 * d_ff + 3 * heads * n)",
     rounding=1e-4,
     half_precision=None,
 )

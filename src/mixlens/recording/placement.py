@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
 from mixlens.parts import copied, parts_of, tensors_of
+from mixlens.recording.memory import available_memory
 
 
 def entry_device(model: nn.Module) -> torch.device:
@@ -32,6 +33,15 @@ def entry_device(model: nn.Module) -> torch.device:
     raise UnsupportedModel(
         "the weights are on the meta device, where they have shapes and no numbers: load them"
     )
+
+
+def available_to(model: nn.Module) -> int:
+    """Bytes that a plan may count on, on all devices of the kind on which the model runs."""
+    entry = entry_device(model)
+    named = getattr(model, "hf_device_map", {}).values()  # by accelerate
+    others = {torch.device(name) for name in named if name not in ("disk", "meta")}
+    kin = {device for device in others if device.type == entry.type and device.type != "cpu"}
+    return sum(available_memory(device) for device in {entry} | kin)
 
 
 def device_of_calls(module: nn.Module) -> torch.device | None:

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from mixlens.contracts import AttentionKind, Spec
+from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer
@@ -51,7 +51,7 @@ class RowRecording(Recording):
     patient: bool = False  # is no number looked at before the end? A look stops a GPU
     layers_at_once: int = 1  # so many like layers are handed on as one (`like_layers`)
     # The same inputs with all targets, for a measure that needs them.
-    in_full: Callable[[Spec], Recording] | None = None
+    in_full: Callable[[str], Recording] | None = None
 
     def of(self, site: str, targets: tuple[tuple[int, ...], ...]) -> RowRecording:
         """The same inputs, with other targets or a different site of the same stack."""

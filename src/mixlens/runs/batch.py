@@ -166,7 +166,7 @@ def _batches(
     if targets is not None and job.keep != "rollout" and all(spec.row_by_row for spec in specs):
         recording = record(lens, given, targets=targets, **how)
         return _measured(job, recording, measures)
-    recording = record(lens, given, targets=None, **how, specs=specs)
+    recording = record(lens, given, targets=None, **how, measures=list(job.measures))
     asked = None if job.keep == "rollout" else targets
     return _measured(job, recording, measures, site=job.site, targets=asked)
 
