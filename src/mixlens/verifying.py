@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from mixlens.errors import without_subject
 from mixlens.explained import no_logits
-from mixlens.measures import list_measures, refusal
+from mixlens.measures import list_measures, recorded_refusal
 from mixlens.recorder import default_input, rows_refused
 from mixlens.recording.turns import turn
 from mixlens.recording.verification import Report, report
@@ -28,11 +30,12 @@ def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) 
         return report(recording, _refusals(recording), slow_paths(recording), from_maps)
 
 
+@torch.no_grad()
 def _refusals(recording: Recording) -> dict[str, str | None]:
     """Measure -> why it cannot be right on any site of this model; None if it can."""
     refusals: dict[str, str | None] = {}
     for name, spec in list_measures().items():
-        reasons = [refusal(name, recording.structure, site) for site in recording.sites]
+        reasons = [recorded_refusal(name, recording, site) for site in recording.sites]
         reason = None if None in reasons else reasons[0]
         refusals[name] = None if reason is None else without_subject(name, reason)
         if spec.explains_output and refusals[name] is None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import mixlens
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, testing
-from mixlens.measures import names, spec_of
+from mixlens.measures import names, recorded_refusal, spec_of
 from mixlens.recording.recording import Recording
 from mixlens.testing import largest_difference
 from tests.conformance.refusals import INCOMPLETE, expected_refusal
@@ -105,6 +105,18 @@ def test_shapes_labels_facts_files_and_refusals(family: Family) -> None:
         if expected_refusal(measure, family.name, site, recording) is None
     }
     assert family.maps.keys() == given
+
+
+@every_family
+def test_what_is_given_is_known_before_it_is_measured(family: Family) -> None:
+    """But for what an output, or a bias that one option leaves in its place, decides."""
+    recording = family.recording
+    for name, spec in mixlens.list_measures().items():
+        for site in recording.sites if spec.gives == "maps" else recording.sites[:1]:
+            reason, given = recorded_refusal(name, recording, site), (name, site) in family.maps
+            assert not (reason and given), f"{name}, {site}: {reason}"
+            if not spec.explains_output and name != "flow_routes":
+                assert (reason is None) == given, f"{name}, {site}: {reason}"
 
 
 @every_family

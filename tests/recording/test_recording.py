@@ -330,6 +330,16 @@ def test_report_of_a_verified_model() -> None:
     assert max(report.stacks[0].errors) < 1e-5
 
 
+def test_a_report_lists_only_measures_that_are_given() -> None:
+    gated = Lens(built("llama", head=True)).verify(inputs("llama")).measures
+    assert "it is gated" in str(gated["attention_norm_ff"])
+    assert gated["decompx"] is gated["alti_logit"] is None
+    mixture = Lens(built("mixtral", head=True)).verify(inputs("mixtral")).measures
+    assert "it is a mixture" in str(mixture["decompx"])
+    pair = Lens(built("t5", head=True)).verify(inputs("t5")).measures
+    assert pair["alti_logit"] == "is defined for models with one stack of layers"
+
+
 def test_edited_values_may_be_given_for_query_heads_that_agree() -> None:
     layer = Lens(built("llama")).record(inputs("llama")).layers()[0]
     shared = layer.site().values[1:, ::2] * 0.5  # of the two key-value heads

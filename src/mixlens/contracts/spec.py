@@ -60,6 +60,7 @@ class Spec:
     cost: str  # in forward passes, or as a formula of n
     facts: Facts
     sites: tuple[AttentionKind, ...] = tuple(AttentionKind)
+    one_stack: bool = False  # is it defined for models with one stack of layers alone?
     per_head: bool = False
     # Does it explain what the model says (a word, a class)? Then `scores` is given an `Explained`,
     # and the options that name the output (label, word, foil, position, of) come by themselves.
@@ -152,7 +153,7 @@ class Refusal(Protocol):
 class Measure(Protocol):
     """What a file in `mixlens.measures` is, and what a plug-in must be.
 
-    It may also have a `refusal`.
+    It may also have a `refusal` and a `require_layer`.
     """
 
     @property

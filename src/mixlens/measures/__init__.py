@@ -9,7 +9,9 @@ A measure file holds
   inside. If `SPEC.explains_output`, the resolved output comes third: `scores(recording, request,
   output, **options)`;
 * optionally `refusal(layer, site) -> str | None`: why it cannot be right on a layer of that
-  structure.
+  structure;
+* optionally `require_layer(layer)`: raises `UnsupportedModel` as `scores` would, if a recorded
+  layer computes something that it cannot follow. Reports ask it before anything is measured.
 
 A measure of your own, in a notebook, is a function with a description:
 
@@ -37,6 +39,7 @@ from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
     from mixlens.explained import Explained
+    from mixlens.recording.layer import Layer
     from mixlens.recording.model_structure import ModelStructure
     from mixlens.recording.recording import Recording
     from mixlens.recording.structure import SiteStructure
@@ -46,6 +49,7 @@ __all__ = [
     "known_spec",
     "list_measures",
     "names",
+    "recorded_refusal",
     "refusal",
     "register",
     "score_function",
@@ -174,6 +178,24 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
                     reason = check(layer, part)
                 if reason is not None:
                     return f"{name}, layer {number} of {stack.name}: {reason}"
+    if measure.SPEC.one_stack and len(structure.stacks) > 1:
+        return f"{name} is defined for models with one stack of layers"
+    return None
+
+
+def recorded_refusal(name: str, recording: Recording, site: str) -> str | None:
+    """The same for a recording of it, with a look at one layer of each kind."""
+    reason = refusal(name, recording.structure, site)
+    require_layer: Callable[[Layer], None] | None
+    require_layer = getattr(MEASURES.entry(name), "require_layer", None)
+    if reason is not None or require_layer is None:
+        return reason
+    kinds = {layer.signature: layer for layer in reversed(recording.layers(site))}
+    try:
+        for layer in reversed(kinds.values()):
+            require_layer(layer)
+    except UnsupportedModel as error:
+        return str(error)
     return None
 
 

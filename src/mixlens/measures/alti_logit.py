@@ -45,6 +45,7 @@ SPEC = Spec(
     facts=Facts(signed=True, reaches_input=True),
     splits="block",
     sites=(AttentionKind.SELF,),
+    one_stack=True,
     explains_output=True,
     explains_by_default="logit",
     gives="rows",

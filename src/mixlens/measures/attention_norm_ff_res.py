@@ -10,9 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.contracts import Request, Scores
-from mixlens.measures.feed_forward_scopes import no_feed_forward, scope_norms, scope_spec
+from mixlens.measures.feed_forward_scopes import (
+    no_feed_forward,
+    plain_perceptron,
+    scope_norms,
+    scope_spec,
+)
 
 if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
@@ -29,6 +35,11 @@ SPEC = scope_spec(
 def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     """Why parts cannot be followed through such a layer."""
     return no_feed_forward(layer, site)
+
+
+def require_layer(layer: Layer) -> None:
+    """Its feed-forward part must be a plain one."""
+    plain_perceptron(layer)
 
 
 def scores(recording: Recording, request: Request, *, bias: str = "joint") -> Scores:

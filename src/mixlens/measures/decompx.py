@@ -19,9 +19,16 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, is_re
 from mixlens.errors import InvalidInput
 from mixlens.kernels.shares import BIASES
 from mixlens.measures.feed_forward_scopes import no_feed_forward
-from mixlens.replay.vector_parts import PartRules, carried, own_parts, through
+from mixlens.replay.vector_parts import (
+    PartRules,
+    carried,
+    own_parts,
+    require_followed,
+    through,
+)
 
 if TYPE_CHECKING:
+    from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
@@ -54,6 +61,11 @@ SPEC = Spec(
 def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     """Why vectors cannot be followed through such a layer."""
     return no_feed_forward(layer, site)
+
+
+def require_layer(layer: Layer) -> None:
+    """Its values and its feed-forward part must be ones that vectors are followed through."""
+    require_followed(layer)
 
 
 @torch.no_grad()

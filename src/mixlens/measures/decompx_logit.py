@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InvalidInput
 from mixlens.explained import Explained, logits_of
 from mixlens.measures.decompx import chosen_rules
 from mixlens.measures.feed_forward_scopes import no_feed_forward
 from mixlens.replay.frozen_parts import LINEAR, logit_parts
 from mixlens.replay.head_chain import head_chain
-from mixlens.replay.vector_parts import PartRules, carried
+from mixlens.replay.vector_parts import PartRules, carried, require_followed
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
@@ -45,6 +45,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     splits="block",
     sites=(AttentionKind.SELF,),
+    one_stack=True,
     explains_output=True,
     explains_by_default="logit",
     gives="row",
@@ -67,6 +68,11 @@ def refusal(layer: LayerStructure, site: SiteStructure) -> str | None:
     return no_feed_forward(layer, site)
 
 
+def require_layer(layer: Layer) -> None:
+    """Its values and its feed-forward part must be ones that vectors are followed through."""
+    require_followed(layer)
+
+
 @torch.no_grad()
 def scores(
     recording: Recording,
@@ -86,8 +92,6 @@ def scores(
         raise InvalidInput("a probability is not a sum of parts: decompx_logit explains of='logit'")
     if request.layers_named and request.layers != (len(layers) - 1,):
         raise InvalidInput("decompx_logit goes through all layers: it has none to choose from")
-    if len(recording.structure.stacks) > 1:
-        raise UnsupportedModel("decompx_logit is defined for models with one stack of layers")
     recording.structure.stacks[0].require_every_layer("decompx_logit")
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     logits = logits_of(recording.output)

@@ -80,6 +80,18 @@ def no_feed_forward(layer: LayerStructure, site: SiteStructure) -> str | None:
     return None
 
 
+def plain_perceptron(layer: Layer) -> Perceptron:
+    """The feed-forward part of a layer, if it has the one form that these parts are defined for."""
+    mlp = perceptron(layer, normed=False)
+    if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
+        raise UnsupportedModel(
+            f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
+            " products (it is gated, a mixture, or has a norm of its own), and the parts of others"
+            " are not defined; use value_zeroing instead"
+        )
+    return mlp
+
+
 def scope_norms(
     recording: Recording, request: Request, *, bias: str, residual: bool, last_norm: bool = False
 ) -> Scores:
@@ -106,14 +118,8 @@ def _layer_norms(
     last_norm: bool,
     limit: int,
 ) -> Float[Tensor, "batch target source"]:
-    mlp, feed_forward = perceptron(layer, normed=False), layer.structure.feed_forward
+    mlp, feed_forward = plain_perceptron(layer), layer.structure.feed_forward
     assert feed_forward is not None  # `refusal` was asked before
-    if mlp is None or len(mlp.first) > 1 or mlp.after is not None:
-        raise UnsupportedModel(
-            f"`{layer.structure.path}`: its feed-forward part is not one activation between two"
-            " products (it is gated, a mixture, or has a norm of its own), and the parts of others"
-            " are not defined; use value_zeroing instead"
-        )
     stream = site.decomposition(request)
     first, slope = _first_product(stream, mlp, site, bias)
     second = feed_forward.scaled(mlp.second[0])

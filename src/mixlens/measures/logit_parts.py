@@ -74,12 +74,9 @@ class LogitParts:
         """The parts of what a recorded model says; `name` of the measure, for refusals."""
         if output.of != "logit":
             raise InvalidInput(f"a probability is not a sum of parts: {name} explains of='logit'")
-        stacks = recording.structure.stacks
-        if len(stacks) > 1:
-            raise UnsupportedModel(f"{name} is defined for models with one stack of layers")
         layers = recording.layers(request.site)
         _require_one_stream(name, layers, recording.structure.left_out)
-        lengths = recording.lengths[stacks[0].name]
+        lengths = recording.lengths[recording.structure.stacks[0].name]
         head = head_chain(recording, logits_of(recording.output), output.positions, lengths)
         reach = [1.0]
         for layer in reversed(layers[1:]):

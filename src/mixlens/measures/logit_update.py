@@ -33,6 +33,7 @@ SPEC = Spec(
     facts=Facts(signed=True),
     splits="block",
     sites=(AttentionKind.SELF,),
+    one_stack=True,
     explains_output=True,
     explains_by_default="logit",
     gives="rows",

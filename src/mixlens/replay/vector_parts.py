@@ -64,6 +64,24 @@ class PartRules:
         return values
 
 
+def require_followed(layer: Layer) -> None:
+    """Raises `UnsupportedModel` if vectors cannot be followed through a layer."""
+    value_map(layer, layer.site(AttentionKind.SELF))
+    _perceptron(layer)
+
+
+def _perceptron(layer: Layer) -> Perceptron:
+    mlp = perceptron(layer, normed=False)
+    if mlp is None or mlp.after is not None:
+        raise UnsupportedModel(
+            f"`{layer.structure.path}`: its feed-forward part is not one activation or gate"
+            " between two products (it is a mixture, makes gate and values in one product, or has"
+            " a norm of its own), and the split of others is not defined; use alti or"
+            " value_zeroing instead"
+        )
+    return mlp
+
+
 class VectorLayer:
     """One layer as a map from the parts of its input to those of its output, for one text."""
 
@@ -81,15 +99,7 @@ class VectorLayer:
         self.input_norm: LinearisedNorm | None = _norm(layer, site.structure.input_norm)
         self.output_norm: LinearisedNorm | None = site.output_norm
         self._require_values_of_the_stream(layer, text)
-        mlp = perceptron(layer, normed=False)
-        if mlp is None or mlp.after is not None:
-            raise UnsupportedModel(
-                f"`{layer.structure.path}`: its feed-forward part is not one activation or gate"
-                " between two products (it is a mixture, makes gate and values in one product, or"
-                " has a norm of its own), and the split of others is not defined; use alti or"
-                " value_zeroing instead"
-            )
-        self.mlp: Perceptron = mlp
+        self.mlp: Perceptron = _perceptron(layer)
         self.last_norm: LinearisedNorm | None = _norm(layer, feed_forward.output_norm)
         self.entering_last: Tensor | None = None
         if feed_forward.output_norm is not None:
