@@ -116,9 +116,9 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: Lens.bundled("bert"), "no bundled model 'bert'; .*masked, causal"),
     (lambda lens, maps: Lens.bundled(dtype="float13"), "valid `torch.dtype`"),
     (lambda lens, maps: Job(corpus="a", out="b", measures=()), "name at least one measure"),
-    (lambda lens, maps: Job(**JOB, keep="all of it"), "keep='all of it': choose one of"),
-    (lambda lens, maps: Job(**JOB, targets="some"), "targets='some': choose one of"),
-    (lambda lens, maps: Job(**JOB, targets="column"), "needs a column"),
+    (lambda lens, maps: Job(**JOB, keep="all of it"), "keep 'all of it': choose one of"),
+    (lambda lens, maps: Job(**JOB, targets="some"), "targets 'some': choose one of"),
+    (lambda lens, maps: Job(**JOB, targets="column"), "belong together"),
     (lambda lens, maps: maps.row(99), "has 10 tokens, 0 to 9"),
     (lambda lens, maps: maps.row(3).top(-3), "at least one source"),
     (lambda lens, maps: maps.row(3).top(3, layer=44), "no layer 44 in these maps"),
@@ -134,7 +134,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
     (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]
     (lambda lens, maps: mixlens.corpus.read(5), "not int"),  # type: ignore[arg-type]
-    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget=-1: seconds"),
+    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "a budget of -1: seconds"),
     (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens(lens.model, "bert"), "a tokenizer is needed, not str"),

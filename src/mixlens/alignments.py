@@ -51,8 +51,8 @@ def align_words(maps: MixingMaps, *, layer: int = -1, setting: str = "AWI") -> W
         raise InvalidInput("links are made from whole layers: merge the heads, or choose one")
     if maps.source_row == maps.target_row or len(maps.target_positions) < len(maps.target_row):
         raise InvalidInput(
-            "links need cross-attention maps of all targets: measure a pair of texts with"
-            " site='cross' and no targets"
+            "links need cross-attention maps of all targets: measure a pair of texts at the site"
+            " cross, and name no targets"
         )
     scores = np.abs(maps.scores[layer_index(layer, maps.layers)])
     source_ranges, source = _words(maps.source_row)

@@ -135,7 +135,9 @@ def explained_output(
             raise InvalidInput(no_such("output option", name, known))
     if not any(spec.explains_output for spec in specs.values()):
         if explain:
-            raise InvalidInput("none of these measures explains an output: leave out explain=")
+            raise InvalidInput(
+                "none of these measures explains an output: name no word or class to explain"
+            )
         return {}, None
     logits = getattr(recording.output, "logits", None)
     last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]

@@ -91,7 +91,9 @@ def context_cite(
 ) -> ContextCitation:
     """`Lens.context_cite`."""
     if tokenizer is None:
-        raise MissingTokenizer("a context is cut as a text: use Lens(model, tokenizer)")
+        raise MissingTokenizer(
+            "a context is cut as a text, and the model came without a tokenizer: give it one"
+        )
     for name, count in (("ablations", ablations), ("held_out", held_out)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise InvalidInput(f"{name}={count!r}: at least 2 are needed")
@@ -186,9 +188,9 @@ def _filled(template: str, context: str, query: str) -> str:
     try:
         text = template.format(context=context, query=query)
     except (KeyError, IndexError, ValueError) as error:
-        raise InvalidInput(f"template={template!r}: it has {{context}} and {{query}}") from error
+        raise InvalidInput(f"template {template!r}: it has {{context}} and {{query}}") from error
     if context not in text or "{context}" not in template:
-        raise InvalidInput(f"template={template!r}: it does not say where {{context}} goes")
+        raise InvalidInput(f"template {template!r}: it does not say where {{context}} goes")
     return text
 
 

@@ -113,9 +113,14 @@ class Estimate:
     @property
     def needed(self) -> int:
         """About what is held at once, beyond the weights."""
+        return self.needed_within(4 * _BLOCK)
+
+    def needed_within(self, available: int) -> int:
+        """The same if so many bytes are free: blocks are at most a quarter of them."""
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
-        return self._recording + logits + self.scores + self.texts * self._working(_BLOCK)
+        work = self.texts * self._working(min(_BLOCK, available // 4))
+        return self._recording + logits + self.scores + work
 
     @property
     def sure(self) -> int:
@@ -235,21 +240,25 @@ def _subject(estimate: Estimate) -> str:
 def what_fits(estimate: Estimate, available: int) -> str:
     """Targets, layers or a precision with which an estimate fits, in words."""
     estimate = replace(estimate, recorded=False)
+
+    def size(tried: Estimate) -> int:
+        return tried.needed_within(available)
+
     fewer = replace(estimate, targets=1)
     tries = []
-    if estimate.targets is None and fewer.by_rows and fewer.needed <= available:
+    if estimate.targets is None and fewer.by_rows and size(fewer) <= available:
         alone = "one target" if estimate.spec.gives == "maps" else "one target, row by row,"
-        tries.append(f"{alone} takes about {spelled(fewer.needed)}")
+        tries.append(f"{alone} takes about {spelled(size(fewer))}")
     if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
         one = replace(estimate, layers=1)
-        if one.needed <= available:
-            tries.append(f"one layer takes about {spelled(one.needed)}")
+        if size(one) <= available:
+            tries.append(f"one layer takes about {spelled(size(one))}")
     if estimate.shape.number > 2:
         half = replace(estimate, shape=replace(estimate.shape, number=2))
-        if half.needed <= available:
-            tries.append(f"the model in bfloat16 takes about {spelled(half.needed)}")
+        if size(half) <= available:
+            tries.append(f"the model in bfloat16 takes about {spelled(size(half))}")
     longest = estimate.tokens
-    while longest >= _SHORTEST and replace(estimate, tokens=longest).needed > available:
+    while longest >= _SHORTEST and size(replace(estimate, tokens=longest)) > available:
         longest //= 2
     if _SHORTEST <= longest < estimate.tokens:
         tries.append(f"a text of {longest:,} tokens fits")

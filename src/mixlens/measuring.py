@@ -178,8 +178,7 @@ def _from_maps(
         if has_targets:  # one output for the rows of all targets, as the options say
             return _measured_whole(name, whole, request, options, precision)
         raise InvalidInput(
-            f"{name} explains one output of the model: name one of the {len(words)} targets by"
-            " targets="
+            f"{name} explains one output of the model: name one of the {len(words)} targets"
         )
     outputs = []
     for own, at in zip(words, places, strict=True):

@@ -59,13 +59,14 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
     if by is None:
         if row.segments is None:
             raise InvalidInput(
-                "this text has no segments of its own: name sentences, paragraphs, or spans"
+                "this text has no segments of its own: choose sentences or paragraphs, or name its"
+                " parts"
             )
         return row.segments
     if row.text is None or row.offsets is None:
         raise InvalidInput(
             "segments need to know where each token is in the text: measure a text with a fast"
-            " tokenizer, or merge token ranges with `spans`"
+            " tokenizer"
         )
     segments = token_segments(row, _spans(row, by))
     assert segments is not None

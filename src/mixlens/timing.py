@@ -39,7 +39,7 @@ class Budget:
     ) -> Budget | None:
         """None if the input cannot be made shorter: it is not tokens alone."""
         if not isinstance(seconds, Real) or not seconds >= 0:
-            raise InvalidInput(f"budget={seconds!r}: seconds are needed, or None")
+            raise InvalidInput(f"a budget of {seconds!r}: seconds are needed")
         inputs = recording.inputs
         if first_tokens(inputs, 1) is None:
             return None

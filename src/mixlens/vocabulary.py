@@ -65,7 +65,8 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
         return word
     if tokenizer is None:
         raise MissingTokenizer(
-            f"the word {word!r} needs a tokenizer: use Lens(model, tokenizer), or give a token id"
+            f"the word {word!r} needs a tokenizer, and the model came without one: give it one, or"
+            " a token id instead of the word"
         )
     unknown = getattr(tokenizer, "unk_token_id", None)
     tries = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" " + word, word)]

@@ -224,7 +224,7 @@ def _spelled_out(row: TokenRow) -> tuple[str, list[Span]]:
             raise InvalidInput(
                 "words need to know where each token is in the text, and these tokens neither"
                 " come with character offsets nor carry a mark (##, ▁, Ġ, </w>, @@). Measure a text"
-                " with a fast tokenizer, or merge token ranges with `spans`."
+                " with a fast tokenizer."
             )
         spelled = iter(label.encode() for label in plain)  # nothing to merge
     spelt = []

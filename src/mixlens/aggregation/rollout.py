@@ -125,8 +125,8 @@ class Rule:
         if about.facts.signed and normalise and not signed_shares and not adds_identity:
             raise InvalidInput(
                 "these scores have both signs, so a row may sum to almost nothing and dividing by"
-                " that sum means nothing. Take the plain product with normalise=False, or sizes"
-                " only with maps.normalised(absolute=True).rollout()."
+                " that sum means nothing. Choose a measure without signs, take the plain product"
+                " (not normalised), or join the sizes alone (normalised, absolute)."
             )
         # With a residual of its own, a measure has scores and identity on one scale.
         one_scale = about.rollout_residual is not None
@@ -215,12 +215,11 @@ def require_whole_stack(maps: MixingMaps) -> None:
     if list(maps.target_positions) != list(range(len(maps.target_row))):
         raise InvalidInput(
             "these maps hold only some targets, and every token of a layer feeds the next one:"
-            " measure without targets=…"
+            " measure all targets"
         )
     if list(maps.layers) != list(range(len(maps.layers))):
         raise InvalidInput(
             f"these maps hold the layers {', '.join(map(str, maps.layers))}, and joining them needs"
-            " every layer from 0 on: measure without layers=…, then take what you need with"
-            " maps.at(layers=…). If the model itself leaves out layers (`mixlens doctor` names"
-            " them), its layers cannot be joined."
+            " every layer from 0 on: measure all layers, then take what you need. If the model"
+            " itself leaves out layers (`mixlens doctor` names them), its layers cannot be joined."
         )

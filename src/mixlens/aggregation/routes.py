@@ -51,7 +51,7 @@ def routes(
     if chosen.kind is not AttentionKind.SELF or recording.batch != 1:
         raise InvalidInput("a route is that of one token, through the self-attention of one text")
     if not 0 <= threshold < 1:
-        raise InvalidInput(f"threshold={threshold}: a share from 0 to below 1")
+        raise InvalidInput(f"threshold {threshold}: a share from 0 to below 1")
     reason = refusal("flow_routes", recording.structure, chosen.name)
     if reason is not None:
         raise UnsupportedModel(reason)

@@ -45,7 +45,7 @@ def doctor(
     if target_text is not None and text is None:
         raise InvalidInput("--target-text needs --text, the text that it belongs to")
     try:
-        lens = lens_from(model, device, dtype, trust_remote_code)
+        lens = lens_from(model, device, dtype, trust_remote_code, reads_text=text is not None)
         report = lens.verify(text if text is None or target_text is None else (text, target_text))
     except MixlensError as error:
         if as_json:

@@ -78,8 +78,8 @@ def _files(
     if gold is None and source is not None and target is not None:
         return [Path(source), Path(target)], path
     raise InvalidInput(
-        f"{path} is a file: name gold= if it holds both sides of the text, or source= and"
-        " target= if it holds links"
+        f"{path} is a file, of both sides of the text or of links: name the others too, or the"
+        " folder that they are in"
     )
 
 
@@ -93,7 +93,7 @@ def _files_of_folder(
         else _only(folder, files, _GOLD, "file of links", "gold")
     )
     if (source is None) != (target is None):
-        raise InvalidInput("name both source= and target=, or neither")
+        raise InvalidInput("name both source and target, or neither")
     if source is not None and target is not None:
         return [_named(folder, files, source), _named(folder, files, target)], links
     if any(file.suffix in _BOTH for file in files):
@@ -103,8 +103,8 @@ def _files_of_folder(
     )
     if len(languages) != 1:
         raise InvalidInput(
-            f"the name of {folder} does not say which language is the source: name source= and"
-            " target="
+            f"the name of {folder} does not say which language is the source: name source and"
+            " target, or let the folder's name end in their languages, such as de_en"
         )
     return [_named(folder, files, language) for language in languages[0]], links
 
@@ -187,7 +187,7 @@ def _base(file: Path, links: Sequence[Links], pairs: Sequence[_Pair]) -> int:
     if not any(sentence.all for sentence in links):
         raise InvalidInput(f"{file} has no link")
     raise InvalidInput(
-        f"{file}: no link shows whether words are counted from 0 or from 1: name base="
+        f"{file}: no link shows whether words are counted from 0 or from 1: name the base"
     )
 
 

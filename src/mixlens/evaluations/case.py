@@ -111,7 +111,9 @@ class Case:
     def causal(self) -> bool:
         """Does the model see only what is before a token? Asked of the model itself, once."""
         if self.lens.tokenizer is None:
-            raise MissingTokenizer("evaluations read texts: use Lens(model, tokenizer)")
+            raise MissingTokenizer(
+                "evaluations read texts, and the model came without a tokenizer: give it one"
+            )
         if self.lens not in _CAUSAL:
             structure = self.lens.record(self.example.text).structure
             _CAUSAL[self.lens] = bool(structure.stacks[-1].layers[0].sites[0].causal)

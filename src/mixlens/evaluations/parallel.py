@@ -38,7 +38,9 @@ class WordInputs:
 def word_inputs(lens: Lens, example: Aligned) -> WordInputs:
     """The inputs of a pair, and which tokens make up each of its words."""
     if lens.tokenizer is None:
-        raise MissingTokenizer("words need a tokenizer: use Lens(model, tokenizer)")
+        raise MissingTokenizer(
+            "words need a tokenizer, and the model came without one: give it one"
+        )
     if not getattr(lens.model.config, "is_encoder_decoder", False):
         raise InvalidInput(
             "word alignments are read from cross-attention: an encoder-decoder model is needed"

@@ -195,7 +195,9 @@ def _padding_tokenizer(tokenizer: Any, model: Any) -> Any:
     that is not padding.
     """
     if tokenizer is None:
-        raise MissingTokenizer("fine-tuning reads texts: use Lens(model, tokenizer)")
+        raise MissingTokenizer(
+            "fine-tuning reads texts, and the model came without a tokenizer: give it one"
+        )
     if tokenizer.pad_token_id is None:
         if tokenizer.eos_token is None:
             raise InvalidInput("the tokenizer has no padding token: set tokenizer.pad_token")

@@ -15,7 +15,9 @@ def token_inputs(
     given.
     """
     if tokenizer is None:
-        raise MissingTokenizer("fine-tuning reads texts: use Lens(model, tokenizer)")
+        raise MissingTokenizer(
+            "fine-tuning reads texts, and the model came without a tokenizer: give it one"
+        )
     if getattr(model.config, "is_encoder_decoder", False):
         raise InvalidInput(
             "encoder-decoder models are not fine-tuned here: use a masked or a causal language"

@@ -251,8 +251,8 @@ def _explaining_scores(
     naming = {"of", *(option.name for option in OUTPUT_OPTIONS)}
     if request.targets is not None and measure.SPEC.gives != "maps":
         raise InvalidInput(
-            f"{name} explains one output of the model, not tokens: name it by label=, word= or"
-            " position=, not by targets"
+            f"{name} explains one output of the model, not tokens: name its class, its word or its"
+            " position, and no targets"
         )
     named = {key: options[key] for key in options if key in naming}
     output = _output(name, measure.SPEC, recording, named)

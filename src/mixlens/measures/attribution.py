@@ -39,7 +39,7 @@ def explained_layers(recording: Recording, request: Request) -> list[Layer]:
     if not request.layers_named and number != 0:
         raise UnsupportedModel(
             f"the first layer that is measured has the number {number}, and tokens have mixed"
-            f" before it: name the layer whose input is meant, layers=[{number}]"
+            f" before it: name the layer whose input is meant, {number} or a later one"
         )
     return layers
 

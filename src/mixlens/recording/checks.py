@@ -132,7 +132,8 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         if limit is not None and ids.shape[1] > limit:
             text = getattr(config, "text_config", config)
             rotary = getattr(text, "rope_parameters", None) is not None
-            more = ", or raise config.max_position_embeddings (rotary positions have no table)"
+            more = ", or raise max_position_embeddings in its configuration (rotary positions"
+            more += " have no table)"
             raise InputTooLong(
                 f"{prefix}input has {ids.shape[1]} tokens, the model has {limit} positions: shorten"
                 f" the text{more if rotary else ''}"

@@ -68,7 +68,8 @@ def prepared(
             raise about(f"text {number}", error) if len(texts) > 1 else error from None
     if tokenizer is None:
         raise MissingTokenizer(
-            "a text needs a tokenizer: use Lens(model, tokenizer), or pass a dict of input tensors"
+            "a text needs a tokenizer, and the model came without one: give it one, or tensors"
+            " instead of the text"
         )
     return _from_texts(model, tokenizer, texts, encodings)
 

@@ -91,7 +91,7 @@ def _unpacked(weight: Tensor) -> nn.Parameter:
     if type(plain) not in (Tensor, nn.Parameter) or not plain.is_floating_point():
         raise UnsupportedModel(
             f"weights are packed as {type(weight).__name__} ({weight.dtype}), which cannot be"
-            " unpacked here: call model.dequantize(), or load the model without quantisation"
+            " unpacked here: dequantise the model, or load it without quantisation"
         )
     return nn.Parameter(plain.detach(), requires_grad=False)
 

@@ -45,7 +45,8 @@ def prompt_of(tokenizer: Any, given: Given) -> Prompt:
     chat = not isinstance(given, str)
     if tokenizer is None:
         raise MissingTokenizer(
-            "a prompt needs a tokenizer: use Lens(model, tokenizer), or pass {'input_ids': ids}"
+            "a prompt needs a tokenizer, and the model came without one: give it one, or input_ids"
+            " instead of the text"
         )
     turns: Spans | None = None
     if isinstance(given, str):

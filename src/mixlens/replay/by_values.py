@@ -34,7 +34,7 @@ class ByValues:
             if site.structure.kv_heads < site.structure.heads > heads.stop - heads.start:
                 raise UnsupportedModel(
                     f"layer `{self.tail.layer.structure.path}`: its heads share their values, and"
-                    " what a single head writes is not known: leave out per_head"
+                    " what a single head writes is not known: measure whole layers"
                 )
             places = torch.arange(edited.shape[2], device=edited.device)[sources.columns]
             edited[torch.arange(len(places)), heads, places] = 0

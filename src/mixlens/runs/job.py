@@ -75,12 +75,12 @@ class Job:
         for name in (*self.measures, *self.options):
             spec_of(name)
         if self.keep not in KEEP:
-            raise InvalidInput(f"keep={self.keep!r}: choose one of {', '.join(KEEP)}")
+            raise InvalidInput(f"keep {self.keep!r}: choose one of {', '.join(KEEP)}")
         if self.targets not in TARGETS:
-            raise InvalidInput(f"targets={self.targets!r}: choose one of {', '.join(TARGETS)}")
+            raise InvalidInput(f"targets {self.targets!r}: choose one of {', '.join(TARGETS)}")
         if (self.targets == "column") != (self.columns.target is not None):
             raise InvalidInput(
-                "a column of targets needs targets='column', and that needs a column"
+                "targets of a column, and the column that they are in, belong together: name both"
             )
 
     def settings(self) -> dict[str, Any]:

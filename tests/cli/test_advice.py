@@ -1,0 +1,125 @@
+"""What an error advises can be done where it is read, in Python or at a terminal. So a message that
+the command line can meet does not speak Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import mixlens
+from tests.cli.running import run
+
+SOURCE = Path(mixlens.__file__).parent
+
+# Calls, attributes and keywords of Python. `name=value` is how an option of a measure is written in
+# both worlds, and at the beginning of a message it repeats what was given.
+PYTHON = re.compile(
+    r"\b(?:lens|maps|mixlens|model|config|handle|recording|batch)\.(?!json)[a-z_]+"
+    r"|\bLens(?:\.|\()|\w\((?:…|\)|\w+=)"
+    r"|(?!^)\b(?:targets|layers|site|head|per_head|explain|device|device_map|dtype|memory_budget"
+    r"|budget|on_error|batch_size|normalise|residual|gold|base|source|target|attn_implementation)="
+)
+
+# What only somebody in Python can do wrong. Commands load models, measure texts and draw maps
+# themselves.
+IN_PYTHON_ALONE = {
+    "aggregation/flow.py": {"maps.normalised", "w()"},
+    "aggregation/rollout.py": {"d(absolute=", "maps.heads", "maps.head"},
+    "aggregation/selection.py": {"per_head="},
+    "explained.py": {"lens.record"},
+    "lens.py": {"e(…", "t()"},
+    "measuring.py": {"lens.record", "lens.measure"},
+    "recorder.py": {"model.eval"},
+    "recording/hooks_of_others.py": {"handle.remove"},
+    "recording/layer.py": {"lens.record"},
+    "recording/padding.py": {"Lens."},
+    "recording/processing.py": {"Lens("},
+    "render/plots/chosen.py": {"head=", "maps.heads"},
+    "render/plots/heads.py": {"per_head="},
+    "row.py": {"p()", "head=", "maps.heads", "per_head="},
+    "several.py": {"device="},
+    "trust/run.py": {"mixlens.corpus"},
+    "wrappers.py": {"Lens.", "d()"},
+}
+# Models that must be loaded with eager attention: commands have no option for that.
+IMPOSSIBLE_YET = {
+    "recording/model_discovery.py": {"attn_implementation="},
+    "recording/unpadded.py": {"attn_implementation="},
+}
+
+
+def sentences(path: Path) -> list[str]:
+    """Every sentence among the strings of a file; what is filled in later is left blank."""
+    tree = ast.parse(path.read_text())
+    parts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr):  # a docstring
+            parts.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            parts |= {id(part) for part in node.values}
+    made = []
+    for node in ast.walk(tree):
+        if id(node) not in parts and isinstance(node, (ast.JoinedStr, ast.Constant)):
+            pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
+            made.append(
+                "".join(str(piece.value) for piece in pieces if isinstance(piece, ast.Constant))
+            )
+    return [text for text in made if re.search(r"\w \w+ \w+ \w", text)]
+
+
+def test_messages_that_the_command_line_can_meet_do_not_speak_python() -> None:
+    spoken: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith("cli/") and place != "testing.py":
+            for text in sentences(path):
+                for found in PYTHON.finditer(text):
+                    spoken.setdefault(place, set()).add(found[0])
+    assert spoken == IN_PYTHON_ALONE | IMPOSSIBLE_YET
+
+
+CAUSAL = "mixlens/bundled/causal"
+LONG = "The dogs are old, and the cats are young. " * 17
+
+
+@pytest.mark.parametrize(
+    ("free", "command", "advice"),
+    [
+        (2.2e6, f"map|{LONG}|--measure|attention|--model|{CAUSAL}", "One target takes about"),
+        (
+            4.5e6,
+            f"map|{LONG}|--generate|2|--measure|decompx",
+            "^error: decompx of .* are free. A t",
+        ),
+        (1.87e6, f"compare|{LONG}|--model|{CAUSAL}", "One target, row by row, takes"),
+        (
+            None,
+            f"compare|{LONG * 2}|--model|{CAUSAL}",
+            "raise max_position_embeddings in its configuration",
+        ),
+        (None, "compare|The dogs are old.|--measures|attention|--word|are", "name no word"),
+        (None, "map|The dogs|--segments|own", "choose sentences or paragraphs"),
+        (None, "map|The dogs|--layer|1|--figure|x.png|--kind|flow", "measure all layers"),
+        (
+            None,
+            "map|The dogs|--generate|2|--measure|gradient_norm|-o|word=are",
+            "name one of the 2 targets",
+        ),
+    ],
+)
+def test_advice_at_a_terminal_can_be_taken_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: float | None, command: str, advice: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if free is not None:
+        size = "mixlens.recording.placement.available_memory"
+        monkeypatch.setattr(size, lambda device: int(free))
+    ran = run(*command.split("|"))
+    *_, message = ran.err.strip().splitlines()
+    assert ran.status == 1
+    assert re.search(advice, message), message
+    assert not PYTHON.search(message), message
