@@ -134,7 +134,7 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: maps.to_html("/no/such/page.html"), "there is no folder /no/such"),
     (lambda lens, maps: mixlens.load(None), "not NoneType"),  # type: ignore[arg-type]
     (lambda lens, maps: mixlens.corpus.read(5), "not int"),  # type: ignore[arg-type]
-    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "a budget of -1: seconds"),
+    (lambda lens, maps: lens.compare(TEXT, only=["attention"], budget=-1), "budget of -1: sec"),
     (lambda lens, maps: lens.record(TEXT, memory_budget=-1), "memory_budget=-1: bytes"),
     (lambda lens, maps: lens.record(TEXT, memory_budget="1GB"), "memory_budget='1GB'"),  # type: ignore[arg-type]
     (lambda lens, maps: Lens(lens.model, "bert"), "a tokenizer is needed, not str"),
