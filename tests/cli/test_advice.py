@@ -64,9 +64,9 @@ def sentences(path: Path) -> list[str]:
     made = []
     for node in ast.walk(tree):
         if id(node) not in parts and isinstance(node, (ast.JoinedStr, ast.Constant)):
-            pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
+            strings = node.values if isinstance(node, ast.JoinedStr) else [node]
             made.append(
-                "".join(str(piece.value) for piece in pieces if isinstance(piece, ast.Constant))
+                "".join(str(string.value) for string in strings if isinstance(string, ast.Constant))
             )
     return [text for text in made if re.search(r"\w \w+ \w+ \w", text)]
 
@@ -77,8 +77,8 @@ def test_messages_that_the_command_line_can_meet_do_not_speak_python() -> None:
         place = path.relative_to(SOURCE).as_posix()
         if not place.startswith("cli/") and place != "testing.py":
             for text in sentences(path):
-                for found in PYTHON.finditer(text):
-                    spoken.setdefault(place, set()).add(found[0])
+                for phrase in PYTHON.finditer(text):
+                    spoken.setdefault(place, set()).add(phrase[0])
     assert spoken == IN_PYTHON_ALONE | IMPOSSIBLE_YET
 
 
