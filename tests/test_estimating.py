@@ -113,7 +113,8 @@ def test_what_is_sure_is_never_more_than_what_a_measure_takes(
             mixlens.measure(name, recording, **options)
         except UnsupportedModel:
             continue
-        runs = {(None, False): functools.partial(lens.measure, name, given)}
+        runs: dict[tuple[int | None, bool], Callable[..., Any]] = {}
+        runs[None, False] = functools.partial(lens.measure, name, given)
         if spec.reads == "attention":
             runs[None, True] = functools.partial(mixlens.measure, name, recording)
         if spec.gives == "maps":
@@ -196,7 +197,11 @@ def test_the_estimate_is_that_of_the_measure(monkeypatch: pytest.MonkeyPatch) ->
     calls: list[int] = []
     lens.model.register_forward_pre_hook(lambda module, args: calls.append(1))
     free(monkeypatch, 200_000)
-    for name, options in {"decompx": {"targets": [-1]}, "gradient_norm": {"position": -1}}.items():
+    asked: dict[str, dict[str, Any]] = {
+        "decompx": {"targets": [-1]},
+        "gradient_norm": {"position": -1},
+    }
+    for name, options in asked.items():
         with pytest.raises(OutOfMemory, match=rf"^{name} of \d+ tokens needs about") as error:
             lens.measure(name, text, **options)
         assert "One target" not in str(error.value)  # these have no rows of their own

@@ -88,6 +88,14 @@ def test_a_hook_that_waits_for_the_end_of_the_last_layer_gets_it() -> None:
     assert torch.equal(seen[-1], recording.layers()[-1].output)
 
 
+def test_hooks_that_transformers_leaves_behind_do_not_count() -> None:
+    model, given = built("llama"), inputs("llama")
+    with torch.no_grad():
+        model(**given, output_hidden_states=True, output_attentions=True)
+    assert any(part._forward_hooks for part in model.modules())
+    assert left_early(for_blocks(Lens(model), given))
+
+
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [

@@ -50,12 +50,9 @@ def device_of_calls(module: nn.Module) -> torch.device | None:
     return next((torch.device(device) for device in devices if device is not None), None)
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Does somebody, accelerate for one, do something before or after calls of its parts?"""
-    return any(
-        part._forward_hooks or part._forward_pre_hooks or "_hf_hook" in vars(part)
-        for part in parts_of(module)
-    )
+def is_moved(module: nn.Module) -> bool:
+    """Does accelerate do something before and after calls of its parts?"""
+    return any("_hf_hook" in vars(part) for part in parts_of(module))
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

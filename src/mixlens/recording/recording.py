@@ -27,10 +27,11 @@ from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
+from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
-from mixlens.recording.placement import has_hooks, sent
+from mixlens.recording.placement import is_moved, sent
 from mixlens.recording.structure import Witness
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
@@ -267,9 +268,11 @@ def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
     layer = stack.layers[index]
     shown = all(site.witness and not site.parallel and not site.open for site in layer.sites)
     end = layer.sites[-1].witness
-    if end is None or not shown or layer.layout or has_hooks(part_at(model, layer.path)):
+    if end is None or not shown or layer.layout:
         return ()
-    return (*(layer.blocks - {end}), end)
+    module = part_at(model, layer.path)
+    waits = is_moved(module) or hooks_inside(module, layer.path)
+    return () if waits else (*(layer.blocks - {end}), end)
 
 
 def recorded(
