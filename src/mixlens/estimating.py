@@ -32,9 +32,9 @@ _FALLBACKS = {
 }
 _SHORTEST = 16  # tokens of a text that is worth advising
 _BLOCK = 2**28  # bytes of a block or a chunk, at most; they shrink with the memory that is free
-# Blocks left out, `needed` is at most this many times what tensors held in the end
+# Blocks left out, `needed` is less than this many times what tensors held in the end
 # (tests/test_estimating.py).
-_MARGIN = 2.5
+_MARGIN = 2
 
 
 def _largest(size: Any) -> int:
@@ -104,11 +104,10 @@ class Estimate:
 
     @property
     def least(self) -> int:
-        """Bytes that must be there at once, beyond the weights."""
-        shape, n = self.shape, self.tokens
-        states = n * shape.d_model * (2 if self.by_rows else shape.layers + 1)
-        maps = self.spec.reads == "attention" and not self.by_rows
-        return self.texts * shape.number * (states + (shape.heads * n**2 if maps else 0))
+        """Bytes that must be there at once, beyond the weights: what enters each layer, and the
+        attention weights of one.
+        """
+        return self._states + self._weights
 
     @property
     def needed(self) -> int:
@@ -119,29 +118,43 @@ class Estimate:
         """The same if so many bytes are free: blocks are at most a quarter of them."""
         words = self.tokens * self.shape.words if self.spec.explains_output else 0
         logits = self.texts * self.shape.number * words * (not self.recorded)
-        work = self.texts * self._working(min(_BLOCK, available // 4))
-        return self._recording + logits + self.scores + work
+        return logits + self._held(self.texts * self._working(min(_BLOCK, available // 4)))
 
     @property
     def sure(self) -> int:
         """Bytes without which it will not do, however small the blocks are. Logits may be computed
         for one token alone, and a measure may take texts one after the other.
         """
-        held = (self._recording + self.scores + self._working(0)) / _MARGIN
+        held = self._held(self._working(0)) / _MARGIN
         return int(held if self.recorded else max(held, self.least))
 
     @property
-    def _recording(self) -> int:
-        """Bytes of a forward pass with what is recorded of it, if it is still to come."""
+    def _states(self) -> int:
+        """Bytes of what enters each layer, or two of them if they are not kept."""
+        kept = 2 if self.by_rows else self.shape.layers + 1
+        return self.texts * self.shape.number * self.tokens * self.shape.d_model * kept
+
+    @property
+    def _weights(self) -> int:
+        """Bytes of the attention weights of one layer, if they are taken apart as a whole."""
+        maps = self.spec.reads == "attention" and not self.by_rows
+        return self.texts * self.shape.number * self.shape.heads * self.tokens**2 * maps
+
+    def _held(self, work: int) -> int:
+        """Bytes with so many of them in the hands of the measure: while the model runs if it is by
+        rows, else after the recording.
+        """
         if self.recorded:
-            return 0
+            return self.scores + work
+        passing = self.texts * self.shape.number * self._passing(False)
         if self.spec.reads != "attention":  # a pass is part of what the measure does
-            return self.least
-        return self.least + self.texts * self.shape.number * self._passing(not self.by_rows)
+            passing = 0
+        at_once = passing + work if self.by_rows else max(passing + self._weights, work)
+        return self._states + self._weights + at_once + self.scores
 
     def _passing(self, weights: bool) -> int:
-        """Numbers of a text on its way through one layer, attention weights before and after the
-        softmax among them.
+        """Numbers of a text on its way through one layer, with attention weights before and after
+        the softmax or without.
         """
         shape, n = self.shape, self.tokens
         return n * (8 * shape.d_model + 2 * shape.d_ff + (2 * shape.heads * n if weights else 0))
@@ -151,7 +164,8 @@ class Estimate:
         shape, n = self.shape, self.tokens
         # layers are taken apart in float32, and the model's own passes are in its precision
         wide = max(4, shape.number) if self.spec.reads == "attention" else shape.number
-        weights = 3 * shape.heads * n if shape.forms_weights else 0
+        kept = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
+        weights = kept * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
         names = {option.name: option.default for option in self.spec.options} | {
             **self.options,
@@ -163,6 +177,7 @@ class Estimate:
             "layers": shape.layers,
             "passing": self._passing(shape.forms_weights) * shape.number / wide,
             "graph": graph * shape.number / wide,
+            "matrix": shape.d_model * shape.d_ff if block else 0,  # not every layer is copied
             "block": block // 4,
             "chunk": block // 4,
             "budget": block // 4,

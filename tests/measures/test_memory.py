@@ -97,6 +97,7 @@ def stated_peak(spec: Spec, n: int) -> int:
         "layers": L,
         "passing": n * (8 * D + 2 * F + 2 * H * n),
         "graph": L * n * (12 * D + 3 * F + 3 * H * n),
+        "matrix": D * F,
         "block": BUDGET // 16,
         "chunk": CHUNK // 4,
         "budget": BUDGET // 4,

@@ -96,8 +96,8 @@ class Spec:
     # Peak of one text beyond recording, weights and scores, in numbers (not bytes): a formula of n
     # (tokens, or targets if they are measured by rows), sources, d_model, heads, d_ff, layers; of
     # passing (a text on its way through one layer of the model) and graph (what its whole way keeps
-    # for a gradient); of what a block, a chunk and the memory budget hold; and of the measure's own
-    # options.
+    # for a gradient); of a matrix (d_model * d_ff) that is copied for some layers; of what a block,
+    # a chunk and the memory budget hold; and of the measure's own options.
     memory: str = ""
     # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)

@@ -46,7 +46,7 @@ SPEC = Spec(
         " that it reads, decisive or not. Several go-betweens in a row rank above what passes"
         " through them"
     ),
-    memory="graph + 3 * heads * n**2",
+    memory="max(graph, 2 * heads * n**2)",
     rounding=3e-5,
     half_precision=None,
 )

@@ -54,7 +54,7 @@ SPEC = Spec(
         " it misses what changes these. Two vectors that cancel each other look important. What was"
         " fetched counts, even if the output is not read from it"
     ),
-    memory="heads * n * d_model + 5 * n**2 * d_model + 2 * d_model * d_ff + chunk",
+    memory="heads * n * d_model + 5 * n**2 * d_model + 2 * matrix + chunk",
 )
 
 

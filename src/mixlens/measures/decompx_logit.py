@@ -54,7 +54,7 @@ SPEC = Spec(
         " token that only steers attention gets nothing"
     ),
     memory=(
-        "heads * n * d_model + 2 * d_model * d_ff + chunk + ("
+        "heads * n * d_model + 2 * matrix + chunk + ("
         "layers * n * (12 * d_model + 3 * d_ff + 3 * heads * n)"
         " if bias in ('none', 'column', 'cls', 'equal') else 5 * n**2 * d_model)"
     ),

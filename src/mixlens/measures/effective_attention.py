@@ -60,7 +60,7 @@ SPEC = Spec(
         " residual stream. If a token looks only at the start token in some layer, all that it had"
         " is lost"
     ),
-    memory="3 * heads * n * sources + 8 * sources * d_model + layers * n * sources",
+    memory="3 * heads * n * sources + 4 * sources * d_model + layers * n * sources",
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")

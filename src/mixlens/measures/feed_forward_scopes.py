@@ -56,9 +56,7 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
             "sees what the feed-forward network passes on of each source, with the slope that all"
             f" sources set together. Two sources that cancel each other look important{also}"
         ),
-        memory=(
-            "3 * heads * n * d_model + d_model * d_ff + 2 * n * d_ff + heads * n * d_ff + 2 * block"
-        ),
+        memory=("3 * heads * n * d_model + matrix + 2 * n * d_ff + heads * n * d_ff + 2 * block"),
     )
 
 

@@ -58,7 +58,7 @@ SPEC = Spec(
         " in some layer, all that it had is lost. What was fetched counts, even if the output is"
         " not read from it"
     ),
-    memory="2 * d_model * d_ff + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
+    memory="2 * matrix + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
     empty_below=10,
 )
 
