@@ -9,9 +9,11 @@ the configuration, so that a model on the meta device will do.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import CodeType
 from typing import Any
 
 import torch
@@ -182,7 +184,8 @@ class Estimate:
             "chunk": block // 4,
             "budget": block // 4,
         }
-        numbers = eval(self.spec.memory or "0", {"__builtins__": {}, "min": min, "max": max}, names)
+        known = {"__builtins__": {}, "min": min, "max": max}
+        numbers = eval(_compiled(self.spec.memory or "0"), known, names)
         return int(wide * numbers)
 
     @property
@@ -191,6 +194,12 @@ class Estimate:
         shape, n = self.shape, self.tokens
         inside = 4 * shape.d_model**2 + 3 * shape.d_model * shape.d_ff + 2 * n * shape.d_model
         return float(shape.layers) * n * inside
+
+
+@functools.cache
+def _compiled(formula: str) -> CodeType:
+    """Every call of a measure is estimated."""
+    return compile(formula, "<memory>", "eval")
 
 
 def estimate_of(
