@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from mixlens.contracts import Spec
-from mixlens.errors import MixlensError, OutOfMemory
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory
 from mixlens.measures import spec_of
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.prompts import Given, prompt_of
@@ -185,7 +185,13 @@ class Estimate:
             "budget": block // 4,
         }
         known = {"__builtins__": {}, "min": min, "max": max}
-        numbers = eval(_compiled(self.spec.memory or "0"), known, names)
+        try:
+            numbers = eval(_compiled(self.spec.memory or "0"), known, names)
+        except (SyntaxError, NameError, TypeError, ArithmeticError) as error:
+            raise InvalidInput(
+                f"Spec.memory of {self.measure} is {self.spec.memory!r} ({error}): a formula of"
+                f" {', '.join(names)} is needed, or nothing"
+            ) from error
         return int(wide * numbers)
 
     @property
