@@ -93,7 +93,7 @@ def publish(folder: Path) -> int:
     facts = json.loads((folder / "gpu.json").read_text())
     for name in ("gpu.json", "gpu.txt"):
         shutil.copyfile(folder / name, RESULTS / name)
-    write_section("gpu", f"{facts['accelerator']}; {described(facts)}\n\n{facts['table']}")
+    write_section("gpu", f"{described(facts)}\n\n{facts['table']}")
     return 0
 
 

@@ -120,7 +120,8 @@ def machine() -> str:
 def described(facts: Mapping[str, Any]) -> str:
     """The same in lines of the page's width."""
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
-    line = f"{facts['date']}; {facts['machine']}; {versions}; `{facts['command']}`"
+    machine = "; ".join(filter(None, [facts.get("accelerator"), facts["machine"]]))
+    line = f"{facts['date']}; {machine}; {versions}; `{facts['command']}`"
     return textwrap.fill(line, 100, break_long_words=False, break_on_hyphens=False)
 
 
