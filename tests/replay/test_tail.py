@@ -10,9 +10,11 @@ import torch
 import transformers as hf
 from torch import Tensor, nn
 
+import mixlens
 from mixlens import Lens
 from mixlens.contracts import AttentionKind
 from mixlens.replay.tail import Tail
+from tests.conformance.zoo import built, inputs
 from tests.measures import models
 from tests.zoo.native import cosine_distance, output_without, value_channels
 
@@ -127,3 +129,23 @@ def test_a_rest_that_depends_on_places_and_one_that_mixes_tokens(
     model = models.randomised(model).float()
     given = {"input_ids": torch.tensor([[3, 7, 11, 2, 9, 5, 8]])}  # all in the first rows
     assert require_native_zeroing(model, given, targets=targets, sources=7) == {"sequences"}
+
+
+def test_a_proof_for_which_memory_ran_out_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing about the layer: remembered, it would cost every later call a run of the
+    whole layer for each token.
+    """
+
+    def no_memory(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    lens, given = Lens(built("llama")), inputs("llama", rows=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("mixlens.replay.tail.answered_run", no_memory)
+        with pytest.raises(mixlens.OutOfMemory, match="memory ran out"):
+            lens.measure("value_zeroing", given, targets=[-1])
+    layer = lens.record(given).layers()[0]
+    assert Tail(layer, AttentionKind.SELF).mode == "shortcut"
+    maps = lens.measure("value_zeroing", given, targets=[-1])
+    assert isinstance(maps, mixlens.MixingMaps)
+    assert maps.provenance["recorded"] == "rows"

@@ -46,6 +46,12 @@ def within_share(free: int, whole: int, reserved: int, share: float) -> int:
     return max(0, min(free, int(share * whole) - reserved))
 
 
+def raise_if_out_of_memory(error: Exception) -> None:
+    """What fails for want of memory proves nothing, and must not be remembered."""
+    if is_out_of_memory(error):
+        raise error
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Did a device, or the machine, have no more memory to give?"""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):

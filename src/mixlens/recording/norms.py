@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.parts import copied
+from mixlens.recording.memory import raise_if_out_of_memory
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.side_by_side import SideBySide, stacked
 
@@ -95,7 +96,8 @@ def linearised(module: nn.Module, d_model: int, like: Tensor) -> LinearisedNorm 
     def run(rows: Tensor) -> Tensor | None:
         try:
             result = wide(rows.reshape(1, -1, d_model))
-        except Exception:  # whatever an arbitrary module raises on one tensor, it is not a norm
+        except Exception as error:  # whatever a module raises on one tensor, it is not a norm
+            raise_if_out_of_memory(error)
             return None
         if (
             not isinstance(result, Tensor)

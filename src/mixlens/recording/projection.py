@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from mixlens.kernels.matrices import Matrices, Matrix
+from mixlens.recording.memory import raise_if_out_of_memory
 from mixlens.recording.side_by_side import SideBySide, stacked
 
 Affine = tuple[Matrix, Float[Tensor, "*layer_and_one d_out"]]
@@ -86,7 +87,8 @@ def _probed(module: nn.Module, d_in: int, like: Tensor) -> Affine | None:
     try:
         with torch.no_grad():
             answers = module(rows.to(like.device, dtype)[None])
-    except Exception:  # a module that does not take one tensor of this width is not a projection
+    except Exception as error:  # what takes no tensor of this width is not a projection
+        raise_if_out_of_memory(error)
         return None
     if not isinstance(answers, Tensor) or answers.dim() != 3 or answers.shape[1] != d_in + 2:
         return None

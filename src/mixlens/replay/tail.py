@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
+from mixlens.recording.memory import raise_if_out_of_memory
 from mixlens.recording.remembered import Remembered
 from mixlens.recording.site import Site
 from mixlens.replay.fallbacks import note_fallback
@@ -200,7 +201,8 @@ class Tail:
         copies, targets = copies.to(base.device), targets.to(base.device)
         try:
             given = self._by_shortcut(torch.zeros_like(targets), targets, edited[copies, targets])
-        except Exception:  # whatever a layer does with rows that it did not expect
+        except Exception as failure:  # whatever a layer does with rows that it did not expect
+            raise_if_out_of_memory(failure)
             return None
         error = difference(given, expected[copies, targets])
         return _Proved(shortcuts, count) if error <= same_bar(expected) else None
