@@ -28,13 +28,16 @@ GIB = 2**30
 
 
 def allowed(size: float) -> bool:
-    """Lets torch have so many bytes more than it holds now. Is no more than that called free?"""
+    """Lets torch have so many bytes more than it holds now. Is no more than that called free? What
+    it has reserved already stays its own.
+    """
     torch.cuda.empty_cache()
     whole = torch.cuda.mem_get_info()[1]
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_allocated() + size) / whole)
     free = available_memory(torch.device("cuda", torch.cuda.current_device()))
     print(f"{spelled(size)} allowed, {spelled(free)} free", flush=True)
-    return free <= 1.01 * size
+    reserved = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+    return free <= 1.01 * max(size, reserved)
 
 
 def is_ours(name: str, run: Callable[[], Any], *, beforehand: bool) -> bool:
