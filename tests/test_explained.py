@@ -11,9 +11,15 @@ import torch
 
 import mixlens
 from mixlens import Lens
-from mixlens.errors import InvalidInput, MissingTokenizer, NonFiniteActivations
+from mixlens.errors import (
+    InvalidInput,
+    MissingTokenizer,
+    NonFiniteActivations,
+    UnsupportedModel,
+)
 from mixlens.explained import explained
 from mixlens.vocabulary import word_id
+from tests.conformance.zoo import built
 
 TEXT = "The keys [MASK] here."
 
@@ -82,3 +88,28 @@ def test_a_damaged_head_predicts_nothing() -> None:
     for ask in (lens.predictions, functools.partial(lens.measure, "gradient_norm")):
         with pytest.raises(NonFiniteActivations, match="logits are NaN"):
             ask("The keys")
+
+
+def test_of_a_continued_prompt_a_produced_token_is_explained() -> None:
+    lens = Lens(built("bart", head=True))
+    made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="decoder")
+    with pytest.raises(InvalidInput, match=r"2 tokens were produced.* position \(0 to 1\)"):
+        mixlens.measure("gradient_norm", made, site="encoder")
+    for position, token in enumerate((8, 9)):
+        maps = mixlens.measure("gradient_norm", made, site="encoder", position=position)
+        assert isinstance(maps, mixlens.MixingMaps)
+        assert maps.tokens == (f"{token} at {position}",)
+        assert len(maps.source_tokens) == 3
+    alone = lens.generate({"input_ids": [5, 6, 7]}, answer=[8], site="decoder")
+    maps = mixlens.measure("gradient_norm", alone, site="encoder")
+    assert isinstance(maps, mixlens.MixingMaps)
+    assert maps.tokens == ("8 at 0",)
+
+
+def test_a_site_that_does_is_named() -> None:
+    lens = Lens(built("bart", head=True))
+    made = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
+    with pytest.raises(UnsupportedModel, match="cross-attention: choose the site encoder or deco"):
+        mixlens.measure("gradient_norm", made)
+    with pytest.raises(InvalidInput, match="not of the site encoder: choose decoder or cross"):
+        lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9], site="encoder")

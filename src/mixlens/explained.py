@@ -7,7 +7,8 @@ of a class or of a word.
   last token).
 
 What is not named defaults to the model's own prediction: the most probable class, the most probable
-word at the one mask token, or after the last token. `of="probability"` is the softmax probability,
+word at the one mask token, or after the last token. Of a continued prompt, the token that the
+position produced is explained, and if there are several, the position must be named. `of="probability"` is the softmax probability,
 with a foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two.
 A list gives each text of a batch its own.
 """
@@ -221,6 +222,9 @@ def _of_token(
         raise InvalidInput(
             "this model predicts a class for each token: name it by the option label, not by word"
         )
+    if word is None and not tagged and recording.produced is not None:
+        said = zip(recording.produced, places.tolist(), strict=True)
+        word = [row.ids[place] for row, place in said]
     find, name = (label_id, label_name) if tagged else (_predicted_word_id, word_name)
     chosen = _ids(recording, label if tagged else word, at_place, find)
     foils = None if foil is None else _ids(recording, foil, at_place, find)
@@ -255,6 +259,8 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
             places = [resolved([p], length)[0] for p, length in zip(given, lengths, strict=True)]
         except IndexError as error:
             raise InvalidInput(f"position: {error}") from error
+    elif recording.produced is not None:
+        places = _only_produced(recording, lengths)
     elif stack.layers[0].sites[0].causal:
         places = [length - 1 for length in lengths]
     elif predicts_classes(recording, logits):
@@ -264,6 +270,17 @@ def _positions(recording: Recording, logits: Tensor, position: Any) -> Int[Tenso
     else:
         places = [_mask_position(recording, row, length) for row, length in enumerate(lengths)]
     return torch.tensor(places, device=logits.device)
+
+
+def _only_produced(recording: Recording, lengths: Sequence[int]) -> list[int]:
+    """Of the tokens that follow a prompt one must be named, unless there is only one."""
+    known = recording.targets or [range(length) for length in lengths]
+    if any(len(places) > 1 for places in known):
+        raise InvalidInput(
+            f"{len(known[0])} tokens were produced, and one of them is explained: say which by the"
+            f" option position ({known[0][0]} to {known[0][-1]}), the place that produced it"
+        )
+    return [places[0] for places in known]
 
 
 def _mask_position(recording: Recording, row: int, length: int) -> int:

@@ -168,7 +168,11 @@ def generate(
     if site is None:  # cross-attention, if there is any: what a word took from the prompt
         site = [name for name, known in structure.sites.items() if known.stack is stack][-1]
     elif structure.stack_of(site) is not stack:
-        raise InvalidInput(f"what is generated are tokens of {stack.name}, not of the site {site}")
+        fits = [name for name, known in structure.sites.items() if known.stack is stack]
+        raise InvalidInput(
+            f"what is generated are tokens of {stack.name}, not of the site {site}: choose"
+            f" {' or '.join(fits)}"
+        )
     return record(lens, made.ready, targets=made.targets, site=site, memory_budget=memory_budget)
 
 

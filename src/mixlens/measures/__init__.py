@@ -168,7 +168,9 @@ def refusal(name: str, structure: ModelStructure, site: str | None = None) -> st
     chosen = structure.site(site)
     stack, kind = chosen.stack, chosen.kind
     if kind not in measure.SPEC.sites:
-        return f"{name} is not defined for {kind}-attention"
+        fits = [key for key, site in structure.sites.items() if site.kind in measure.SPEC.sites]
+        instead = f": choose the site {' or '.join(fits)}" if fits else ""
+        return f"{name} is not defined for {kind}-attention{instead}"
     check: Refusal | None = getattr(measure, "refusal", None)
     for number, layer in enumerate(stack.layers):
         for part in layer.sites:
