@@ -16,6 +16,8 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, smoothed
+from mixlens.recording.apart import apart, leave_each_other_alone
+from mixlens.recording.calls import first_tensor
 from mixlens.recording.outputs import OutputRecording, recorded_output
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
 from mixlens.replay.word_embeddings import ModelFromWords
@@ -29,6 +31,7 @@ Attribute = Callable[[Value, int, Hidden], Hidden]
 """The attribution for a layer's hidden states, one copy per text of the batch."""
 
 REDUCTIONS = ("sum", "l1", "l2")
+_PROVED_ROWS = 256  # of one batch through the whole model
 
 
 def explained_layers(recording: Recording, request: Request) -> list[Layer]:
@@ -100,7 +103,7 @@ def smooth_gradients(
     copies.
     """
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    size = copies_at_once(recording, request)
+    size = copies_at_once(recording, request, output) if smooth else 1
     plain = {} if smooth else plain_gradients(recording, request, output)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
@@ -145,17 +148,31 @@ def plain_gradients(
     return dict(zip(layers, zip(slopes, points, strict=True), strict=True))
 
 
-def copies_at_once(recording: Recording, request: Request) -> int:
-    """How many copies of a text fit while the whole graph of a forward pass is kept."""
+def copies_at_once(recording: Recording, request: Request, output: Explained) -> int:
+    """How many copies of a text fit while the whole graph of a forward pass is kept. One if they
+    would not leave each other alone.
+    """
     layers = recording.layers(request.site)
     tokens, d_model = layers[0].native_input.shape[1:]
     module = layers[0].submodule("")
     widest = max((max(p.shape) for p in module.parameters() if p.dim() > 1), default=d_model)
     heads = layers[0].structure.sites[0].heads
-    return rows_at_once(
+    size = rows_at_once(
         4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),
         recording.memory_budget,
     )
+    if size == 1:
+        return 1
+    model, narrow = ModelFrom(recording, request.site), output.only_what_is_read(recording.model)
+
+    def run(hidden: Hidden) -> Tensor:
+        first = torch.zeros(len(hidden), dtype=torch.long, device=hidden.device)
+        return first_tensor(model(0, hidden, first, narrow))
+
+    def proved() -> bool:
+        return leave_each_other_alone(run, model.hidden(0)[0], min(size * tokens, _PROVED_ROWS))
+
+    return size if apart.of(recording.model, request.site, proved) else 1
 
 
 # ---------------------------------------------------------------------------------------- baselines

@@ -77,7 +77,7 @@ def scores(
     token = replacement_id(recording, replacement)
     hidden = ModelFrom(recording, request.site).hidden(0)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    size = copies_at_once(recording, request)
+    size = copies_at_once(recording, request, output)
     values = torch.zeros(
         hidden.shape[:2],
         device=hidden.device,

@@ -94,7 +94,7 @@ def scores(
         raise InvalidInput(f"path={path!r}: choose one of {', '.join(PATHS)}")
     if path == "discretised":
         return _through_words(recording, request, output, reduction, steps, baseline, anchors)
-    size = copies_at_once(recording, request)
+    size = copies_at_once(recording, request, output)
     lengths = recording.lengths[recording.structure.stack_of(request.site).name]
     errors: list[Tensor] = []
 
@@ -133,7 +133,7 @@ def _through_words(
         raise InvalidInput("steps: a discretised path has at least two points")
     token = baseline_token(recording, baseline)
     model, errors = ModelFromWords(recording, request.site), list[Tensor]()
-    size = copies_at_once(recording, request)
+    size = copies_at_once(recording, request, output)
 
     def attribute(value: Value, layer: int, hidden: Hidden) -> Tensor:
         places, vectors = word_places(recording, request, model.ids), model.vocabulary()

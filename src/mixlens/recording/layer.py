@@ -7,11 +7,13 @@ import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.recording.apart import apart, leave_each_other_alone
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.differences import rounding
@@ -306,11 +308,40 @@ class Layer:
         with `copies` alone.
 
         `hidden` replaces the layer's input, `values` the value vectors of a site (attention weights
-        stay), `attention_output` what its output projection returns.
+        stay), `attention_output` what its output projection returns. Copies that would not leave
+        each other alone are run one after the other.
         """
         self._require_whole()
-        edits = [edit for edit in (hidden, values, attention_output) if edit is not None]
-        copies = int(edits[0].shape[0]) if edits else copies or 1
+        edits = {"hidden": hidden, "values": values, "attention_output": attention_output}
+        given = {name: edit for name, edit in edits.items() if edit is not None}
+        copies = len(next(iter(given.values()))) if given else copies or 1
+        how: dict[str, Any] = {"kind": kind, "grad": grad}
+        if copies == 1 or self.copies_apart():
+            return self._rerun(row, copies, **given, **how)
+        single = [{name: edit[[i]] for name, edit in given.items()} for i in range(copies)]
+        return torch.cat([self._rerun(row, 1, **one, **how) for one in single])
+
+    def copies_apart(self) -> bool:
+        """Whether copies of a text in one batch leave each other alone in this layer."""
+
+        def run(hidden: Tensor) -> Tensor:
+            return self._rerun(0, len(hidden), hidden=hidden)
+
+        return apart.of(
+            self.model, self.signature, lambda: leave_each_other_alone(run, self.input[0])
+        )
+
+    def _rerun(
+        self,
+        row: int,
+        copies: int,
+        *,
+        hidden: Tensor | None = None,
+        values: Tensor | None = None,
+        attention_output: Tensor | None = None,
+        kind: AttentionKind = AttentionKind.SELF,
+        grad: bool = False,
+    ) -> Tensor:
         position = self.position(kind)
         site, replaced = self.structure.sites[position], {}
         if attention_output is not None:

@@ -1,0 +1,91 @@
+"""Texts of one batch that do not leave each other alone: experts with a shared capacity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mixlens import Lens
+from mixlens.recording.apart import leave_each_other_alone
+from tests.conformance.tiny_models import VOCABULARY, translator
+from tests.conformance.zoo import ZOO, built, inputs, randomised
+
+TOKENS = 20
+
+
+def _nllb(fraction: float) -> Any:
+    """Tokens beyond `fraction` of a batch, or beyond three if it is negative, are dropped."""
+    torch.manual_seed(0)
+    experts = {"num_experts": 4, "encoder_sparse_step": 1, "decoder_sparse_step": 1}
+    capacity = {"moe_eval_capacity_token_fraction": fraction, "expert_capacity": 3}
+    return randomised(translator("NllbMoe", **experts, **capacity)().double().eval())
+
+
+def _given() -> dict[str, Tensor]:
+    ids = torch.randint(5, VOCABULARY, (1, TOKENS), generator=torch.Generator().manual_seed(3))
+    return {"input_ids": ids, "decoder_input_ids": ids[:, :6].clone()}
+
+
+def _zeroed_by_hooks(model: nn.Module, layer: nn.Module, value: nn.Module) -> Tensor:
+    """Cosine distances of a layer's output, with one value after the other set to zero."""
+    seen: list[Tensor] = []
+    seeing = layer.register_forward_hook(
+        lambda module, given, made: seen.append(made[0] if isinstance(made, tuple) else made)
+    )
+    for source in [None, *range(TOKENS)]:
+
+        def zero(module: nn.Module, given: Any, made: Tensor, source: int | None = source) -> Any:
+            kept = made.clone()
+            kept[:, source] = 0
+            return kept
+
+        zeroing = None if source is None else value.register_forward_hook(zero)
+        with torch.no_grad():
+            model(**_given())
+        if zeroing is not None:
+            zeroing.remove()
+    seeing.remove()
+    whole, *edited = (states[0] for states in seen)
+    return torch.stack([1 - torch.cosine_similarity(states, whole) for states in edited], 1)
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.25, -1.0])
+def test_value_zeroing_does_not_share_the_capacity_of_experts(fraction: float) -> None:
+    model = _nllb(fraction)
+    maps = Lens(model).measure("value_zeroing", _given(), site="encoder")
+    for number, layer in enumerate(model.encoder.layers):
+        expected = _zeroed_by_hooks(model, layer, layer.self_attn.v_proj)
+        np.testing.assert_allclose(maps.scores[number], expected, atol=1e-7)
+
+
+def test_copies_of_a_text_in_the_whole_model_are_run_one_after_the_other() -> None:
+    lens = Lens(_nllb(0.5))
+    whole = lens.measure(
+        "integrated_gradients", _given(), site="encoder", steps=8, of="embedding", pooling="mean"
+    )
+    lens.memory_budget = 0  # one copy at a time
+    alone = lens.measure(
+        "integrated_gradients", _given(), site="encoder", steps=8, of="embedding", pooling="mean"
+    )
+    np.testing.assert_allclose(whole.scores, alone.scores, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "mixtral"])
+def test_others_leave_each_other_alone(name: str) -> None:
+    assert name in ZOO
+    recording = Lens(built(name)).record(inputs(name))
+    assert all(layer.copies_apart() for layer in recording.layers(recording.sites[0]))
+
+
+def test_a_run_that_fails_on_copies_is_not_trusted_with_them() -> None:
+    def run(states: Tensor) -> Tensor:
+        if len(states) > 1:
+            raise ValueError("one text only")
+        return states
+
+    assert not leave_each_other_alone(run, torch.ones(3, 2))
+    assert leave_each_other_alone(lambda states: states, torch.ones(3, 2))
