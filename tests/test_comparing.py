@@ -10,9 +10,10 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import InvalidInput, Lens, UnsupportedModel
+from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, measure
 from mixlens.comparing import compare
 from mixlens.comparison import Comparison
+from mixlens.recording.rows import RowRecording
 from mixlens.timing import estimated_seconds, first_tokens
 from tests.conformance.zoo import built, inputs, randomised
 
@@ -223,6 +224,66 @@ def test_a_named_target_is_compared_by_rows_from_one_pass() -> None:
         np.testing.assert_allclose(made.by_layer[name], expected.by_layer[name], atol=2e-6)
     with pytest.raises(InvalidInput, match="there are 6 layers"):
         lens.compare(text, -1, only=only, aggregate=6)
+
+
+@pytest.fixture(scope="module")
+def continued() -> tuple[Lens, RowRecording]:
+    lens = Lens.bundled("causal")
+    recording = lens.generate("The cat sleeps here.", answer=" It is old.")
+    assert isinstance(recording, RowRecording)
+    return lens, recording
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "rollout"])
+@pytest.mark.parametrize("words", [False, True])
+def test_a_produced_token_is_named_as_in_maps(
+    continued: tuple[Lens, RowRecording], words: bool, aggregate: str
+) -> None:
+    """A target is the position that produced the token, and has its name."""
+    lens, recording = continued
+    only = ["alti", "effective_attention", "attention_gradient"]  # by rows, signed, and an output
+    chosen: dict[str, Any] = {"only": only, "words": words, "aggregate": aggregate}
+    made = lens.compare(recording, "old", **chosen)
+    maps = measure("alti", recording)
+    assert isinstance(maps, MixingMaps)
+    assert made.target_token == ("old" if words else "Ġold")
+    assert made.target == (maps.words() if words else maps).row("old").target
+    assert made.own_source is not None
+    assert made.sources[made.own_source] in ("is", "Ġis"), "what the position has read"
+    assert made.explained == f"old at {maps.row('old').target}"
+    whole = compare(
+        lens.record("The cat sleeps here. It is old"), 8, explain={"word": "old"}, **chosen
+    )
+    assert made.sources == whole.sources
+    for name in only:
+        np.testing.assert_allclose(made.scores[name], whole.scores[name], atol=2e-6)
+        np.testing.assert_allclose(made.by_layer[name], whole.by_layer[name], atol=2e-6)
+
+
+def test_a_recording_is_compared_by_measures_of_an_output_too(
+    continued: tuple[Lens, RowRecording],
+) -> None:
+    lens, recording = continued
+    made = lens.compare(recording, only=["random", "gradient_norm"], budget=60)
+    assert made.target_token == ".", "the last that was produced"
+    alone = measure("gradient_norm", recording, targets=["."])
+    assert isinstance(alone, MixingMaps)
+    row = alone.scores[0, 0].astype(np.float64)
+    np.testing.assert_allclose(made.scores["gradient_norm"], row / row.sum(), atol=1e-6)
+    assert made.segments().sources == ("(first token)", "prompt", "answer")
+    foil = lens.compare(recording, "old", only=["gradient_norm"], explain={"foil": "new"})
+    assert foil.explained == "old vs new at 8"
+    named = lens.record("The cat sleeps here.", targets=["cat", "here"])
+    assert lens.compare(named, only=["alti", "gradient_norm"]).target_token == "Ġhere"
+    assert lens.compare(lens.record("The cat"), only=["alti"]).target_token == "Ġcat"
+
+
+def test_a_recording_is_compared_at_the_site_that_it_was_made_for() -> None:
+    lens = Lens(built("bart", head=True))
+    recording = lens.generate({"input_ids": [5, 6, 7]}, answer=[8, 9])
+    made = lens.compare(recording, only=["attention", "attention_norm"])
+    assert (made.target_token, len(made.sources), made.own_source) == ("9", 3, None)
+    assert len(lens.compare(recording, "8", site="decoder", only=["attention"]).sources) == 2
 
 
 def test_a_reason_does_not_repeat_the_name_of_its_measure() -> None:

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mixlens.aggregation.target_row import AGGREGATES
-from mixlens.contracts import Spec
+from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.explained import explained
 from mixlens.measures import list_measures
-from mixlens.row import position_of
+from mixlens.recording.rows import RowRecording
+from mixlens.row import position_of, positions_by_text
 from mixlens.suggestions import no_such
-from mixlens.tokens import listed
+from mixlens.tokens import TokenRow, listed
 from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
@@ -27,17 +28,22 @@ if TYPE_CHECKING:
 class TargetChoice:
     """The target of a recording, and how its rows are read."""
 
-    site: str | None
+    site: str
     place: int  # of the target among tokens
     word_tokens: tuple[int, ...]  # all tokens of its word, or itself
     chosen: int  # of the target among what is shown, tokens or words
     label: str
     aggregate: str | int
     words: bool
+    row: TokenRow  # all targets, as results name them
 
 
 def default_target(recording: Recording, site: str | None) -> int:
-    """The mask, the first token of a classifier that sees the whole text, else the last token."""
+    """The last of the targets that a recording was made for. Else the mask, the first token of a
+    classifier that sees the whole text, or the last token.
+    """
+    if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
+        return recording.targets[0][-1]
     labels = recording.target_tokens(site, 0).labels
     mask = getattr(recording.tokenizer, "mask_token", None)
     if labels.count(mask) == 1:
@@ -46,6 +52,13 @@ def default_target(recording: Recording, site: str | None) -> int:
     attention = recording.structure.site(site).stack.layers[0].sites[0]
     reads_first = logits is not None and logits.dim() == 2 and not attention.causal
     return 0 if reads_first else len(labels) - 1
+
+
+def site_of(recording: Recording, site: str | None) -> str:
+    """The named site; without a name, the one that the recording was made for, or the first."""
+    if site is None and isinstance(recording, RowRecording):
+        return recording.site.name
+    return recording.structure.site(site).name
 
 
 def by_rows(only: Sequence[str] | str | None, aggregate: str | int) -> bool:
@@ -67,7 +80,7 @@ def _names(only: Sequence[str] | str | None) -> list[str] | None:
 
 
 def choose_target(
-    recording: Recording, target: int | str, site: str | None, aggregate: str | int, words: bool
+    recording: Recording, target: int | str, site: str, aggregate: str | int, words: bool
 ) -> TargetChoice:
     """The target by its position or label, and how its rows are read."""
     if recording.batch != 1:
@@ -76,8 +89,11 @@ def choose_target(
         raise InvalidInput(
             f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}, or a layer's number"
         )
-    row = recording.target_tokens(site, 0)
-    place = position_of(target, row, range(len(row)))
+    row = recording.named_targets(site, 0)
+    known = recording.targets
+    if recording.target_stack != recording.structure.stack_of(site).name:
+        known = None
+    ((place,),) = positions_by_text([target], [row], first=known)
     layers = len(recording.structure.site(site).numbers)
     if isinstance(aggregate, int) and not -layers <= aggregate < layers:
         raise InvalidInput(f"layer {aggregate}: there are {layers} layers, 0 to {layers - 1}")
@@ -95,6 +111,7 @@ def choose_target(
         label=label,
         aggregate=aggregate,
         words=words,
+        row=row,
     )
 
 
@@ -115,6 +132,19 @@ def chosen_specs(
     return {name: specs[name] for name in names}
 
 
+def own_source(recording: Recording, choice: TargetChoice) -> int | None:
+    """Where the target itself is among the sources that are shown; None in cross-attention.
+
+    Of a continued prompt, it is what the position that produced the target has read.
+    """
+    if recording.structure.site(choice.site).kind is not AttentionKind.SELF:
+        return None
+    if not choice.words:
+        return choice.place
+    ranges, _ = merged_words(recording.source_tokens(choice.site, 0))
+    return next(i for i, (_, stop) in enumerate(ranges) if choice.word_tokens[0] < stop)
+
+
 def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> int:
     """Where the cue is among the sources that are shown."""
     row = recording.source_tokens(choice.site, 0)
@@ -123,6 +153,13 @@ def cue_position(recording: Recording, choice: TargetChoice, cue: int | str) -> 
         return position_of(cue, shown, range(len(shown)))
     except InvalidInput as error:
         raise InvalidInput(f"cue {cue}: {error}") from None
+
+
+def in_full(recording: Recording, name: str) -> Recording:
+    """The same inputs with all targets, for a measure that needs them."""
+    if isinstance(recording, RowRecording) and recording.in_full is not None:
+        recording = recording.in_full(name)
+    return replace(recording, targets=None)
 
 
 def explained_output(
@@ -139,12 +176,15 @@ def explained_output(
                 "none of these measures explains an output: name no word or class to explain"
             )
         return {}, None
-    logits = getattr(recording.output, "logits", None)
-    last = recording.structure.stack_of(choice.site) is recording.structure.stacks[-1]
+    whole = in_full(recording, next(name for name in specs if specs[name].explains_output))
+    logits = getattr(whole.output, "logits", None)
+    last = recording.structure.stack_of(choice.site) is recording.last_stack
     at_target = logits is not None and logits.dim() == 3 and last
     given = {**({"position": choice.place} if at_target else {}), **explain}
+    if at_target and recording.produced is not None and not {"position", "word"} & set(explain):
+        given["word"] = recording.produced[0].ids[choice.place]
     try:
-        return given, explained(recording, **given).names[0]
+        return given, explained(whole, **given).names[0]
     except MixlensError:
         if explain:
             raise

@@ -6,7 +6,7 @@ Unless layers are rolled out, only the target's rows are computed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,14 @@ from mixlens.compared_target import (
     chosen_specs,
     cue_position,
     explained_output,
+    in_full,
+    own_source,
+    site_of,
 )
 from mixlens.comparison import Comparison
-from mixlens.contracts import AttentionKind, Spec
+from mixlens.contracts import Spec
 from mixlens.errors import InvalidInput, MixlensError, without_subject
+from mixlens.measures import refusal
 from mixlens.measuring import measure, measure_together
 from mixlens.provenance import model_name
 from mixlens.recording.rows import RowRecording
@@ -69,6 +73,8 @@ def compare(
 ) -> Comparison:
     """Measures one recording by every measure that applies to it.
 
+    Of a continued prompt (`lens.generate`) a target is named by the token that it produced.
+
     `explain` says which output the gradients and the erasure explain (`word` and `foil`, or
     `label`; default: the model's own prediction at the target); `options` holds further options by
     measure. Hidden token attribution is estimated with 32 probes unless they say otherwise.
@@ -83,9 +89,8 @@ def compare(
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
             raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
-    choice = choose_target(recording, target, site, aggregate, words)
+    choice = choose_target(recording, target, site_of(recording, site), aggregate, words)
     specs = chosen_specs(only, options)
-    own = recording.structure.site(site).kind == AttentionKind.SELF
     place = None if cue is None else cue_position(recording, choice, cue)
     outputs, name_of_output = explained_output(recording, choice, specs, dict(explain or {}))
     arguments = {
@@ -101,7 +106,7 @@ def compare(
         target=choice.chosen,
         target_token=choice.label,
         sources=rows.sources.labels,
-        own_source=choice.chosen if own else None,
+        own_source=own_source(recording, choice),
         aggregate=str(aggregate),
         scores=rows.scores,
         left_out=rows.left_out,
@@ -123,13 +128,14 @@ def _rows_of(
     progress: Progress | None,
 ) -> _Rows:
     """What each measure says, or why it is left out."""
-    rows, shared = _Rows(), _shared(recording, choice, arguments)
+    rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
     for number, (name, spec) in enumerate(specs.items()):
         given = arguments[name]
         if progress is not None:
             progress(name, number, len(specs))
         try:
-            if budget is not None:
+            # the time of maps would say nothing of rows
+            if budget is not None and not _by_rows(recording, spec, choice):
                 _require_time(name, spec, choice, given, recording, budget)
             maps = shared.get(name) or _measured(name, spec, choice, given, recording)
             rolled = _rolled_rows(name, spec, choice, given, recording)
@@ -143,29 +149,56 @@ def _rows_of(
 
 
 def _shared(
-    recording: Recording, choice: TargetChoice, measures: Mapping[str, Mapping[str, Any]]
+    recording: Recording,
+    choice: TargetChoice,
+    specs: Mapping[str, Spec],
+    arguments: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, MixingMaps]:
-    """What several measures say of a recording of rows, from one pass; nothing if one of them
-    fails, so that each says so by itself.
+    """What measures of single rows say of a recording of rows, from one pass; nothing if one of
+    them fails, so that each says so by itself.
     """
     if not isinstance(recording, RowRecording):
         return {}
+    wanted = {
+        name: arguments[name]
+        for name, spec in specs.items()
+        if _by_rows(recording, spec, choice)
+        if refusal(name, recording.structure, choice.site) is None
+    }
+    if not wanted:
+        return {}
     try:
         made = measure_together(
-            measures, recording, site=choice.site, targets=list(choice.word_tokens)
+            wanted, recording, site=choice.site, targets=list(choice.word_tokens)
         )
     except MixlensError:
         return {}
     return {name: maps for name, maps in made.items() if not isinstance(maps, list)}
 
 
+def _by_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
+    """Is no map formed?"""
+    rows = isinstance(recording, RowRecording) and spec.row_by_row
+    return rows and _takes_rows(recording, spec, choice)
+
+
+def _takes_rows(recording: Recording, spec: Spec, choice: TargetChoice) -> bool:
+    """Are the target's rows enough? Layers are joined from maps, unless rows of them can be: of
+    scores without signs, which are not joined by their sizes.
+    """
+    rolls = isinstance(recording, RowRecording) and not spec.facts.signed
+    return spec.gives == "maps" and (choice.aggregate != "rollout" or rolls)
+
+
 def _measured(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps:
-    by_rows = isinstance(recording, RowRecording) or choice.aggregate != "rollout"
-    one = spec.gives == "maps" and by_rows
-    targets = list(choice.word_tokens) if one else None
-    maps = measure(name, recording, site=choice.site, targets=targets, **given)
+    rows = _takes_rows(recording, spec, choice)
+    whole = recording if rows else in_full(recording, name)
+    if spec.gives == "maps" and not rows:
+        whole = replace(whole, produced=None)  # layers are joined: targets and sources are alike
+    targets = list(choice.word_tokens) if rows else None
+    maps = measure(name, whole, site=choice.site, targets=targets, **given)
     assert not isinstance(maps, list)
     return maps
 
@@ -174,10 +207,12 @@ def _rolled_rows(
     name: str, spec: Spec, choice: TargetChoice, given: Mapping[str, Any], recording: Recording
 ) -> MixingMaps | None:
     """The target's rows of joined layers, if they are asked for and there are no maps to join."""
-    rows = isinstance(recording, RowRecording) and spec.gives == "maps"
-    if not rows or choice.aggregate != "rollout" or spec.facts.reaches_input:
+    if choice.aggregate != "rollout" or spec.facts.reaches_input:
         return None
-    return roll_out_targets(name, recording, targets=list(choice.word_tokens), **given)
+    if not isinstance(recording, RowRecording) or not _takes_rows(recording, spec, choice):
+        return None
+    rows = recording.of(choice.site, (choice.word_tokens,))
+    return roll_out_targets(name, rows, **given)
 
 
 def _require_time(
@@ -221,10 +256,11 @@ def _add(
     aggregate, joined = choice.aggregate, maps
     if rolled is not None:
         joined, aggregate = rolled, "last"
-    elif choice.words and aggregate == "rollout" and spec.gives == "maps":
-        if not maps.facts.reaches_input:
-            # layers are joined token by token, then merged into words
-            joined, aggregate = rolled_out_absolute(maps), "last"
+    elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
+        # layers are joined token by token, then merged into words
+        joined, aggregate = rolled_out_absolute(maps), "last"
+    if spec.gives == "maps":
+        maps, joined = (replace(each, target_row=choice.row) for each in (maps, joined))
     joined = joined.words() if choice.words else joined
     rows.scores[name] = target_row(joined, spec, choice.chosen, aggregate)
     rows.provenance[name] = maps.provenance

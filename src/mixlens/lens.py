@@ -267,7 +267,7 @@ class Lens:
 
     def compare(
         self,
-        given: Text | Mapping[str, Any],
+        given: Text | Mapping[str, Any] | Recording,
         target: int | str | None = None,
         *,
         site: str | None = None,
@@ -280,21 +280,25 @@ class Lens:
         budget: float | None = None,
         progress: Progress | None = None,
     ) -> Comparison:
-        """Every measure that applies, side by side for one target, from one recording.
+        """Every measure that applies, side by side for one target, from one recording, which may be
+        given (`record`, `generate`).
 
-        Default target: the mask, the first token of a classifier that sees the whole text, else the
-        last token. With a `budget` (seconds), measures that would take longer are left out. If a
-        target is named and all of `only` are measured by rows, no map is formed.
+        Default target: the last that was generated or recorded by name, else the mask, the first
+        token of a classifier that sees the whole text, or the last token. With a `budget`
+        (seconds), measures that would take longer are left out. If a target is named and all of
+        `only` are measured by rows, no map is formed.
         See `mixlens.comparing.compare`.
         """
-        from mixlens.compared_target import by_rows, default_target
+        from mixlens.compared_target import by_rows, default_target, site_of
         from mixlens.comparing import compare
 
         with outside_inference_mode(), uncompiled(self.model):
-            rows = target is not None and by_rows(only, aggregate)
-            recording = self.record(given, targets=target if rows else None, site=site)
-            # the time of maps would say nothing of rows
-            timed = None if budget is None or rows else Budget.of(budget, recording, self.record)
+            if isinstance(given, Recording):
+                recording = given
+            else:
+                rows = target is not None and by_rows(only, aggregate)
+                recording = self.record(given, targets=target if rows else None, site=site)
+            site = site_of(recording, site)
             return compare(
                 recording,
                 default_target(recording, site) if target is None else target,
@@ -305,7 +309,7 @@ class Lens:
                 explain=explain,
                 options=options,
                 cue=cue,
-                budget=timed,
+                budget=None if budget is None else Budget.of(budget, recording, self.record),
                 progress=progress,
             )
 
