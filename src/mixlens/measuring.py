@@ -136,11 +136,19 @@ def _batches_of_rows(
             spec=spec_of(name),
             recording=recording,
             request=request,
-            scores=without_noise(name, Scores.joined(parts[name])),
+            scores=without_noise(name, Scores.joined(_in_order(parts[name], request))),
             options=options,
         )
         for name, options in measures.items()
     }
+
+
+def _in_order(parts: Sequence[Scores], request: Request) -> Sequence[Scores]:
+    """Scores in the order in which layers were named: a pass has its own, and each layer once."""
+    if not request.layers_named:
+        return parts
+    visited = sorted(set(request.layers))
+    return [parts[visited.index(layer)] for layer in request.layers]
 
 
 def _needing_all(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -162,6 +170,12 @@ def _from_maps(
     spec = spec_of(name)
     require_room(_largest({name: options}, recording, request), available_to(recording.model))
     whole = replace(recording.in_full(name), rows_refused=reason)
+    stack = recording.site.stack.name
+    if whole.lengths[stack] != recording.lengths[stack]:
+        raise InvalidInput(
+            f"the tokens of {stack} are not those of the text, so its targets were not the ones"
+            " that were named: record the whole text, and name targets of that"
+        )
     if not spec.explains_output or recording.produced is None or request.targets is None:
         return _measured_whole(name, whole, request, options, precision)
     said, places = recording.produced, list(zip(*request.targets, strict=True))
@@ -284,9 +298,7 @@ def _checked_request(
     chosen_before = stack == recording.target_stack and (rows is not None or spec.gives == "maps")
     if targets is None and chosen_before:
         request = replace(request, targets=recording.targets)
-    if rows is None:
-        return request
-    return replace(request, layers=tuple(sorted(request.layers)))
+    return request
 
 
 def _one_or_several(batch: MeasuredBatch) -> MixingMaps | list[MixingMaps]:

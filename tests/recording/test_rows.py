@@ -19,6 +19,7 @@ from mixlens.recording.rows import RowRecording
 from tests.conformance.families import Family
 from tests.conformance.zoo import ZOO, built, inputs
 from tests.kernels.decompositions import LargestTensor
+from tests.zoo.models import entries
 
 # post-norm, pre-norm, sandwich with soft-cap and window, parallel, window, sinks, experts, biases
 MODELS = ["bert", "gpt2", "gemma2", "gpt-neox", "mistral", "gpt-oss", "mixtral", "t5", "bart"]
@@ -182,3 +183,51 @@ def test_a_massive_value_is_seen_by_a_pass_that_looks_at_no_number() -> None:
     rows = mixlens.measure("value_zeroing", recording)
     np.testing.assert_allclose(rows.scores, whole, rtol=1e-4, atol=1e-9)
     assert not recording.patient
+
+
+@pytest.mark.parametrize("name", ["llama", "bart"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_the_only_token_may_be_named_twice(name: str, rows: int) -> None:
+    lens, given = Lens(built(name)), {k: v[:, :1] for k, v in inputs(name, rows=rows).items()}
+    whole = lens.record(given)
+    for site in whole.sites:
+        for measure in (name for name in BY_ROWS if not refusal(name, whole.structure, site)):
+            expected = as_list(mixlens.measure(measure, whole, site=site))
+            twice = as_list(lens.measure(measure, given, site=site, targets=[0, -1]))
+            for one, other in zip(twice, expected, strict=True):
+                both = np.repeat(other.scores[..., :1, :], 2, axis=-2)
+                np.testing.assert_allclose(one.scores, both, atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", [[1, 0], [0, 0], [-1]])
+@pytest.mark.parametrize("measure", ["attention", "value_zeroing"])
+def test_layers_come_in_the_order_in_which_they_are_named(measure: str, layers: list[int]) -> None:
+    lens, given = Lens(built("llama")), inputs("llama", rows=1)
+    whole = as_list(lens.measure(measure, given, layers=layers))[0]
+    rows = as_list(lens.measure(measure, given, layers=layers, targets=[-1]))[0]
+    assert rows.provenance["recorded"] == "rows"
+    assert rows.layers == whole.layers
+    np.testing.assert_allclose(rows.scores, whole.scores[:, -1:], atol=1e-6)
+
+
+def test_targets_of_a_stack_that_reads_patches_of_the_text_are_its_own() -> None:
+    """BLT: the tokens of the text are not those of its global transformer."""
+    entry = next(entry for entry in entries() if entry.name == "BltModel")
+    lens, given = Lens(entry.build()), entry.given()
+    site = next(site for site in lens.record(given).sites if site.startswith("global"))
+    whole = as_list(lens.measure("attention", given, site=site))[0]
+    last = as_list(lens.measure("attention", given, site=site, targets=[-1]))[0]
+    np.testing.assert_array_equal(last.scores, whole.scores[:, -1:])
+    assert last.tokens == whole.tokens[-1:]
+
+
+def test_a_mask_of_which_rows_are_not_known_leads_to_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flex attention is given such a mask. It takes minutes to compile."""
+    hidden = row_attention._hidden
+
+    def given_blocks(mask: object, *others: object) -> object:
+        return hidden(object(), *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(row_attention, "_hidden", given_blocks)
+    maps = as_list(Lens(built("llama")).measure("attention", inputs("llama"), targets=[-1]))
+    assert "mask" in maps[0].provenance["recorded"]

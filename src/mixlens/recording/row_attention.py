@@ -58,8 +58,10 @@ class Wanted:
         `copied`: it would hold all targets.
         """
         dim = dim % tensor.dim()
-        if tensor.shape[dim] == 1:  # the same for every target
-            return tensor
+        if tensor.shape[dim] == 1:  # the same for every target, or the only one, named twice
+            sizes = [-1] * tensor.dim()
+            sizes[dim] = self.targets.shape[1]
+            return tensor.expand(sizes)
         if self._range is not None:  # the fastest way, and the usual one
             part = tensor.narrow(dim, *self._range)
             return part.clone(memory_format=torch.contiguous_format) if copied else part
@@ -210,6 +212,8 @@ def _hidden(
     mask: Any, wanted: Wanted, like: Tensor, sources: int, causal: bool, window: int | None
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
+    if not (mask is None or isinstance(mask, Tensor)):  # flex attention
+        raise RowsUnavailable(f"its mask is a {type(mask).__name__}, of which rows are not known")
     targets = wanted.targets.to(like.device)
     if isinstance(mask, Tensor) and mask.dim() == 2:  # flash attention takes the padding alone
         seen = mask.bool()[:, None, None, :]

@@ -201,7 +201,7 @@ def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequen
     """The tokens of every stack, as far as they are known before the model runs.
 
     Of several towers, the last is a causal language model that reads the text; else they are not
-    known.
+    known. Of more than two stacks, one may read what others made of the text.
     """
     last, stacks = structure.calls[-1][0], structure.stacks
     if len(stacks) > 1 and not any(stack.has_cross for stack in stacks):
@@ -210,6 +210,7 @@ def _text_tokens(structure: ModelStructure, ready: Prepared) -> dict[str, Sequen
     for stack in stacks:
         decoder = stack.has_cross or len(structure.stacks) == 1
         known = ready.decoder_rows if decoder and ready.decoder_rows else ready.rows
-        if known is not None:
+        unsure = len(stacks) > 2 and known is ready.rows  # BLT: patches of the text
+        if known is not None and not unsure:
             tokens[stack.name] = known
     return tokens
