@@ -176,4 +176,7 @@ SELF = [
 ]
 SELF += [("bart", "encoder"), ("bart", "decoder")]
 SITES = [*SELF, ("bart", "cross")]
+# They take the softmax in float32 whatever their precision, and its last bit depends on the
+# processor and on how wide a row is.
+FLOAT32_SOFTMAX = {"llama", "gemma2", "gpt_neox"}
 LENGTHS = [3, 9]  # below and above d_head = 4

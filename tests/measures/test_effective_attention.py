@@ -108,8 +108,9 @@ def test_padding_is_no_part_of_the_values(name: str, constraint: str, lengths: l
             per_head=True,
             constraint=constraint,
         )
+        bar = 1e-6 if name in models.FLOAT32_SOFTMAX else 1e-10
         torch.testing.assert_close(
-            batched.values[:, row, :, :length, :length], alone.values[:, 0], atol=1e-10, rtol=0
+            batched.values[:, row, :, :length, :length], alone.values[:, 0], atol=bar, rtol=0
         )
         for key in ("rank", "null_dimension"):
             assert torch.equal(batched.extras[key][:, row], alone.extras[key][:, 0])
