@@ -6,7 +6,8 @@ the prompt "answer". A prompt file marks its segments by lines of their own,
 
     === document 1 ===
 
-which are not part of the prompt: the text from such a line to the next one is that segment.
+which are not part of the prompt: the text from such a line to the next one is that segment. The
+blanks around the name may be left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from mixlens.suggestions import no_such
 from mixlens.tokens import Segment, TokenRow
 
 PROMPT, ANSWER, OTHER = "prompt", "answer", "(other)"
+FIRST = "(first token)"
+RESERVED = (ANSWER, OTHER, FIRST)  # no part of a text can have one of these names
 CHAT = "chat"  # a prompt that was given as messages, if these are not found in it
 
 Spans = list[tuple[str, int, int]]
@@ -32,7 +35,7 @@ By = str | Mapping[str, tuple[int, int] | str] | Spans | None
 """sentences, paragraphs, turns; or names with characters or with the text itself; None: the
 segments that a row has already."""
 
-_MARK = re.compile(r"^===[ \t]+(\S.*?)[ \t]+===[ \t]*$\n?", re.MULTILINE)
+_MARK = re.compile(r"^===[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*===[ \t]*$\n?", re.MULTILINE)
 _SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=\n)|$)", re.DOTALL)
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\s*\Z)", re.DOTALL)
 _PATTERNS = {"sentences": _SENTENCE, "paragraphs": _PARAGRAPH}
@@ -40,11 +43,16 @@ KINDS = (*_PATTERNS, "turns")
 
 
 def read_marks(text: str) -> tuple[str, Spans]:
-    """A prompt without its marks, and the segments that they named."""
+    """A prompt without its marks, and the segments that they named; a blank one is not a segment.
+    Line ends are those of Unix.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    marks = list(_MARK.finditer(text))
+    _check_names([mark[1] for mark in marks])
     plain, spans, end, name = "", list[tuple[str, int, int]](), 0, ""
-    for mark in [*_MARK.finditer(text), None]:
+    for mark in [*marks, None]:
         piece = text[end : len(text) if mark is None else mark.start()]
-        if name and piece:
+        if name and piece.strip():
             spans.append((name, len(plain), len(plain) + len(piece)))
         plain += piece
         if mark is not None:
@@ -63,23 +71,34 @@ def divided(row: TokenRow, by: By = None) -> tuple[Segment, ...]:
                 " parts"
             )
         return row.segments
+    if isinstance(by, str) and by not in KINDS:
+        raise InvalidInput(no_such("kind of segments", by, KINDS))
     if row.text is None or row.offsets is None:
         raise InvalidInput(
             "segments need to know where each token is in the text: measure a text with a fast"
             " tokenizer"
         )
-    segments = token_segments(row, _spans(row, by))
+    spans = _spans(row, by)
+    segments = token_segments(row, spans)
     assert segments is not None
+    held = {part.name for part in segments}
+    for name, start, stop in spans:
+        if name not in held and not isinstance(by, str):
+            raise InvalidInput(
+                f"segment {name!r}: no token begins in it (characters {start} to {stop}), so it has"
+                " no scores: make it larger, or leave it out"
+            )
     return segments
 
 
 def _turns(row: TokenRow) -> tuple[Segment, ...]:
-    segments = row.segments or (Segment(PROMPT, 0, len(row)),)
-    if segments[0].name == PROMPT:
+    segments = row.segments or ()
+    names = {part.name for part in segments}
+    if names <= {PROMPT, ANSWER, OTHER}:
         raise InvalidInput(
             "this text has no turns: they are known if the messages of a chat were given"
         )
-    if segments[0].name == CHAT:
+    if CHAT in names:
         reason = (
             "the tokenizer does not say where each token is in the text: use a fast one"
             if row.offsets is None
@@ -135,13 +154,31 @@ def spans_of(
 
 def _named(by: Any) -> list[tuple[str, Any]]:
     if isinstance(by, Mapping):
-        return list(by.items())
-    if isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
-        return [(name, (start, stop)) for name, start, stop in by]
-    raise InvalidInput(
-        "segments have names: give a kind of them, or each by its name with its text or its"
-        " characters, as in {'first': (0, 20)}"
-    )
+        named = list(by.items())
+    elif isinstance(by, list) and all(isinstance(s, (tuple, list)) and len(s) == 3 for s in by):
+        named = [(name, (start, stop)) for name, start, stop in by]
+    else:
+        raise InvalidInput(
+            "segments have names: give a kind of them, or each by its name with its text or its"
+            " characters, as in {'first': (0, 20)}"
+        )
+    _check_names([name for name, _ in named])
+    return named
+
+
+def _check_names(names: Sequence[Any]) -> None:
+    """Strings, each used once, and none that means something else."""
+    for number, name in enumerate(names):
+        if not isinstance(name, str):
+            raise InvalidInput(f"the name of a segment is a string, not {name!r}")
+        if name in RESERVED:
+            raise InvalidInput(
+                f"segment {name!r}: this name means something else here, give it a different one"
+            )
+        if name in names[:number]:
+            raise InvalidInput(
+                f"segment {name!r}: there are two of this name, give each a name of its own"
+            )
 
 
 def _span(name: str, given: Any, text: str) -> tuple[int, int]:

@@ -165,28 +165,30 @@ def _merged_row(
     for a, b in ranges:
         inside = [place for place in places[a:b] if place[0] < place[1]]
         start, stop = (min(p[0] for p in inside), max(p[1] for p in inside)) if inside else (0, 0)
-        while start < stop and text[start].isspace():
-            start += 1
-        while start < stop and text[stop - 1].isspace():
-            stop -= 1
+        covered = text[start:stop]
+        if covered.strip():  # a line break keeps its place
+            start += len(covered) - len(covered.lstrip())
+            stop -= len(covered) - len(covered.rstrip())
         offsets.append((start, stop))
-        shown = _printable(text[start:stop])
+        shown = _printable(covered.strip())
         keep = any(alone[a:b]) or not shown or (b - a == 1 and (not relabel or shown == _UNKNOWN))
         labels.append(" ".join(row.labels[a:b]) if keep else shown)
     special = tuple(all(alone[a:b]) for a, b in ranges)
-    segments = _merged_segments(row, ranges)
+    segments = _merged_segments(row, ranges, [text[start:stop].isspace() for start, stop in places])
     if row.text is None or row.offsets is None:
         return TokenRow(tuple(labels), special=special, segments=segments)
     return TokenRow(tuple(labels), row.text, tuple(offsets), special, segments)
 
 
-def _merged_segments(row: TokenRow, ranges: Sequence[Span]) -> tuple[Segment, ...] | None:
-    """The same segments; a range belongs where its first token does."""
+def _merged_segments(
+    row: TokenRow, ranges: Sequence[Span], blank: Sequence[bool]
+) -> tuple[Segment, ...] | None:
+    """The same segments; a range belongs where its first token is that is not blank."""
     if row.segments is None:
         return None
-    starts = [start for start, _ in ranges]
+    firsts = [next((i for i in range(a, b) if not blank[i]), a) for a, b in ranges]
     moved = [
-        Segment(name, bisect_left(starts, start), bisect_left(starts, stop))
+        Segment(name, bisect_left(firsts, start), bisect_left(firsts, stop))
         for name, start, stop in row.segments
     ]
     return tuple(part for part in moved if part.start < part.stop)

@@ -9,9 +9,8 @@ import pytest
 
 import mixlens
 from mixlens import Lens, MixingMaps
-from mixlens.aggregation.segments import FIRST
 from mixlens.errors import InvalidInput
-from mixlens.segments import divided, read_marks
+from mixlens.segments import FIRST, divided, read_marks
 
 TEXT = (
     'The keys are old. "Are they?" Nobody knows\nthe answer...\n\nThe second paragraph is here.'
@@ -153,6 +152,81 @@ def test_marks_of_a_prompt_file() -> None:
         ("question", "Why?\n"),
     ]
     assert read_marks("no marks\n") == ("no marks\n", [])
+    assert read_marks(text.replace("\n", "\r\n")) == read_marks(text)
+    assert read_marks(text.replace("\n", "\r")) == read_marks(text)
+
+
+def test_marks_without_blanks_and_what_only_looks_like_one() -> None:
+    plain, spans = read_marks("===doc===\nA\n=== doc 2===\nB\n===doc 3 ===\n\n=== last ===\nC")
+    assert [(name, plain[a:b]) for name, a, b in spans] == [
+        ("doc", "A\n"),
+        ("doc 2", "B\n"),
+        ("last", "C"),  # the third is blank
+    ]
+    other = "=====\n== a ==\n==== b ====\n======\n=== c\nx === y\n"
+    assert read_marks(other) == (other, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["doc", "doc"], "two of this name"),
+        (["answer"], "'answer': this name means something else"),
+        (["(other)"], "means something else"),
+        (["(first token)"], "means something else"),
+    ],
+)
+def test_marks_have_names_of_their_own(names: list[str], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        read_marks("".join(f"=== {name} ===\nHello.\n" for name in names))
+
+
+def test_a_first_token_that_is_gone_is_not_left_out_again() -> None:
+    whole = maps()
+    left = whole.segments("sentences", sink=False)
+    assert left.without_sink() == left
+    assert whole.without_sink().without_sink() == whole.without_sink()
+    with_sink = whole.segments("sentences").without_sink()
+    assert not with_sink.scores[..., 0].any()
+    assert with_sink.without_sink() == with_sink
+    np.testing.assert_allclose(with_sink.scores[..., 1:], left.scores, rtol=1e-5, atol=1e-7)
+    with pytest.raises(InvalidInput, match="before you choose a segment"):
+        whole.inside("paragraph 2", "paragraphs").without_sink()
+    inside = whole.without_sink().inside("paragraph 1", "paragraphs")
+    assert inside.source_tokens == whole.inside("paragraph 1", "paragraphs").source_tokens
+
+
+def test_a_segment_divided_again_has_no_first_token() -> None:
+    inside = maps().inside("paragraph 2", "paragraphs")
+    merged = inside.segments("sentences")
+    first = maps().segments("sentences").source_tokens.index("sentence 5")
+    assert merged.source_tokens == ("sentence 5", "sentence 6", "sentence 7", "sentence 8")
+    assert not merged.measured
+    np.testing.assert_allclose(
+        merged.scores, maps().segments("sentences").scores[..., first:], rtol=1e-5
+    )
+
+
+def test_sums_of_segments_are_not_divided_again(tmp_path: object) -> None:
+    merged = maps().segments("sentences")
+    merged.save(f"{tmp_path}/maps.safetensors")
+    for sums in (merged, mixlens.load(f"{tmp_path}/maps.safetensors")):
+        for again in (None, "sentences", {"a": (0, 9)}):
+            with pytest.raises(InvalidInput, match="sums of segments already"):
+                sums.segments(again)
+        with pytest.raises(InvalidInput, match="sums of segments already"):
+            sums.inside("sentence 1")
+
+
+def test_words_have_the_sums_of_their_tokens() -> None:
+    plain, marks = read_marks("=== one ===\nThe keys.\n=== two ===\nA cat sleeps.\n\nIt is old.\n")
+    rows = Lens.bundled("causal").generate(plain, answer=" It is")
+    made = mixlens.measure("alti", rows)
+    assert isinstance(made, MixingMaps)
+    for by in (None, marks, "sentences", "paragraphs"):
+        merged, expected = made.words().segments(by), made.segments(by)
+        assert merged.source_tokens == expected.source_tokens
+        np.testing.assert_allclose(merged.scores, expected.scores, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +235,14 @@ def test_marks_of_a_prompt_file() -> None:
         (None, "no segments of its own"),
         ("turns", "messages of a chat"),
         ("sentance", "sentences"),
+        ("own", "choose one of: sentences, paragraphs, turns"),
+        ("words", "choose one of: sentences, paragraphs, turns"),
+        ({1: "Nobody knows"}, "the name of a segment is a string, not 1"),
+        ([("a", 0, 5), ("a", 8, 12)], "two of this name"),
+        ({"answer": "Nobody knows"}, "'answer': this name means something else"),
+        ({FIRST: "Nobody knows"}, "means something else"),
+        ({"(other)": "Nobody knows"}, "means something else"),
+        ({"a": (17, 18)}, "segment 'a': no token begins in it"),
         ({"a": "nowhere"}, "not in"),
         ({"a": "The"}, "2 times in"),
         ({"a": (3, 3)}, "are empty"),

@@ -17,45 +17,71 @@ from jaxtyping import Float
 from mixlens.aggregation.rollout import row_normalised
 from mixlens.errors import InvalidInput
 from mixlens.row import Extra
-from mixlens.segments import By, divided
+from mixlens.segments import FIRST, By, divided
 from mixlens.suggestions import no_such
 from mixlens.tokens import Segment, TokenRow
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
-FIRST = "(first token)"
+_LEFT_OUT = "first token left out"  # these are names of steps
+_SUMS = "segments("
+_INSIDE = "inside("
 
 
 def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     """`MixingMaps.segments`."""
-    groups = grouped(divided(maps.source_row, by), sink=sink)
-    share = sink_share(maps.scores)
+    _require_tokens(maps)
     kept = maps if sink else leave_out_sink(maps)
+    begins = not _has_step(maps, _INSIDE)  # else the first token is not among the sources
+    groups = grouped(divided(maps.source_row, by), sink=sink and begins, apart=begins)
     dims = tuple(dim for dim in maps.dims[1:] if dim != "source")
+    share = {"sink_share": Extra(("layer", *dims), sink_share(maps.scores))}
     named = by if isinstance(by, str) else "own" if by is None else "named"
     return kept.derived(
         summed(kept.scores, groups),
-        f"segments({named})",
+        f"{_SUMS}{named})",
         replace(kept.facts, same_tokens=False),
         source_row=TokenRow(tuple(groups)),
-        measured={"sink_share": Extra(("layer", *dims), share)},
+        measured=share if begins else {},
     )
+
+
+def _require_tokens(maps: MixingMaps) -> None:
+    if _has_step(maps, _SUMS):
+        raise InvalidInput(
+            "these scores are sums of segments already: divide the maps of tokens that they were"
+            " made from"
+        )
+
+
+def _has_step(maps: MixingMaps, name: str) -> bool:
+    return any(step.startswith(name) for step in maps.provenance.get("steps", []))
 
 
 def leave_out_sink(maps: MixingMaps) -> MixingMaps:
     """`MixingMaps.without_sink`."""
+    if _has_step(maps, _INSIDE):
+        raise InvalidInput(
+            "these are the tokens of one segment: leave out the first token of the text before you"
+            " choose a segment"
+        )
+    steps = maps.provenance.get("steps", [])
+    gone = _has_step(maps, _SUMS) and maps.source_tokens[0] != FIRST
+    if gone or (steps and steps[-1].startswith(_LEFT_OUT)):
+        return maps
     scores = maps.scores.astype(np.float64)
     scores[..., 0] = 0
     if not maps.facts.rows_sum_to_one:
-        return maps.derived(scores, "first token left out")
+        return maps.derived(scores, _LEFT_OUT)
     scores = row_normalised(scores)
     facts = replace(maps.facts, rows_sum_to_one=bool((scores.sum(-1) > 0.5).all()))
-    return maps.derived(scores, "first token left out, rows divided by what is left", facts)
+    return maps.derived(scores, f"{_LEFT_OUT}, rows divided by what is left", facts)
 
 
 def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
     """`MixingMaps.inside`."""
+    _require_tokens(maps)
     row = maps.source_row
     groups = grouped(divided(row, by), sink=False, apart=False)
     if name not in groups:
@@ -68,7 +94,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
         None if row.special is None else tuple(row.special[i] for i in places),
     )
     facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False)
-    return maps.derived(maps.scores.take(places, -1), f"inside({name})", facts, source_row=part)
+    return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)
 
 
 def grouped(
