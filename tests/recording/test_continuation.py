@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,32 @@ def test_an_answer_that_joins_the_last_word_takes_the_models_own_tokens() -> Non
     lens = bundled()
     with pytest.warns(UserWarning, match="Begin it with a space"):
         rows = lens.generate("The keys to the cab", answer="inet are")
-    assert one(mixlens.measure("attention", rows)).tokens == ("Ġcabin", "et", "Ġare")
+    maps = one(mixlens.measure("attention", rows))
+    assert maps.tokens == ("Ġcabin", "et", "Ġare")
+    assert maps.source_row.segment_names == (*("prompt",) * 6, "answer", "answer")
+    assert set(maps.to_dataframe()["source_segment"]) == {"prompt", "answer"}
+    sums = maps.segments()
+    assert sums.source_tokens == ("(first token)", "prompt", "answer")
+    np.testing.assert_allclose(sums.scores.sum(-1), maps.scores.sum(-1), rtol=1e-6)
+
+
+def test_turns_are_found_by_characters_if_an_answer_changes_the_tokens() -> None:
+    tokenizer = copy.deepcopy(bundled().tokenizer)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}{% endfor %}"
+    lens = Lens(bundled().model, tokenizer)
+    for end, answer in (("The ke", "ys"), ("The keys to the ", "house."), ("The cab", "inet")):
+        chat = [{"role": "system", "content": "Be brief. "}, {"role": "user", "content": end}]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            maps = one(mixlens.measure("attention", lens.generate(chat, answer=answer)))
+        row = maps.source_row
+        assert row.offsets is not None
+        assert row.segment_names is not None
+        border = len("Be brief. ")
+        for (start, stop), name in zip(row.offsets[1:], row.segment_names[1:], strict=True):
+            reaches = stop > border + len(end)
+            assert name == ("answer" if reaches else "user" if start >= border - 1 else "system")
+        np.testing.assert_allclose(maps.segments("turns").scores.sum(-1), 1, rtol=1e-5)
 
 
 def test_chats_are_written_out_by_the_template_and_known_by_their_turns() -> None:
@@ -158,6 +184,16 @@ def test_words_of_bytes_and_special_tokens_keep_their_places() -> None:
     assert row.offsets[-1] == (len(row.text), len(row.text))
     covered = "".join(row.text[a:b] for a, b in dict.fromkeys(row.offsets))
     assert covered.replace(" ", "") == row.text.replace(" ", "")
+
+
+def test_characters_of_several_bytes_are_words_when_they_are_generated() -> None:
+    lens = bundled()
+    new = lens.tokenizer(" happy 🐶狗 now", add_special_tokens=False)["input_ids"]
+    maps = one(mixlens.measure("attention", lens.generate("The dog 🐶 is", answer=new)))
+    assert maps.words().tokens == ("happy", "🐶狗", "now")
+    cut = new[: len(new) - 2]  # in the middle of the last character
+    maps = one(mixlens.measure("attention", lens.generate("The dog 🐶 is", answer=cut)))
+    assert maps.words().tokens == ("happy", "🐶\ufffd")
 
 
 def _bytewise(kind: Any, **sizes: Any) -> Lens:
@@ -234,6 +270,10 @@ def test_encoder_and_decoder(name: str) -> None:
         expected = one(mixlens.measure("attention_norm", whole, site=site))
         assert made.tokens == tuple(map(str, answer))
         np.testing.assert_allclose(made.scores, expected.scores, atol=1e-6, rtol=1e-5)
+        assert len(made.to_dataframe()) == made.scores.size
+    assert made.source_row.segment_names == ("(other)", *("answer",) * (len(answer) - 1))
+    with pytest.raises(InvalidInput, match="this text has no turns"):
+        made.segments("turns")
     assert one(mixlens.measure("alti", rows)).provenance["site"] == "cross"
 
 
@@ -326,7 +366,11 @@ def test_several_measures_share_one_pass() -> None:
         ({"input_ids": [[1, 2], [3, 4]]}, {}, InvalidInput, "one prompt at a time"),
         ({"input_ids": [5, 6]}, {"answer": " are"}, InvalidInput, "give the answer as token ids"),
         (PROMPT, {"answer": []}, EmptyInput, "the answer is empty"),
+        (PROMPT, {"answer": b"ab"}, InvalidInput, "a list of token ids, not bytes"),
+        (PROMPT, {"answer": 5}, InvalidInput, "a list of token ids, not int"),
+        (PROMPT, {"answer": torch.tensor(5)}, InvalidInput, "a list of token ids, not Tensor"),
         (PROMPT, {"answer": [5, -3]}, InvalidInput, "answer: -3 is negative"),
+        (None, {}, InvalidInput, "not NoneType"),
         (PROMPT, {"answer": [10**7]}, InvalidInput, "outside the model's vocabulary of 4096"),
         (PROMPT, {"answer": [10**30]}, InvalidInput, "outside the model's vocabulary of 4096"),
         (PROMPT, {"answer": [5, 1.5]}, InvalidInput, "are whole numbers, not 1.5"),
@@ -354,8 +398,7 @@ def test_ids_of_an_answer_are_those_of_the_decoder(answer: list[int]) -> None:
     lens = Lens(built("bart", head=True))
     with pytest.raises(InvalidInput, match=r"is negative|outside the model's vocabulary of 96"):
         lens.generate({"input_ids": [5, 6, 7]}, answer=answer)
-    last: Any = torch.tensor(95)
-    assert lens.generate({"input_ids": [5, 6, 7]}, answer=last).targets == ((0,),)
+    assert lens.generate({"input_ids": [5, 6, 7]}, answer=[95]).targets == ((0,),)
 
 
 def test_an_answer_needs_tokens_and_a_prompt_of_its_own() -> None:

@@ -12,7 +12,7 @@ from mixlens import EmptyInput, InvalidInput, Lens, MixlensError
 from mixlens.errors import MissingTokenizer
 from mixlens.recording.prompts import prompt_of, with_answer
 from mixlens.segments import divided
-from mixlens.tokens import TokenRow
+from mixlens.tokens import Segment, TokenRow
 
 HELLO = [{"role": "user", "content": "Hello there"}]
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
@@ -33,6 +33,10 @@ def tokenizer() -> Any:
         ({"input_ids": [1.5]}, InvalidInput, "must be whole numbers"),
         ({"input_ids": [1, 2], "attention_mask": [0, 0]}, EmptyInput, "the prompt is empty"),
         (["a text"], InvalidInput, "a list of messages such as"),
+        (None, InvalidInput, "messages of a chat, or {'input_ids': ids}, not NoneType"),
+        (3, InvalidInput, "not int"),
+        (b"Hello", InvalidInput, "not bytes"),
+        (torch.tensor([4, 5]), InvalidInput, "not Tensor"),
         ([], EmptyInput, "no message in the chat"),
         (HELLO, InvalidInput, "has no chat template"),
     ],
@@ -72,7 +76,10 @@ def test_an_empty_message_is_no_segment(tokenizer: Any) -> None:
     assert [part.name for part in prompt_of(tokenizer, silent).row.segments or ()] == ["user"]
 
 
-def test_without_an_answer_there_is_no_segment_for_it() -> None:
-    row = TokenRow(("a", "b"))
-    assert with_answer(row, 2).segments == ()
-    assert [part.name for part in with_answer(row, 1).segments or ()] == ["answer"]
+def test_every_token_has_a_segment_with_an_answer_and_without() -> None:
+    row = TokenRow(("a", "b", "c"))
+    assert with_answer(row, 3).segment_names == ("(other)",) * 3
+    assert with_answer(row, 1).segment_names == ("(other)", "answer", "answer")
+    turns = replace(row, segments=(Segment("user", 0, 2), Segment("tool", 2, 3)))
+    assert with_answer(turns, 1).segment_names == ("user", "answer", "answer")
+    assert with_answer(turns, 2).segment_names == ("user", "user", "answer")

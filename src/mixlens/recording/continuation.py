@@ -8,26 +8,25 @@ the prompt, as the model would have read them, and its tokens are those that rea
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
 import torch
 from torch import nn
 
-from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
-from mixlens.recording.checks import check_answer_ids, position_limit, takes_decoder_ids
+from mixlens.errors import EmptyInput, InvalidInput
+from mixlens.recording.checks import check_answer_ids, takes_decoder_ids
 from mixlens.recording.encoding import encoded, token_row
+from mixlens.recording.generation import generated, require_room, with_mask
 from mixlens.recording.inputs import Prepared, made_ready, start_token
-from mixlens.recording.passes import in_short
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow, whole_numbers
 
+_UNKNOWN = "\ufffd"
 _ANCHOR = 8  # tokens in front of a generated one that decide whether it begins with a space
-_NEW_TOKENS = 20
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def continued(
     if takes_decoder_ids(model):
         return _decoded(model, tokenizer, prompt, answer, options)
     if answer is None:
-        new = _generated(model, [*prompt.ids], options)
+        new = generated(model, [*prompt.ids], options)
         whole = _with_generated(tokenizer, prompt, new)
         count = len(prompt.ids)
     else:
@@ -69,22 +68,13 @@ def continued(
     ids, row = whole
     if count < 1:
         raise InvalidInput("the prompt has no token of its own in front of the answer")
-    _require_room(model, "", count, len(ids) - count)
+    require_room(model, "", count, len(ids) - count)
     row = with_answer(row, count)
     inputs = {"input_ids": torch.tensor([ids[:-1]])}
-    ready = made_ready(model, _with_mask(model, inputs))
+    ready = made_ready(model, with_mask(model, inputs))
     produced = Produced(_part(row, slice(1, None)), tuple(ids[1:]))
     targets = tuple(range(count - 1, len(ids) - 1))
     return Continued(Prepared(ready, [_part(row, slice(-1))], None, [produced]), targets)
-
-
-def _with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
-    accepted = inspect.signature(model.forward).parameters
-    for name in list(tensors):
-        mask = name.replace("input_ids", "attention_mask")
-        if mask in accepted:
-            tensors[mask] = torch.ones_like(tensors[name])
-    return tensors
 
 
 def _part(row: TokenRow, part: slice) -> TokenRow:
@@ -107,6 +97,11 @@ def _part(row: TokenRow, part: slice) -> TokenRow:
 
 def _checked_ids(model: nn.Module, answer: Any) -> list[int]:
     """Token ids that the model has."""
+    alone = not hasattr(answer, "__iter__") or getattr(answer, "ndim", 1) == 0
+    if alone or isinstance(answer, (bytes, bytearray)):
+        raise InvalidInput(
+            f"an answer is a text or a list of token ids, not {type(answer).__name__}"
+        )
     if isinstance(answer, Sequence) and not answer:
         raise EmptyInput("the answer is empty")
     ids = whole_numbers(answer, "the token ids of an answer") or []
@@ -135,9 +130,8 @@ def _with_given(
     if not inside:
         raise EmptyInput(f"the tokenizer makes no token of the answer {answer!r}")
     first, last = inside[0], inside[-1]
-    row = token_row(tokenizer, ids, text + answer, offsets)
-    row = _part(replace(row, segments=None), slice(0, last + 1))
-    return (ids[: last + 1], replace(row, segments=prompt.row.segments)), first
+    row = _part(token_row(tokenizer, ids, text + answer, offsets), slice(0, last + 1))
+    return (ids[: last + 1], prompt.divided(row)), first
 
 
 def _warn_of_joined_words(text: str, answer: str) -> None:
@@ -150,72 +144,7 @@ def _warn_of_joined_words(text: str, answer: str) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------- generation
-
-
-def _generated(
-    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
-) -> list[int]:
-    """What the model generates after these ids, its own choice at every step by default."""
-    if not getattr(model, "can_generate", lambda: False)():
-        raise UnsupportedModel(
-            f"{type(model).__name__} does not generate text: a causal or encoder-decoder language"
-            " model with its head is needed"
-        )
-    options = _checked(model, len(ids), options, decodes=tensors is not None)
-    if tensors is None:
-        tensors = made_ready(model, _with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
-    try:
-        with torch.no_grad():
-            made = model.generate(**tensors, **options)
-    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
-        raise InvalidInput(
-            f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
-        ) from error
-    row = getattr(made, "sequences", made)
-    if len(row) != 1:
-        raise InvalidInput(
-            f"{len(row)} continuations were generated: leave out num_return_sequences, and look at"
-            " one at a time"
-        )
-    new: list[int] = row[0].tolist()[1 if takes_decoder_ids(model) else len(ids) :]
-    if not new:
-        raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
-    return new
-
-
-def _checked(model: Any, tokens: int, given: Mapping[str, Any], *, decodes: bool) -> dict[str, Any]:
-    """Options of `generate`: the likeliest token at every step, unless they say otherwise."""
-    options: dict[str, Any] = {"do_sample": False, **given}
-    named = ("max_new_tokens", "max_length", "stopping_criteria", "generation_config")
-    if not any(name in options for name in named):
-        options["max_new_tokens"] = _NEW_TOKENS
-    count = options.get("max_new_tokens")
-    if count is not None:
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise InvalidInput(f"max_new_tokens={count!r}: at least one token must be generated")
-        _require_room(model, "decoder_" if decodes else "", 1 if decodes else tokens, count)
-    config = model.generation_config
-    if config.pad_token_id is None and "pad_token_id" not in options:
-        ends = config.eos_token_id
-        options["pad_token_id"] = ends[0] if isinstance(ends, list) else ends
-    return options
-
-
-def _require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
-    """The last token of a continuation is produced, not read."""
-    limit = position_limit(model, prefix)
-    if limit is None or prompt + more - 1 <= limit:
-        return
-    room = limit - prompt + 1
-    if room < 1:
-        raise InputTooLong(
-            f"the prompt has {prompt} tokens, the model has {limit} positions: shorten the prompt"
-        )
-    raise InputTooLong(
-        f"a prompt of {prompt} tokens and a continuation of {more} do not fit the model's {limit}"
-        f" positions: the continuation may have up to {room}"
-    )
+# -------------------------------------------------------------------------------- generated tokens
 
 
 def _with_generated(
@@ -243,7 +172,8 @@ def _spelled(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """What new tokens write after others, and the characters of each.
 
-    A character may be written by several tokens: each of them then covers the whole of it.
+    A character may be written by several tokens: each of them then covers the whole of it. Until
+    its last byte is there, it is decoded as a sign for what is unknown.
     """
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
@@ -253,11 +183,14 @@ def _spelled(
     start = _same_beginning(base, whole)
     ends = [max(start, _same_beginning(part, whole)) for part in written]
     places = []
-    for number in range(len(new)):
-        stop = ends[number + 1]
-        if stop == ends[number] and written[number + 1] != written[number]:
+    for number, token in enumerate(new):
+        first, stop = ends[number], ends[number + 1]
+        writes = written[number + 1] != written[number] or tokenizer.decode([token], **plain)
+        if stop == first and writes:
             stop = next((end for end in ends[number + 1 :] if end > stop), stop)
-        places.append((shift + ends[number] - start, shift + stop - start))
+            if stop == first and whole[start:first].endswith(_UNKNOWN):
+                first -= 1  # the text ends in the middle of a character
+        places.append((shift + first - start, shift + stop - start))
     return whole[start:], tuple(places)
 
 
@@ -277,23 +210,23 @@ def _decoded(
     options: Mapping[str, Any],
 ) -> Continued:
     """The prompt is the encoder's; the decoder's positions produce the continuation."""
-    tensors = made_ready(model, _with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
+    tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
     first, text, offsets = start_token(model), "", None
     if answer is None:
-        new = _generated(model, prompt.ids, options, tensors)
+        new = generated(model, prompt.ids, options, tensors)
     elif isinstance(answer, str):
         made = encoded(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
     else:
         new = list(answer)
-    _require_room(model, "decoder_", 1, len(new))
+    require_room(model, "decoder_", 1, len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
         text, places = _spelled(tokenizer, [first], new, 0)
         offsets = list(places)
     known = None if offsets is None else [(0, 0), *offsets]
     row = token_row(tokenizer, [first, *new], text, known)
     row = with_answer(row, 1)
-    tensors |= _with_mask(model, {"decoder_input_ids": torch.tensor([[first, *new[:-1]]])})
+    tensors |= with_mask(model, {"decoder_input_ids": torch.tensor([[first, *new[:-1]]])})
     ready = made_ready(model, tensors)
     produced = Produced(_part(row, slice(1, None)), tuple(new))
     prepared = Prepared(ready, [prompt.row], [_part(row, slice(-1))], [produced])

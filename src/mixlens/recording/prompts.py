@@ -1,29 +1,27 @@
 """A prompt as a language model is given it: one text, the messages of a chat, or token ids.
 
-Messages are written out by the tokenizer's own chat template, and the result is tokenised as one
-text. So every token has its place in that text, and every turn of the chat is a segment. What the
-template puts around the messages belongs to no turn.
+Messages are written out as one text, which is then tokenised. So every token has its place in that
+text, and every turn of the chat is a segment. What the chat template puts around the messages
+belongs to no turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.recording.chats import Message, written_out
 from mixlens.recording.checks import check_numbers, check_token_ids
 from mixlens.recording.encoding import token_row
 from mixlens.recording.inputs import as_tensor, check_text
-from mixlens.segments import ANSWER, CHAT, PROMPT, Spans, token_segments
+from mixlens.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segments
 from mixlens.tokens import Segment, TokenRow
 
-Message = Mapping[str, str]
-"""{"role": "user", "content": "…"}"""
-
-Given = str | Sequence[Message] | Mapping[str, Any]
+Given = str | Iterable[Message] | Mapping[str, Any]
 """What a prompt may be."""
 
 _PAIR = ("input_ids", "attention_mask")
@@ -36,29 +34,36 @@ class Prompt:
     ids: tuple[int, ...]
     row: TokenRow
     begins_specially: bool  # does the tokenizer add its special tokens, or are they in the text?
+    name: str = PROMPT  # of the whole, if it has no turns
+    turns: Spans | None = None  # their places in the text
+
+    def divided(self, row: TokenRow) -> TokenRow:
+        """A row that begins with this prompt, with the prompt's segments."""
+        whole = Segment(self.name, 0, len(row))
+        return replace(row, segments=token_segments(row, self.turns) or (whole,))
 
 
 def prompt_of(tokenizer: Any, given: Given) -> Prompt:
     """The tokens of what was given."""
     if isinstance(given, Mapping):
         return _from_ids(tokenizer, given)
-    chat = not isinstance(given, str)
+    if isinstance(given, (bytes, bytearray, torch.Tensor)) or not hasattr(given, "__iter__"):
+        raise InvalidInput(
+            "a prompt is a text, the messages of a chat, or {'input_ids': ids}, not"
+            f" {type(given).__name__}"
+        )
     if tokenizer is None:
         raise MissingTokenizer(
             "a prompt needs a tokenizer, and the model came without one: give it one, or input_ids"
             " instead of the text"
         )
-    turns: Spans | None = None
-    if isinstance(given, str):
-        text = given
-    else:
-        text, turns = _written_out(tokenizer, given)
+    chat = not isinstance(given, str)
+    text, turns = (given, None) if isinstance(given, str) else written_out(tokenizer, given)
     check_text(text)
     ids, offsets = tokenised(tokenizer, text, specially=not chat)
     row = token_row(tokenizer, ids, text, offsets)
-    whole = Segment(CHAT if chat else PROMPT, 0, len(row))
-    named = token_segments(row, turns) or (whole,)
-    return Prompt(tuple(ids), replace(row, segments=named), not chat)
+    prompt = Prompt(tuple(ids), row, not chat, CHAT if chat else PROMPT, turns)
+    return replace(prompt, row=prompt.divided(row))
 
 
 def tokenised(
@@ -74,8 +79,15 @@ def tokenised(
 
 
 def with_answer(row: TokenRow, prompt_tokens: int) -> TokenRow:
-    """The row with the tokens after its prompt named as the answer."""
-    known = [part for part in row.segments or () if part.stop <= prompt_tokens]
+    """The row with the tokens after its prompt named as the answer. A token that reaches from the
+    prompt into the answer is one of them. A decoder has no prompt, only the token it begins with.
+    """
+    before = row.segments or (Segment(OTHER, 0, prompt_tokens),)
+    known = [
+        part._replace(stop=min(part.stop, prompt_tokens))
+        for part in before
+        if part.start < prompt_tokens
+    ]
     if len(row) > prompt_tokens:
         known.append(Segment(ANSWER, prompt_tokens, len(row)))
     return replace(row, segments=tuple(known))
@@ -106,46 +118,5 @@ def _from_ids(tokenizer: Any, given: Mapping[str, Any]) -> Prompt:
         raise EmptyInput("the prompt is empty")
     check_token_ids("input_ids", numbers)
     row = token_row(tokenizer, numbers.tolist())
-    return Prompt(
-        tuple(numbers.tolist()), replace(row, segments=(Segment(PROMPT, 0, len(row)),)), False
-    )
-
-
-def _written_out(tokenizer: Any, messages: Sequence[Message]) -> tuple[str, Spans | None]:
-    """The text that the template makes of messages, and where each of them is in it."""
-    messages = list(messages)
-    for message in messages:
-        if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
-            raise InvalidInput(
-                "a prompt is a text, or a list of messages such as"
-                f" {{'role': 'user', 'content': '…'}}, not {message!r:.60}. Several prompts are"
-                " generated one at a time."
-            )
-    if not messages:
-        raise EmptyInput("there is no message in the chat")
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise InvalidInput(
-            "the tokenizer has no chat template, so messages cannot be written out: give the"
-            " prompt as one text"
-        )
-    try:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # jinja2's own, and whatever a template raises
-        raise InvalidInput(f"the chat template refuses these messages: {error}") from error
-    return text, _turns(text, messages)
-
-
-def _turns(text: str, messages: Sequence[Message]) -> Spans | None:
-    """Where every message is in the text; None if the template rewrites one of them."""
-    roles = [str(message.get("role")) for message in messages]
-    turns, end = [], 0
-    for number, (role, message) in enumerate(zip(roles, messages, strict=True)):
-        content = message["content"].strip()
-        start = text.find(content, end)
-        if start < 0:
-            return None
-        end = start + len(content)
-        if content:
-            nth = roles[: number + 1].count(role)
-            turns.append((role if roles.count(role) == 1 else f"{role} {nth}", start, end))
-    return turns
+    prompt = Prompt(tuple(numbers.tolist()), row, begins_specially=False)
+    return replace(prompt, row=prompt.divided(row))

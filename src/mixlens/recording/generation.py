@@ -1,0 +1,135 @@
+"""What a model generates after a prompt, with its options checked before it runs."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import GenerationConfig
+
+from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
+from mixlens.recording.checks import position_limit, takes_decoder_ids
+from mixlens.recording.inputs import made_ready
+from mixlens.recording.passes import in_short
+
+_NEW_TOKENS = 20
+
+
+def generated(
+    model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
+) -> list[int]:
+    """What the model generates after these ids, its own choice at every step by default."""
+    if not getattr(model, "can_generate", lambda: False)():
+        raise UnsupportedModel(
+            f"{type(model).__name__} does not generate text: a causal or encoder-decoder language"
+            " model with its head is needed"
+        )
+    options = _checked(model, len(ids), options)
+    if tensors is None:
+        tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
+    try:
+        with torch.no_grad():
+            made = model.generate(**tensors, **options)
+    except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
+        raise InvalidInput(
+            f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
+        ) from error
+    row = getattr(made, "sequences", made)
+    if len(row) != 1:
+        raise InvalidInput(
+            f"{len(row)} continuations were generated: leave out num_return_sequences, and look at"
+            " one at a time"
+        )
+    new: list[int] = row[0].tolist()[1 if takes_decoder_ids(model) else len(ids) :]
+    if not new:
+        raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
+    return new
+
+
+def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Token ids with masks that leave out none of them, if the model takes masks."""
+    accepted = inspect.signature(model.forward).parameters
+    for name in list(tensors):
+        mask = name.replace("input_ids", "attention_mask")
+        if mask in accepted:
+            tensors[mask] = torch.ones_like(tensors[name])
+    return tensors
+
+
+def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `generate`: the likeliest token at every step, unless they say otherwise."""
+    options = dict(given)
+    config = options.get("generation_config")
+    if config is None:
+        unsaid = options
+        if not options.keys() & {"max_new_tokens", "max_length", "stopping_criteria"}:
+            options["max_new_tokens"] = _NEW_TOKENS
+    elif isinstance(config, GenerationConfig):
+        config = options["generation_config"] = copy.deepcopy(config)
+        unsaid = vars(config)
+    else:
+        raise InvalidInput(
+            f"generation_config is a GenerationConfig of transformers, not {type(config).__name__}"
+        )
+    _check_lengths(model, tokens, options)
+    if unsaid.get("do_sample") is None:
+        unsaid["do_sample"] = False
+    if model.generation_config.pad_token_id is None and unsaid.get("pad_token_id") is None:
+        ends = model.generation_config.eos_token_id
+        unsaid["pad_token_id"] = ends[0] if isinstance(ends, list) else ends
+    return options
+
+
+def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> None:
+    """Raises `InvalidInput` if what the options allow is not a number of tokens, or has no room."""
+    decodes = takes_decoder_ids(model)
+    read = 1 if decodes else tokens
+    config = options.get("generation_config")
+    for name, before in (("max_new_tokens", 0), ("max_length", read)):  # the first one counts
+        said = options if config is None or options.get(name) is not None else vars(config)
+        if said.get(name) is None:
+            continue
+        said[name] = count = _whole_number(name, said[name])
+        if count > before:  # else `generate` refuses it
+            require_room(model, "decoder_" if decodes else "", read, count - before)
+        return
+
+
+def _whole_number(name: str, given: Any) -> int:
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        count = operator.index(given)
+    except TypeError:
+        raise InvalidInput(f"{name}={given!r}: a whole number is needed") from None
+    if count < 1:
+        raise InvalidInput(f"{name}={count}: at least one token must be generated")
+    return count
+
+
+def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
+    """Raises `InputTooLong` if a continuation of this many tokens has no room. Its last token is
+    produced, not read.
+    """
+    limit = position_limit(model, prefix)
+    if limit is None or prompt + more - 1 <= limit:
+        return
+    room = limit - prompt + 1
+    if room < 1:
+        raise InputTooLong(
+            f"the prompt has {prompt} tokens, the model has {limit} positions: shorten the prompt"
+        )
+    if prefix:
+        raise InputTooLong(
+            f"a continuation of {more} tokens does not fit the decoder's {limit} positions: it may"
+            f" have up to {room}"
+        )
+    raise InputTooLong(
+        f"a prompt of {prompt} tokens and a continuation of {more} do not fit the model's {limit}"
+        f" positions: the continuation may have up to {room}"
+    )

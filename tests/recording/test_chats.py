@@ -1,0 +1,149 @@
+"""Messages are found where the template puts them, whatever they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mixlens import InvalidInput, Lens
+from mixlens.recording.chats import written_out
+
+CHATML = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nYou are a helpful assistant."
+    "<|im_end|>\n{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAMA_2 = (
+    "{% if messages[0].role == 'system' %}{% set rest = messages[1:] %}{% set said = '<<SYS>>\n'"
+    " + messages[0].content + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}"
+    "{% set said = '' %}{% endif %}{% for m in rest %}"
+    "[INST] {{ ((said if loop.first else '') + m.content) | trim }} [/INST]{% endfor %}"
+)
+SYSTEM_LAST = (
+    "{% for m in messages[1:] %}[{% if loop.last %}{{ messages[0].content }}\n\n{% endif %}"
+    "{{ m.content | trim }}]{% endfor %}"
+)
+PARTS = (
+    "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for part in m.content %}{% if part.type == 'text' %}{{ part.text | trim }}{% endif %}"
+    "{% endfor %}{% endif %}</{{ m.role }}>{% endfor %}"
+)
+TOOLS = (
+    "{% for m in messages %}<{{ m.role }}>{% if m.tool_calls %}{{ m.tool_calls[0].name }}()"
+    "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+)
+
+
+@pytest.fixture
+def tokenizer() -> Any:
+    return Lens.bundled("causal").tokenizer
+
+
+def said(role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+def turns(tokenizer: Any, template: str, messages: list[dict[str, Any]]) -> Any:
+    """Name, text and what is in front of it; None if the turns are not known."""
+    tokenizer.chat_template = template
+    text, spans = written_out(tokenizer, messages)
+    if spans is None:
+        return None
+    return [(name, text[start:stop], text[:start][-3:]) for name, start, stop in spans]
+
+
+@pytest.mark.parametrize(
+    "content", ["help", "a", "user", "system", "\n", "<|im_end|>", "Text-0-0-"]
+)
+def test_a_short_message_is_not_taken_for_a_piece_of_the_template(
+    tokenizer: Any, content: str
+) -> None:
+    found = turns(tokenizer, CHATML, [said("user", content)])
+    assert found == ([("user", content, "er\n")] if content.strip() else [])
+
+
+def test_messages_that_hold_each_other_are_kept_apart(tokenizer: Any) -> None:
+    chat = [said("user", " No. "), said("assistant", "No"), said("user", "o"), said("user", "No.")]
+    assert turns(tokenizer, CHATML, chat) == [
+        ("user 1", "No.", "r\n "),
+        ("assistant", "No", "nt\n"),
+        ("user 2", "o", "er\n"),
+        ("user 3", "No.", "er\n"),
+    ]
+
+
+def test_templates_may_strip_and_move_messages(tokenizer: Any) -> None:
+    chat = [said("system", "Be brief."), said("user", "S "), said("user", "b")]
+    assert turns(tokenizer, LLAMA_2, chat) == [
+        ("system", "Be brief.", ">>\n"),
+        ("user 1", "S", ">\n\n"),
+        ("user 2", "b", "T] "),
+    ]
+    assert turns(tokenizer, SYSTEM_LAST, chat) == [
+        ("user 1", "S", "["),
+        ("system", "Be brief.", "S]["),
+        ("user 2", "b", ".\n\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        CHATML.replace("m.content", "m.content | upper"),
+        CHATML.replace("{{ m.content }}", "{{ m.content }} {{ m.content }}"),
+        CHATML.replace("{{ m.content }}", "{{ m.content[:3] }}"),
+        CHATML.replace("{{ m.content }}", "{{ m.content }}{{ m.content | length }}"),
+        "{% if messages[1].content | length > 1 %}{{ raise_exception('long') }}{% endif %}S b",
+    ],
+)
+def test_templates_that_change_messages_have_no_turns(tokenizer: Any, template: str) -> None:
+    assert turns(tokenizer, template, [said("system", "Be brief."), said("user", "S")]) is None
+
+
+def test_roles_do_not_take_the_names_of_other_segments(tokenizer: Any) -> None:
+    roles = ["answer", "(other)", "(first token)", "prompt", "chat", "tool"]
+    found = turns(tokenizer, CHATML, [said(role, "Yes") for role in roles])
+    assert [name for name, _, _ in found] == [*(f"{role} 1" for role in roles[:-1]), "tool"]
+
+
+@pytest.mark.parametrize(
+    ("template", "joined"), [(PARTS, "One.two"), (CHATML, "One. \ntwo"), ("{{ 1 }}", None)]
+)
+def test_texts_in_parts(tokenizer: Any, template: str, joined: str | None) -> None:
+    parts = [{"type": "text", "text": "One. "}, {"type": "text", "text": "two"}]
+    found = turns(tokenizer, template, [said("system", "Hi"), said("user", parts)])
+    if joined is None:
+        assert found is None
+    else:
+        assert [(name, text) for name, text, _ in found] == [("system", "Hi"), ("user", joined)]
+
+
+def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
+    call = said("assistant", None, tool_calls=[{"name": "weather"}])
+    chat = [said("user", "Rain?"), call, said("tool", "Yes")]
+    found = turns(tokenizer, TOOLS, chat)
+    assert found == [("user", "Rain?", "er>"), ("tool", "Yes", "ol>")]
+    with pytest.raises(InvalidInput, match="writes 'None' for a message without content"):
+        turns(tokenizer, CHATML, chat)
+    with pytest.raises(InvalidInput, match="refuses these messages"):
+        turns(tokenizer, CHATML.replace("{{ m.content }}", "{{ '' + m.content }}"), chat)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("text", "this list holds str"),
+        (5, "Token ids are given as"),
+        ({"content": "Hi"}, "message 1 of the chat has no role"),
+        ({"role": "user"}, "message 1 of the chat has no content$"),
+        (said("user", b"Hi"), "the content of message 1 of the chat is bytes"),
+        (said("user", [{"type": "image", "url": "x"}]), "a part of type 'image'"),
+        (said("user", ["Hi"]), "a part of type 'str'"),
+    ],
+)
+def test_what_is_not_a_message_is_refused_in_words(
+    tokenizer: Any, message: Any, words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        turns(tokenizer, CHATML, [message])
