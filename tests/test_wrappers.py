@@ -32,6 +32,84 @@ def test_compiled_and_parallel_models() -> None:
     assert model._compiled_call_impl is not None
 
 
+def never(*_: Any) -> Any:
+    raise AssertionError("this would be compiled")
+
+
+def compiled_layers(model: Any) -> None:
+    for place, layer in enumerate(model.layers):
+        model.layers[place] = torch.compile(layer, backend=never)
+
+
+def compiled_forward(model: Any) -> None:
+    model.forward = torch.compile(model.forward, backend=never)
+
+
+def compiled_parts(model: Any) -> None:
+    attention = model.layers[0].self_attn
+    attention.forward = torch.compile(attention.forward, backend=never)
+    model.layers[1].mlp = torch.compile(model.layers[1].mlp, backend=never)
+    model.layers[1].compile(backend=never)
+
+
+def compiled_class(model: Any) -> None:
+    layer = model.layers[0]
+    written = type(layer).forward
+    layer.__class__ = type(
+        "Compiled", (type(layer),), {"forward": torch.compile(written, backend=never)}
+    )
+
+
+def compiled_below_accelerate(model: Any) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    compiled_parts(model)
+    accelerate.cpu_offload(model, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        compiled_layers,
+        compiled_forward,
+        compiled_parts,
+        compiled_class,
+        compiled_below_accelerate,
+    ],
+)
+def test_compiled_parts_run_as_they_are_written(compiled: Any) -> None:
+    model, given = built("llama"), inputs("llama", rows=1)
+    ask = {
+        "alti": lambda lens: lens.measure("alti", given),
+        "row": lambda lens: lens.measure("value_zeroing", given, targets=[-1]),
+        "gradient": lambda lens: lens.measure(
+            "gradient_norm", given, of="embedding", pooling="last"
+        ),
+    }
+    expected = {name: measured(Lens(model)).scores for name, measured in ask.items()}
+    compiled(model)
+    before = [(part, dict(vars(part)), dict(part._modules)) for part in model.modules()]
+    for name, measured in ask.items():
+        assert np.allclose(measured(Lens(model)).scores, expected[name], atol=1e-6), name
+    Lens(model).verify(given)
+    for part, own, inner in before:
+        assert vars(part).keys() == own.keys()
+        assert all(vars(part)[name] is own[name] for name in ("forward",) if name in own)
+        assert part._modules == inner
+
+
+def test_compiled_parts_are_put_back_after_an_error() -> None:
+    model = built("llama")
+    compiled_layers(model)
+    layers = list(model.layers)
+    with pytest.raises(mixlens.InvalidInput, match="outside the model's vocabulary"):
+        Lens(model).measure("attention", {"input_ids": torch.tensor([[10**6]])})
+    assert list(model.layers) == layers
+    layers[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(mixlens.UnsupportedModel, match=r"`0` of ModuleList has hooks of its own"):
+        Lens(model).measure("attention", inputs("llama"))
+    assert list(model.layers) == layers
+
+
 def test_adapters_count() -> None:
     peft = pytest.importorskip("peft")
     settings = peft.LoraConfig(target_modules=["query", "value", "dense"], r=2)

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mixlens.errors import without_subject
+from mixlens.errors import NonFiniteActivations, without_subject
+from mixlens.estimating import estimate_of_recording, memory_in_words
 from mixlens.explained import no_logits
+from mixlens.loading import damaged_weights
 from mixlens.measures import list_measures, recorded_refusal
+from mixlens.precision import outside_inference_mode
 from mixlens.recorder import default_input, rows_refused
+from mixlens.recording.placement import available_to
 from mixlens.recording.turns import turn
 from mixlens.recording.verification import Report, report
 from mixlens.replay.slow_paths import slow_paths
+from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -23,9 +28,18 @@ if TYPE_CHECKING:
 
 def verify(lens: Lens, given: Text | Sequence[Text] | Mapping[str, Any] | None) -> Report:
     """`Lens.verify`."""
-    given = default_input(lens.model, lens.tokenizer) if given is None else given
+    model = lens.model
+    given = default_input(model, lens.tokenizer) if given is None else given
+    damage = damaged_weights(model)  # of the head too, behind which no layer follows
+    if damage is not None:
+        raise NonFiniteActivations(damage)
     recording = lens.record(given)
-    with turn(lens.model):
+    tokens = max(max(lengths) for lengths in recording.lengths.values())
+    in_words = memory_in_words(
+        lambda: estimate_of_recording(model, tokens, targets=None, texts=recording.batch),
+        available_to(model),
+    )
+    with turn(model), outside_inference_mode(), uncompiled(model), in_words:
         from_maps = {site: rows_refused(lens, given, site) for site in recording.sites}
         return report(recording, _refusals(recording), slow_paths(recording), from_maps)
 

@@ -7,7 +7,9 @@ measured, adapter included. A compiled or parallel copy computes what its origin
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
+from types import MethodType
 from typing import Any
 
 from torch import nn
@@ -15,6 +17,7 @@ from torch import nn
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.parts import parts_of
 from mixlens.pooling import remember_pooling
+from mixlens.recording.turns import turn
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
@@ -83,13 +86,61 @@ def _described(given: Any) -> str:
 
 @contextlib.contextmanager
 def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Modules that were compiled in place run as they are written while this is open: hooks inside
-    compiled code would make torch compile it anew.
+    """Parts that were compiled run as they are written while this is open: hooks inside compiled
+    code would make torch compile it anew, and a compiled copy hides the part inside it.
     """
-    if not [part for part in parts_of(model) if part._compiled_call_impl is not None]:
+    if "torch._dynamo" not in sys.modules or not any(map(_is_compiled, parts_of(model))):
         yield
         return
-    import torch
-
-    with torch.compiler.set_stance("force_eager"):
+    with turn(model), contextlib.ExitStack() as put_back:
+        _uncover(model, put_back)
         yield
+
+
+def _is_compiled(part: nn.Module) -> bool:
+    """In place, by its `forward`, or as a copy."""
+    return (
+        part._compiled_call_impl is not None
+        or type(part).__name__ == "OptimizedModule"
+        or any(_as_written(getattr(part, name, None)) for name in _FORWARDS)
+    )
+
+
+_FORWARDS = ("forward", "_old_forward")  # the second is what accelerate calls in its own
+
+
+def _as_written(called: Any) -> Any:
+    """What was compiled; None of what was not. Attributes of a compiled function may have been
+    copied to a function around it.
+    """
+    written = getattr(called, "_torchdynamo_orig_callable", None)
+    return written if getattr(called, "__wrapped__", None) is written else None
+
+
+def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
+    """Takes compiled code out of a part and all parts inside."""
+    own = vars(part)
+    if own.get("_compiled_call_impl") is not None:
+        _replace(own, "_compiled_call_impl", None, put_back)
+    for name in _FORWARDS:
+        written = _as_written(getattr(part, name, None))
+        if written is not None:  # of a class, if the part has none of its own
+            _replace(own, name, written if name in own else MethodType(written, part), put_back)
+    for name, inner in list(part._modules.items()):
+        if type(inner).__name__ == "OptimizedModule":
+            if inner._forward_hooks or inner._forward_pre_hooks:
+                raise UnsupportedModel(
+                    f"the compiled part `{name}` of {type(part).__name__} has hooks of its own,"
+                    " which the part inside it does not run: register them on `._orig_mod`"
+                )
+            _replace(part._modules, name, inner._orig_mod, put_back)
+        if part._modules[name] is not None:
+            _uncover(part._modules[name], put_back)
+
+
+def _replace(table: dict[str, Any], name: str, value: Any, put_back: contextlib.ExitStack) -> None:
+    if name in table:
+        put_back.callback(table.__setitem__, name, table[name])
+    else:
+        put_back.callback(table.pop, name, None)
+    table[name] = value

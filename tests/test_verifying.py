@@ -1,0 +1,31 @@
+"""`lens.verify` names what is damaged and what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import mixlens
+from mixlens import Lens
+from mixlens.recording import verification
+from tests.conformance.zoo import built, inputs
+
+
+@pytest.mark.parametrize("path", ["lm_head", "model.norm"])
+def test_damage_behind_the_last_layer_is_named(path: str) -> None:
+    model = built("llama", head=True)
+    with torch.no_grad():
+        model.get_submodule(path).weight.view(-1)[0] = float("nan")
+    with pytest.raises(mixlens.NonFiniteActivations, match=rf"`{path}\.weight` hold NaN"):
+        Lens(model).verify(inputs("llama"))
+
+
+def test_memory_that_runs_out_in_the_native_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_out(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(verification, "native_calls", run_out)
+    with pytest.raises(mixlens.OutOfMemory, match="memory ran out: a recording"):
+        Lens(built("bert")).verify(inputs("bert"))
