@@ -255,6 +255,19 @@ def test_lines_of_prose_have_at_most_100_characters() -> None:
     assert not long
 
 
+def test_rows_of_a_table_have_the_cells_of_its_head() -> None:
+    """Two rows on one line would be one row, its rest cut off."""
+    wrong = []
+    for page in LINKED:
+        cells = 0
+        for line in without_blocks(page.read_text()).splitlines():
+            count = len(re.findall(r"(?<!\\)\|", line)) if line.startswith("|") else 0
+            if cells and count and count != cells:
+                wrong.append(f"{page.name}: {line:.60}")
+            cells = count and (cells or count)
+    assert not wrong
+
+
 def test_citation_and_changelog_name_this_version() -> None:
     yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())

@@ -58,6 +58,7 @@ def test_a_long_text_is_drawn_though_a_terminal_cannot_show_it(tmp_path: Path) -
         (["--figure", "x.docx"], "a figure is a .png"),
         (["--figure", "nowhere/x.png"], "no folder nowhere"),
         (["--kind", "flow"], "name its file with --figure"),
+        (["--figure", "x.png", "--kind", "foo"], "there is no kind of picture 'foo'; choose one"),
     ],
 )
 @pytest.mark.parametrize("command", ["map", "compare"])
@@ -65,3 +66,8 @@ def test_wrong_files_are_refused(command: str, arguments: list[str], message: st
     result = run(app, [command, TEXT, "--model", "no/such/model", *arguments])
     assert isinstance(result.exception, InvalidInput)
     assert message in str(result.exception)
+
+
+def test_flow_starts_from_layers_that_are_not_joined() -> None:
+    result = run(app, ["map", TEXT, "--rollout", "--figure", "x.png", "--kind", "flow"])
+    assert "drop --rollout" in str(result.exception)

@@ -49,6 +49,36 @@ def test_a_prompt_file_with_generated_words(prompt_file: str, tmp_path: Path) ->
     assert mixlens.load(saved).source_tokens == tuple(made["sources"])
 
 
+def test_tokens_of_a_prompt_file_keep_the_names_of_their_segments(
+    prompt_file: str, tmp_path: Path
+) -> None:
+    saved = tmp_path / "maps.safetensors"
+    given = ("map", "--prompt-file", prompt_file, "--answer", " are on", "--measure", "alti")
+    ran = run(*given, "--segments", "none", "--json", "--save", str(saved))
+    assert ran.status == 0, ran.err
+    made, maps = json.loads(ran.out), mixlens.load(saved)
+    assert tuple(made["sources"]) == maps.source_tokens
+    assert tuple(made["source_segments"]) == maps.source_row.segment_names
+    assert maps.inside("rules").source_tokens[:2] == ("The", "Ġchildren")
+    sums = json.loads(run(*given, "--json").out)
+    assert list(maps.segments().source_tokens) == sums["sources"]
+    np.testing.assert_allclose(maps.segments().scores, sums["scores"], atol=1e-6)
+
+
+def test_measures_are_compared_for_what_follows_a_prompt(prompt_file: str) -> None:
+    given = ("compare", "--prompt-file", prompt_file, "--answer", " are on", "--json")
+    chosen = ("--measures", "alti,gradient_norm")
+    made = json.loads(run(*given, *chosen).out)
+    assert made["sources"] == ["(first token)", "rules", "story", "question", "answer"]
+    assert (made["target_token"], made["explained"]) == ("Ġon", f"on at {made['target']}")
+    assert set(made["scores"]) == {"alti", "gradient_norm"}
+    tokens = json.loads(run(*given, *chosen, "--segments", "none", "--target", "are").out)
+    assert tokens["target"] == made["target"] - 1
+    assert tokens["sources"][1:3] == ["The", "Ġchildren"]
+    ran = run("compare", "The keys", "--generate", "2", "--segments", "own", *chosen)
+    assert "answer" in ran.out, ran.err
+
+
 def test_shown_tables(prompt_file: str) -> None:
     given = ("--prompt-file", prompt_file, "--answer", " are on", "--measure", "attention")
     ran = run("map", *given)
@@ -98,7 +128,10 @@ def test_rollout_of_one_target_and_of_generated_words() -> None:
 def test_a_chat_needs_a_template(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([{"role": "user", "content": "Hello"}]))
-    assert "no chat template" in run("map", "--prompt-file", str(path), "--generate", "3").err
+    for command in ("map", "compare"):
+        said = run(command, "--prompt-file", str(path), "--generate", "3").err
+        assert "no chat template" in said
+        assert "choose a chat model with --model, or give the prompt in a plain text file" in said
     assert "--generate N" in run("map", "--prompt-file", str(path)).err
     path.write_text("{")
     assert "not JSON" in run("map", "--prompt-file", str(path), "--generate", "3").err
@@ -112,15 +145,26 @@ def test_a_chat_needs_a_template(tmp_path: Path) -> None:
         (["The keys", "--answer", " are", "--generate", "3"], "either one"),
         (["The keys", "--generate", "3", "--target-text", "x"], "--answer instead"),
         (["The keys", "--segments", "sentance"], "did you mean sentences"),
-        (["The keys", "--segments", "turns", "--generate", "2"], "messages of a chat"),
+        (["The keys", "--segments", "turns", "--generate", "2"], "messages of a chat in a .json"),
+        (["The keys", "--segments", "own"], "=== document 1 === in a --prompt-file"),
         (["The keys", "--prompt-file", "x.txt"], "give one of them"),
         (["--prompt-file", "nowhere.txt"], "No such file"),
         (["The keys", "--answer", " are" * 300], "may have up to"),
         (["The keys", "--generate", "2", "-m", "src/mixlens/bundled/masked"], "does not generate"),
     ],
 )
-def test_wrong_use_is_one_line(arguments: list[str], words: str) -> None:
-    ran = run("map", *arguments)
+@pytest.mark.parametrize("command", ["map", "compare"])
+def test_wrong_use_is_one_line(command: str, arguments: list[str], words: str) -> None:
+    ran = run(command, *arguments)
     assert ran.status != 0
     assert words in " ".join(ran.err.split())
     assert "Traceback" not in ran.err
+
+
+def test_segments_need_a_tokenizer_that_places_its_tokens(prompt_file: str, shared: Path) -> None:
+    model = ("-m", str(shared / "models" / "opus-mt-en-fr-pruned-fp16"), "--measure", "attention")
+    said = run("map", "The dogs are old. Yes.", *model, "--segments", "sentences").err
+    assert "(MarianTokenizer) does not say so" in said
+    given = ("--prompt-file", prompt_file, "--generate", "2")
+    assert "--segments none" in run("map", *given, *model).err
+    assert run("map", *given, *model, "--segments", "none").status == 0

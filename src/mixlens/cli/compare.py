@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,14 +20,20 @@ from mixlens.cli.loading import (
 from mixlens.cli.options import described, number_or_name
 from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
-from mixlens.cli.prompting import NoSinkOption, SegmentsOption, check_segments
+from mixlens.cli.prompting import (
+    AnswerOption,
+    GenerateOption,
+    NoSinkOption,
+    PromptFileOption,
+    SegmentsOption,
+    read_prompting,
+)
 from mixlens.cli.texts import (
     SiteOption,
     TargetTextOption,
     TextArgument,
     TextFileOption,
     WordsOption,
-    given_text,
 )
 from mixlens.errors import InvalidInput
 
@@ -41,8 +47,8 @@ if TYPE_CHECKING:
 _TargetOption = Annotated[
     str | None,
     typer.Option(
-        help="The target: a token (dogs#2 is the second of two) or its position. Default: the"
-        " [MASK], the first token of a classifier, else the last."
+        help="The target: a token (dogs#2 is the second of two) or its position. Default: the last"
+        " that follows a prompt, else the [MASK], the first token of a classifier, or the last."
     ),
 ]
 _CueOption = Annotated[
@@ -80,6 +86,9 @@ _HtmlOption = Annotated[
 def compare(
     text: TextArgument = None,
     text_file: TextFileOption = None,
+    prompt_file: PromptFileOption = None,
+    generate: GenerateOption = None,
+    answer: AnswerOption = None,
     target: _TargetOption = None,
     cue: _CueOption = None,
     word: _WordOption = None,
@@ -103,15 +112,27 @@ def compare(
     trust_remote_code: RemoteCodeOption = False,
 ) -> None:
     """Put every measure side by side for one target, with their rank agreement."""
-    given = given_text(text, text_file, target_text)
-    check_segments(segments)
-    if no_sink and segments is None:
+    prompt = read_prompting(
+        text,
+        text_file,
+        prompt_file,
+        target_text,
+        generate=generate,
+        answer=answer,
+        segments=segments,
+        sink=not no_sink,
+    )
+    if no_sink and not prompt.divides:
         raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
-    check_figure(figure, kind)
+    check_figure(figure, kind, _kinds)
     check_writable(html)
     only, aggregate = _checked_names(measures), _checked_aggregate(layers)
     explain = {"word": word, "label": label, "foil": foil}
-    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True)
+    lens = lens_from(
+        model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
+    )
+    prompt.check_tokenizer(lens.tokenizer)
+    given = prompt.recorded(lens, site) if prompt.continues else prompt.given
     with _progress() as progress:
         comparison = lens.compare(
             given,
@@ -125,9 +146,8 @@ def compare(
             budget=budget,
             progress=progress,
         )
-    if segments is not None:
-        by = None if segments == "own" else segments
-        comparison = comparison.segments(by, sink=not no_sink)
+    if prompt.divides:
+        comparison = comparison.segments(prompt.by, sink=prompt.sink)
     if figure is not None:
         write_figure(figure, lambda: comparison.plot(kind))
     if html is not None:
@@ -137,6 +157,12 @@ def compare(
         print_json(comparison.to_dict())
     else:
         show(comparison)
+
+
+def _kinds() -> Collection[str]:
+    from mixlens.render.compared import KINDS
+
+    return KINDS
 
 
 def _checked_names(measures: str | None) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +37,7 @@ from mixlens.cli.texts import (
     TextFileOption,
     WordsOption,
 )
+from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
@@ -142,10 +144,14 @@ def map_command(
         segments=segments,
         sink=not no_sink,
     )
-    check_figure(figure, kind)
+    check_figure(figure, kind, _kinds)
+    if kind == "flow" and rollout:
+        raise InvalidInput("--kind flow joins the layers by itself: drop --rollout")
     check_writable(save, html)
-    bundled = "causal" if prompt.continues else "masked"
-    lens = lens_from(model, device, dtype, trust_remote_code, reads_text=True, bundled=bundled)
+    lens = lens_from(
+        model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
+    )
+    prompt.check_tokenizer(lens.tokenizer)
     options = measure_arguments(wanted, own_options, lens, prompt)
     measured = measure_by(lens, prompt, wanted.site)
     maps = measure_wanted(
@@ -173,6 +179,12 @@ def map_command(
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
 
 
+def _kinds() -> Collection[str]:
+    from mixlens.render.plots import kinds
+
+    return kinds()
+
+
 def _write_page(path: Path, maps: list[MixingMaps], target: int | None) -> None:
     maps[0].to_html(path, *maps[1:], target=target)
     typer.echo(f"page: {path}", err=True)
@@ -193,5 +205,6 @@ def _as_dict(maps: MixingMaps) -> dict[str, Any]:
             for p, t in zip(maps.target_positions, maps.tokens, strict=True)
         ],
         "sources": list(maps.source_tokens),
+        "source_segments": maps.source_row.segment_names,
         "scores": maps.scores.tolist(),
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mixlens.errors import InvalidInput
+from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,8 +21,8 @@ FigureOption = Annotated[
 ]
 
 
-def check_figure(path: Path | None, kind: str | None) -> None:
-    """Refuses a file that could not be written, before a model is run for it."""
+def check_figure(path: Path | None, kind: str | None, kinds: Callable[[], Collection[str]]) -> None:
+    """Refuses a file that could not be written or drawn, before a model is run for it."""
     if kind is not None and path is None:
         raise InvalidInput(f"--kind {kind} is the kind of a picture: name its file with --figure")
     if path is None:
@@ -29,6 +30,8 @@ def check_figure(path: Path | None, kind: str | None) -> None:
     from mixlens.render.canvas import figure_format
 
     figure_format(path)
+    if kind is not None and kind not in kinds():
+        raise InvalidInput(f"--kind: {no_such('kind of picture', kind, kinds())}")
     if not path.parent.is_dir():
         raise InvalidInput(f"--figure {path}: there is no folder {path.parent}")
 

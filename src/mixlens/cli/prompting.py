@@ -40,8 +40,8 @@ AnswerOption = Annotated[
 SegmentsOption = Annotated[
     str | None,
     typer.Option(
-        help=f"Sum sources by segment: {', '.join(KINDS)}, or own (those of a prompt file or a"
-        " chat, else prompt and answer)."
+        help=f"Sum sources by segment: {', '.join(KINDS)}, own (those of a prompt file or a chat,"
+        " else prompt and answer), or none. Default: those of a prompt file, else none."
     ),
 ]
 NoSinkOption = Annotated[
@@ -69,6 +69,22 @@ class Prompting:
         """Does something follow the prompt?"""
         return self.generate is not None or self.answer is not None
 
+    @property
+    def bundled(self) -> str:
+        """The bundled model that can read it."""
+        return "causal" if self.continues else "masked"
+
+    @property
+    def divides(self) -> bool:
+        """Are sources summed by segment?"""
+        return self.segments != "none" and bool(self.segments or self.marks)
+
+    @property
+    def by(self) -> By:
+        """The segments that are meant, as `segments` of maps takes them."""
+        own = self.segments in (None, "own", "none")
+        return (self.marks or None) if own else self.segments
+
     def recorded(self, lens: Lens, site: str | None) -> Recording:
         """The prompt with what follows it."""
         if self.generate is None:
@@ -77,23 +93,33 @@ class Prompting:
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
         """Sources summed by segment, with the first token or without, as it was asked for."""
-        if self.segments is None and not self.marks:
-            return maps if self.sink else maps.without_sink()
-        return maps.segments(self._by, sink=self.sink)
+        return maps.segments(self.by, sink=self.sink) if self.divides else self.marked(maps)
 
     def marked(self, maps: MixingMaps) -> MixingMaps:
         """Tokens as they are, with the segments by which a page groups them."""
         maps = maps if self.sink else maps.without_sink()
-        if self.segments is None and not self.marks:
+        named = self.divides or (self.marks and maps.source_row.offsets is not None)
+        if not named:
             return maps
-        row = replace(maps.source_row, segments=divided(maps.source_row, self._by))
+        row = replace(maps.source_row, segments=divided(maps.source_row, self.by))
         same = maps.target_row == maps.source_row
         return replace(maps, source_row=row, target_row=row if same else maps.target_row)
 
-    @property
-    def _by(self) -> By:
-        own = self.segments in (None, "own")
-        return (self.marks or None) if own else self.segments
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        """Raises `InvalidInput` if it cannot do what the options ask for."""
+        if isinstance(self.given, list) and getattr(tokenizer, "chat_template", None) is None:
+            raise InvalidInput(
+                "--prompt-file: the model's tokenizer has no chat template, so the messages of a"
+                " chat cannot be written out: choose a chat model with --model, or give the prompt"
+                " in a plain text file"
+            )
+        placed = self.divides and self.by is not None
+        if placed and not getattr(tokenizer, "is_fast", False):
+            raise InvalidInput(
+                "segments need to know where each token is in the text, and the model's tokenizer"
+                f" ({type(tokenizer).__name__}) does not say so: put a fast one (tokenizer.json)"
+                " into its folder if there is one, or see the tokens with --segments none"
+            )
 
 
 def read_prompting(
@@ -115,7 +141,7 @@ def read_prompting(
     follows = generate is not None or answer is not None
     if follows and target_text is not None:
         raise InvalidInput("--target-text is what the decoder is given: use --answer instead of it")
-    check_segments(segments)
+    _check_segments(segments)
     given: Any
     marks: Spans = []
     if prompt_file is None:
@@ -124,20 +150,36 @@ def read_prompting(
         raise InvalidInput("--prompt-file and a text: give one of them")
     else:
         given, marks = _from_file(prompt_file)
-    if not isinstance(given, (str, tuple)) and not follows:
+    if isinstance(given, list) and not follows:
         raise InvalidInput(
             f"--prompt-file {prompt_file}: a chat is measured at its answer: use --generate N, or"
             " --answer TEXT"
         )
+    _check_known(segments, given, known=bool(marks) or follows)
     return Prompting(
         given=given, marks=marks, generate=generate, answer=answer, segments=segments, sink=sink
     )
 
 
-def check_segments(kind: str | None) -> None:
+def _check_segments(kind: str | None) -> None:
     """Raises `InvalidInput` for a kind of segments that does not exist."""
-    if kind is not None and kind not in (*KINDS, "own"):
-        raise InvalidInput(f"--segments: {no_such('kind of segments', kind, [*KINDS, 'own'])}")
+    known = [*KINDS, "own", "none"]
+    if kind is not None and kind not in known:
+        raise InvalidInput(f"--segments: {no_such('kind of segments', kind, known)}")
+
+
+def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
+    """Raises `InvalidInput` for segments that what was given does not have."""
+    if kind == "turns" and not isinstance(given, list):
+        raise InvalidInput(
+            "--segments turns: a text has no turns, give the messages of a chat in a .json file by"
+            " --prompt-file"
+        )
+    if kind == "own" and not known:
+        raise InvalidInput(
+            "--segments own: this text has no segments of its own: name them by lines such as"
+            " === document 1 === in a --prompt-file, or choose sentences or paragraphs"
+        )
 
 
 def _from_file(path: Path) -> tuple[Any, Spans]:
