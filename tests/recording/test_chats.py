@@ -59,8 +59,8 @@ def turns(tokenizer: Any, template: str, messages: list[dict[str, Any]]) -> Any:
 def test_a_short_message_is_not_taken_for_a_piece_of_the_template(
     tokenizer: Any, content: str
 ) -> None:
-    found = turns(tokenizer, CHATML, [said("user", content)])
-    assert found == ([("user", content, "er\n")] if content.strip() else [])
+    known = turns(tokenizer, CHATML, [said("user", content)])
+    assert known == ([("user", content, "er\n")] if content.strip() else [])
 
 
 def test_messages_that_hold_each_other_are_kept_apart(tokenizer: Any) -> None:
@@ -103,8 +103,8 @@ def test_templates_that_change_messages_have_no_turns(tokenizer: Any, template: 
 
 def test_roles_do_not_take_the_names_of_other_segments(tokenizer: Any) -> None:
     roles = ["answer", "(other)", "(first token)", "prompt", "chat", "tool"]
-    found = turns(tokenizer, CHATML, [said(role, "Yes") for role in roles])
-    assert [name for name, _, _ in found] == [*(f"{role} 1" for role in roles[:-1]), "tool"]
+    known = turns(tokenizer, CHATML, [said(role, "Yes") for role in roles])
+    assert [name for name, _, _ in known] == [*(f"{role} 1" for role in roles[:-1]), "tool"]
 
 
 @pytest.mark.parametrize(
@@ -112,18 +112,18 @@ def test_roles_do_not_take_the_names_of_other_segments(tokenizer: Any) -> None:
 )
 def test_texts_in_parts(tokenizer: Any, template: str, joined: str | None) -> None:
     parts = [{"type": "text", "text": "One. "}, {"type": "text", "text": "two"}]
-    found = turns(tokenizer, template, [said("system", "Hi"), said("user", parts)])
+    known = turns(tokenizer, template, [said("system", "Hi"), said("user", parts)])
     if joined is None:
-        assert found is None
+        assert known is None
     else:
-        assert [(name, text) for name, text, _ in found] == [("system", "Hi"), ("user", joined)]
+        assert [(name, text) for name, text, _ in known] == [("system", "Hi"), ("user", joined)]
 
 
 def test_a_call_of_a_tool_has_no_text(tokenizer: Any) -> None:
     call = said("assistant", None, tool_calls=[{"name": "weather"}])
     chat = [said("user", "Rain?"), call, said("tool", "Yes")]
-    found = turns(tokenizer, TOOLS, chat)
-    assert found == [("user", "Rain?", "er>"), ("tool", "Yes", "ol>")]
+    known = turns(tokenizer, TOOLS, chat)
+    assert known == [("user", "Rain?", "er>"), ("tool", "Yes", "ol>")]
     with pytest.raises(InvalidInput, match="writes 'None' for a message without content"):
         turns(tokenizer, CHATML, chat)
     with pytest.raises(InvalidInput, match="refuses these messages"):

@@ -2,7 +2,8 @@
 
 inputs, encoding, processing, checks, padding, stand_in, labels, pictures
                                 what the model is given, and what its tokens are called
-prompts, continuation           a prompt or a chat, and which position produced what follows it
+prompts, chats                  a prompt, or a chat and its turns
+continuation, generation        what follows it, and which position produced it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, torch_attention  attention that does not pass its interface
 bare_products                   products with bare parameters, seen as linear modules
