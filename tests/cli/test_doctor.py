@@ -100,3 +100,12 @@ def test_what_measures_would_need_for_a_long_text() -> None:
     needs = json.loads(run(app, ["doctor", "--tokens", "64", "--json"]).stdout)["needs"]
     assert needs["attention"]["fits"]
     assert needs["attention"]["bytes of one target"] < needs["attention"]["bytes"]
+
+
+def test_a_text_with_more_tokens_than_the_model_has_positions() -> None:
+    model = "mixlens/bundled/causal"
+    shown = run(app, ["doctor", model, "--tokens", "100000"]).output
+    assert "the model has 256 positions, and refuses a text of 100,000 tokens" in shown
+    assert "refuses" not in run(app, ["doctor", model, "--tokens", "256"]).output
+    report = json.loads(run(app, ["doctor", model, "--tokens", "100000", "--json"]).stdout)
+    assert report["positions"] == 256

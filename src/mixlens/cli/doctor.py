@@ -56,12 +56,21 @@ def doctor(
                 print(_COVERAGE, file=sys.stderr)
         raise typer.Exit(1) from None
     needs = {} if tokens is None else _needs(lens, report, tokens)
+    positions = _positions(lens)
     if as_json:
-        print_json({"ok": True, **report.to_dict(), **({"needs": needs} if needs else {})})
+        asked = {"positions": positions, "needs": needs} if needs else {}
+        print_json({"ok": True, **report.to_dict(), **asked})
         return
     _show(report)
     if tokens is not None:
-        _show_needs(needs, tokens)
+        _show_needs(needs, tokens, positions)
+
+
+def _positions(lens: Lens) -> int | None:
+    """The longest text that the model takes, in tokens; None: any."""
+    from mixlens.recording.checks import position_limit
+
+    return position_limit(lens.model)
 
 
 def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]:
@@ -85,10 +94,12 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
     return needs
 
 
-def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int) -> None:
+def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: int | None) -> None:
     from mixlens.estimating import spelled
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
+    if positions is not None and tokens > positions:
+        print(f"\nthe model has {positions:,} positions, and refuses a text of {tokens:,} tokens")
     print(f"\n{tokens:,} tokens, a forward pass of about {seconds:.2g} s. Memory beyond weights:")
     for name, need in needs.items():
         fits = "" if need["fits"] else "  does not fit"
