@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from mixlens.errors import CannotLoad, UnsupportedModel
 from mixlens.hub_refusals import hub_refusal, unreachable
 from mixlens.hub_silence import cache_alone, hub_is_silent
-from mixlens.recording.placement import is_packed
+from mixlens.recording.placement import is_packed, with_numbers
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
@@ -194,8 +194,8 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
 
 def damaged_weights(model: Any) -> str | None:
     """Which weights hold NaN or infinity, in words; None if all are sound."""
-    for name, value in [*model.named_parameters(), *model.named_buffers()]:
-        if value.is_meta or is_packed(value):
+    for name, value in with_numbers(model):
+        if is_packed(value):
             continue
         if value.is_floating_point() and not bool(value.isfinite().all()):
             if not name.endswith(("mask", "bias_table")):  # masks may be made of minus infinity

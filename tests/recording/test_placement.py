@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import accelerate
@@ -17,9 +18,10 @@ import torch
 from torch import nn
 
 from mixlens import Lens
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.measures import list_measures
-from mixlens.recording.placement import at_hand
+from mixlens.recording import placement
+from mixlens.recording.placement import at_hand, available_to
 from tests.conformance.zoo import built, inputs
 from tests.two_devices import TwoDevices, spread
 
@@ -55,6 +57,52 @@ def test_weights_that_accelerate_brings_when_they_are_needed(
         np.testing.assert_allclose(measured[name], values, atol=1e-6, err_msg=name)
     assert all(parameter.is_meta for parameter in model.parameters())
     assert Lens(model).verify({"input_ids": torch.arange(3, 9)[None]}).device == "cpu"
+
+
+@pytest.mark.parametrize("away", [cpu_offload, disk_offload])
+def test_damaged_weights_that_are_away_are_named(
+    away: Callable[[Any, Path], Any], tmp_path: Path
+) -> None:
+    model = built("llama", head=True)
+    with torch.no_grad():
+        model.model.layers[1].mlp.down_proj.weight[0, 0] = float("nan")
+    lens, given = Lens(away(model, tmp_path)), {"input_ids": torch.arange(3, 9)[None]}
+    for targets in (None, [-1]):
+        with pytest.raises(
+            NonFiniteActivations, match=r"`model\.layers\.1\.mlp\.down_proj\.weight`"
+        ):
+            lens.measure("alti", given, targets=targets)
+
+
+@pytest.mark.parametrize("path", ["lm_head", "model.layers.1.mlp", "model.layers.0", "model.norm"])
+def test_a_part_that_is_nowhere_is_refused(path: str) -> None:
+    model = built("llama", head=True)
+    model.get_submodule(path).to("meta")
+    lens, given = Lens(model), {"input_ids": torch.arange(3, 9)[None]}
+    words = rf"`{path}\..*` are on the meta device"
+    for ask in (
+        lambda: lens.measure("attention", given),
+        lambda: lens.measure("gradient_norm", given),
+        lambda: lens.measure("alti", given, targets=[-1]),
+        lambda: lens.generate(given, max_new_tokens=2),
+        lambda: lens.verify(given),
+    ):
+        with pytest.raises(UnsupportedModel, match=words):
+            ask()
+
+
+def test_memory_of_all_devices_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {"cpu": 1, "cuda:0": 10, "cuda:1": 100}
+    monkeypatch.setattr(placement, "available_memory", lambda device: free[str(device)])
+    model = built("bert")
+    for named in ("cuda", 0):  # what a device map says may not be there
+        model.hf_device_map = {"": named}
+        assert available_to(model) == 1
+    places = [torch.device(name) for name in ("cuda:0", "cuda:1", "cuda:0", "cpu")]
+    weights = [SimpleNamespace(device=place, is_meta=False) for place in places]
+    monkeypatch.setattr(placement, "tensors_of", lambda model: weights)
+    monkeypatch.setattr(placement, "entry_device", lambda model: places[0])
+    assert available_to(model) == 110
 
 
 def test_a_device_map_with_layers_in_two_places(tmp_path: Path) -> None:

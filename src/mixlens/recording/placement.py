@@ -10,7 +10,8 @@ them as plain numbers, and the recording's checks compare that copy with what th
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -30,18 +31,33 @@ def entry_device(model: nn.Module) -> torch.device:
         for hook in _hooks(part):
             if hook.execution_device is not None:
                 return torch.device(hook.execution_device)
-    raise UnsupportedModel(
-        "the weights are on the meta device, where they have shapes and no numbers: load them"
+    raise _nowhere(model)
+
+
+def _nowhere(model: nn.Module, stored: Mapping[int, Any] | None = None) -> UnsupportedModel:
+    """The refusal of the first weights without numbers that are not stored elsewhere."""
+    named = itertools.chain(model.named_parameters(), model.named_buffers())
+    name = next(name for name, each in named if each.is_meta and id(each) not in (stored or {}))
+    return UnsupportedModel(
+        f"the weights `{name}` are on the meta device, where they have shapes and no numbers: load"
+        " them"
     )
 
 
 def available_to(model: nn.Module) -> int:
-    """Bytes that a plan may count on, on all devices of the kind on which the model runs."""
-    entry = entry_device(model)
-    named = getattr(model, "hf_device_map", {}).values()  # by accelerate
-    others = {torch.device(name) for name in named if name not in ("disk", "meta")}
-    kin = {device for device in others if device.type == entry.type and device.type != "cpu"}
-    return sum(available_memory(device) for device in {entry} | kin)
+    """Bytes that a plan may count on, on all devices of the kind on which the model runs. Refuses
+    a model of which some weights are nowhere: its numbers would mean nothing.
+    """
+    entry, weights = entry_device(model), tensors_of(model)
+    devices = {weight.device for weight in weights}
+    if torch.device("meta") in devices:
+        stored = _stored(model)
+        if any(weight.is_meta and id(weight) not in stored for weight in weights):
+            raise _nowhere(model, stored)
+        named = {hook.execution_device for hook, _ in stored.values()} - {None}
+        devices |= {torch.empty(0, device=name).device for name in named}  # "cuda" has a number now
+    kin = {device for device in devices if device.type == entry.type and device.type != "cpu"}
+    return sum(available_memory(device) for device in kin or {entry})
 
 
 def device_of_calls(module: nn.Module) -> torch.device | None:
@@ -109,11 +125,9 @@ def _with_weights(module: nn.Module) -> nn.Module:
         known |= {id(weight): _unpacked(weight) for weight in packed}
         if packed and isinstance(part, nn.Linear) and type(part) is not nn.Linear:
             known[id(part)] = _plain_product(part)
-        for hook in _hooks(part):
-            for name, tensor in part.named_parameters(recurse=hook.place_submodules):
-                if tensor.is_meta and hook.weights_map is not None:
-                    weight = hook.weights_map[name].to(hook.execution_device)
-                    known[id(tensor)] = nn.Parameter(weight, tensor.requires_grad)
+    for place, (hook, name) in _stored(module).items():
+        weight = hook.weights_map[name].to(hook.execution_device)
+        known[place] = nn.Parameter(weight, requires_grad=False)
     made = copied(module, known)
     for part in made.modules():
         for name in ("forward", "_old_forward", "_hf_hook"):
@@ -124,6 +138,34 @@ def _with_weights(module: nn.Module) -> nn.Module:
             " the model without offload"
         )
     return made
+
+
+def with_numbers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and buffers by name. One that is away is brought when it is its turn, and one that
+    is nowhere is left out.
+    """
+    stored = _stored(model)
+    for name, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
+        if id(tensor) in stored:
+            hook, key = stored[id(tensor)]
+            yield name, hook.weights_map[key]
+        elif not tensor.is_meta:
+            yield name, tensor
+
+
+def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
+    """Weights that are away (by ids) -> the hook that brings them, and how it names them."""
+    return {
+        id(tensor): (hook, name)
+        for part in parts_of(module)
+        for hook in _hooks(part)
+        if hook.weights_map is not None
+        for name, tensor in itertools.chain(
+            part.named_parameters(recurse=hook.place_submodules),
+            part.named_buffers(recurse=hook.place_submodules),
+        )
+        if tensor.is_meta
+    }
 
 
 def _all_hooks(part: nn.Module) -> Iterator[Any]:
