@@ -38,3 +38,23 @@ def test_every_precision_measures(precision: str) -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(mixlens.InvalidInput, match="float32, tf32, bf16"):
         mixlens.Lens(built("bert")).measure("alti", inputs("bert"), precision="half")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_autocast_is_off_while_a_model_is_measured(dtype: torch.dtype) -> None:
+    lens = mixlens.Lens(built("llama", head=True).to(dtype))
+    given: dict[str, torch.Tensor] = {"input_ids": inputs("llama", rows=1)["input_ids"]}
+    asked = [
+        lambda: lens.measure("alti", given).scores,
+        lambda: lens.measure("value_zeroing", given, targets=[-1]).scores,
+        lambda: lens.measure("gradient_norm", given).scores,
+        lambda: lens.rollout("alti", given, [-1]).scores,
+        lambda: mixlens.measure("alti", lens.generate(given, max_new_tokens=2)).scores,
+        lambda: lens.identifiability(given).null_share.values,
+        lambda: lens.verify(given).native_error,
+    ]
+    for ask in asked:
+        expected = ask()
+        with torch.autocast("cpu", torch.bfloat16):
+            assert np.array_equal(ask(), expected)
+            assert torch.is_autocast_enabled("cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,14 @@ def test_int8_is_named() -> None:
     model = torch.ao.quantization.quantize_dynamic(built("bert"), {nn.Linear})
     with pytest.raises(mixlens.UnsupportedModel, match="quantised to int8 by torch"):
         Lens(model)
+
+
+def test_a_model_that_was_made_in_inference_mode_is_named() -> None:
+    with torch.inference_mode():
+        model = built("bert")
+    with pytest.raises(mixlens.UnsupportedModel, match=r"copy\.deepcopy\(model\)"):
+        Lens(model)
+    assert np.array_equal(scores(copy.deepcopy(model)), scores(built("bert")))
 
 
 def test_a_mask_may_hold_infinity() -> None:

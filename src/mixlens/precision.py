@@ -1,7 +1,8 @@
 """How exactly float32 products are taken: torch's own switch, for one call.
 
 `float32` is exact; `tf32` and `bf16` trade digits for speed on hardware that has them. Nothing is
-traded unless asked for, here or by `torch.set_float32_matmul_precision`.
+traded unless asked for, here or by `torch.set_float32_matmul_precision`. `torch.autocast` is off
+while a model is measured: its parts are proved in the precision of its weights.
 """
 
 from __future__ import annotations
@@ -34,12 +35,17 @@ def matmul_precision(name: str | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def outside_inference_mode() -> Iterator[None]:
-    """Tensors made while this is open can be followed by gradients, wherever it is opened."""
+    """Tensors made while this is open can be followed by gradients, and products have the precision
+    of what enters them, wherever it is opened: in `torch.inference_mode` or `torch.autocast`.
+    """
     import torch
 
-    with (
-        torch.inference_mode(False)
-        if torch.is_inference_mode_enabled()
-        else contextlib.nullcontext()
-    ):
+    with contextlib.ExitStack() as stack:
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        for kind in filter(torch.is_autocast_enabled, _CAST_ON):
+            stack.enter_context(torch.autocast(kind, enabled=False))
         yield
+
+
+_CAST_ON = ("cpu", "cuda", "mps", "xpu")

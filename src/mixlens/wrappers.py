@@ -15,7 +15,7 @@ from typing import Any
 from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
-from mixlens.parts import parts_of
+from mixlens.parts import parts_of, tensors_of
 from mixlens.pooling import remember_pooling
 from mixlens.recording.turns import turn
 
@@ -33,6 +33,12 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
         raise UnsupportedModel(
             "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
             " taken apart any more: measure the model as it was before"
+        )
+    if any(weight.is_inference() for weight in tensors_of(model, buffers=False)):
+        raise UnsupportedModel(
+            "the model was made in torch.inference_mode, and such weights pass on no gradient and"
+            " do not show when they change: make or load it outside, or take"
+            " copy.deepcopy(model), outside as well"
         )
     if tokenizer is not None and not callable(tokenizer):
         raise InvalidInput(

@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from mixlens.contracts import Request
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
 from mixlens.measures import effective_attention
+from mixlens.precision import outside_inference_mode
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
 
 
+@outside_inference_mode()
 def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset | list[xr.Dataset]:
     """For each layer and head (a list of such tables for a batch of several rows):
 
