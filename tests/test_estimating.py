@@ -16,7 +16,13 @@ from benchmarks.allocation import peak_bytes
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory, UnsupportedModel
-from mixlens.estimating import estimate_of, products_per_second, require_room, spelled
+from mixlens.estimating import (
+    estimate_of,
+    memory_in_words,
+    products_per_second,
+    require_room,
+    spelled,
+)
 from mixlens.measures import list_measures, register, unregister
 from mixlens.recording import memory
 from mixlens.recording.recording import Recording
@@ -127,6 +133,39 @@ def test_what_is_sure_is_never_more_than_what_a_measure_takes(
             assert estimate.sure <= peak_bytes(functools.partial(run, **options)), (name, counts)
 
 
+def test_a_gradient_of_generated_text_needs_no_attention_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = sized_llama(num_hidden_layers=2, max_position_embeddings=2048)
+    lens = Lens(model)
+    rows = lens.generate({"input_ids": torch.arange(2000)[None] % 199 + 1}, answer=[7])
+    peak = peak_bytes(functools.partial(mixlens.measure, "gradient_norm", rows))
+    whole = estimate_of(model, "attention", 2000)
+    assert whole.least > 1.5 * peak
+    for module in ("recorder", "measuring"):
+        monkeypatch.setattr(f"mixlens.{module}.available_to", lambda _: int(1.5 * peak))
+    mixlens.measure("gradient_norm", rows)
+
+
+def test_layers_that_are_not_named_are_not_sure() -> None:
+    model = sized_llama(num_hidden_layers=8)
+    lens, given = Lens(model, memory_budget=2**20), models.tokens(model, 64)
+    options: dict[str, Any] = {"layers": [-1], "word": 7, "position": 1}
+    estimate = estimate_of(model, "deep_lift", 64, layers=1, options=options)
+    run = functools.partial(lens.measure, "deep_lift", given, **options)
+    run()
+    assert estimate.sure <= peak_bytes(run)
+
+
+def test_what_runs_out_is_said_by_its_own_size() -> None:
+    """A block of a short text is small."""
+    estimate = estimate_of(sized_llama(num_hidden_layers=2), "alti", 10)
+    assert estimate.needed < 8 * 2**20
+    words = memory_in_words(lambda: estimate, GIB)
+    with pytest.raises(OutOfMemory, match=r"takes about [\d.]+ MiB beyond"), words:
+        raise MemoryError
+
+
 def test_logits_of_tokens_that_are_not_read_are_not_sure() -> None:
     few, many = (sized_llama(num_hidden_layers=1) for _ in range(2))
     many.config.vocab_size = 10**6
@@ -184,7 +223,7 @@ def test_a_text_that_cannot_fit_is_refused_before_the_model_runs(
         lambda: mixlens.measure("value_zeroing", rows),
         lambda: mixlens.measure("value_zeroing", recording),
     ):
-        with pytest.raises(OutOfMemory, match=r"needs about .*, and 1e.03 bytes are free"):
+        with pytest.raises(OutOfMemory, match=r"needs about .*, and 0.977 KiB are free"):
             refused()
     assert not calls
 

@@ -37,6 +37,7 @@ _BLOCK = 2**28  # bytes of a block or a chunk, at most; they shrink with the mem
 # Blocks left out, `needed` is less than this many times what tensors held in the end
 # (tests/test_estimating.py).
 _MARGIN = 2
+_SMALLEST = 2**18  # numbers of a block, at least
 
 
 def _largest(size: Any) -> int:
@@ -169,19 +170,23 @@ class Estimate:
         kept = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
         weights = kept * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
+        rows = self.targets if self.by_rows else n
+        pairs = (rows or n) * n  # a block is not larger than all of them at once
+        changed = pairs * (6 * shape.d_model + 4 * shape.d_ff)
+        changed = changed if self.spec.reads == "attention" else block
         names = {option.name: option.default for option in self.spec.options} | {
             **self.options,
-            "n": self.targets if self.by_rows else n,
+            "n": rows,
             "sources": n,
             "d_model": shape.d_model,
             "heads": shape.heads,
             "d_ff": shape.d_ff,
-            "layers": shape.layers,
+            "layers": self.layers or shape.layers,
             "passing": self._passing(shape.forms_weights) * shape.number / wide,
             "graph": graph * shape.number / wide,
             "matrix": shape.d_model * shape.d_ff if block else 0,  # not every layer is copied
-            "block": block // 4,
-            "chunk": block // 4,
+            "block": min(block // 4, max(_SMALLEST, pairs * shape.d_model)),
+            "chunk": min(block // 4, max(_SMALLEST, changed)),
             "budget": block // 4,
         }
         known = {"__builtins__": {}, "min": min, "max": max}
@@ -234,12 +239,14 @@ def estimate_of(
 
 
 def estimate_of_recording(
-    model: nn.Module, tokens: int, *, targets: int | None, texts: int
+    model: nn.Module, tokens: int, *, targets: int | None, texts: int, like: str = "attention"
 ) -> Estimate:
-    """A recording for measures that are not known yet: no scores, and nothing to compute them."""
+    """A recording that can be read as one measure reads it: no scores, and nothing to compute
+    them.
+    """
     return Estimate(
         measure="a recording",
-        spec=replace(spec_of("attention"), gives="row", memory=""),
+        spec=replace(spec_of(like), gives="row", memory=""),
         shape=Shape.of(model),
         tokens=tokens,
         targets=targets,
@@ -257,7 +264,7 @@ def require_room(estimate: Estimate, available: int) -> None:
     """Refuses an estimate that does not fit into the available bytes, and says what would."""
     if estimate.sure > available:
         raise OutOfMemory(
-            f"{_subject(estimate)} needs about {spelled(estimate.needed)}, and"
+            f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, and"
             f" {spelled(available)} are free. {what_fits(estimate, available)}"
         )
 
@@ -306,10 +313,11 @@ def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterato
         if isinstance(error, MixlensError) or not is_out_of_memory(error):
             raise
         tried = estimate()
+        needed = tried.needed_within(available)
         raise OutOfMemory(
-            f"memory ran out: {_subject(tried)} takes about {spelled(tried.needed)} beyond the"
+            f"memory ran out: {_subject(tried)} takes about {spelled(needed)} beyond the"
             f" weights{' and the recording' * tried.recorded}, and {spelled(available)} were free."
-            f" {what_fits(tried, min(available, tried.needed - 1))}"
+            f" {what_fits(tried, min(available, needed - 1))}"
         ) from error
 
 
@@ -328,7 +336,7 @@ def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
 def spelled(size: float) -> str:
     """Bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
+        if size < 999.5:
             return f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:,.3g} TiB"

@@ -240,7 +240,7 @@ def _largest(
         estimate_of(
             recording.model,
             name,
-            max(max(lengths) for lengths in recording.lengths.values()),
+            max(recording.lengths[recording.structure.stack_of(request.site).name]),
             targets=None if request.targets is None else len(request.targets[0]),
             layers=len(request.layers),
             texts=recording.batch,

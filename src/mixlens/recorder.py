@@ -292,7 +292,10 @@ def _estimate(
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
     if asked is None:
-        return estimate_of_recording(lens.model, int(tokens), targets=targets, texts=int(texts))
+        light = [name for name in measures if spec_of(name).reads != "attention"]
+        like = light[0] if measures and len(light) == len(measures) else "attention"
+        size = {"targets": targets, "texts": int(texts)}
+        return estimate_of_recording(lens.model, int(tokens), **size, like=like)
     return estimate_of(
         lens.model,
         measures[0],
@@ -305,9 +308,11 @@ def _estimate(
 
 
 def _count(named: Any) -> int | None:
-    """How many targets or layers were named; None: all are meant."""
+    """How many targets or layers were named; None: all are meant. What they are is checked later,
+    and a tensor without axes has no length.
+    """
     several = isinstance(named, Sized) and not isinstance(named, str)
-    return None if named is None else len(named) if several else 1
+    return None if named is None else len(named) if several and getattr(named, "ndim", 1) else 1
 
 
 def _require_eval(model: nn.Module) -> None:

@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 from mixlens import InvalidInput, Lens
-from mixlens.errors import InputTooLong
+from mixlens.errors import InputTooLong, NonFiniteActivations
 from tests.conformance.zoo import built
 
 PROMPT = "The keys to the cabinet"
@@ -100,3 +100,12 @@ def test_a_continuation_that_the_decoder_has_no_room_for() -> None:
         bart.generate({"input_ids": [5, 6, 7]}, max_new_tokens=3000)
     with pytest.raises(InputTooLong, match="a continuation of 2999 tokens does not fit the decod"):
         bart.generate({"input_ids": [5, 6, 7]}, max_length=3000)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"do_sample": True}])
+def test_nothing_is_generated_of_logits_that_are_nan(options: dict[str, Any]) -> None:
+    model = built("llama", head=True)
+    with torch.no_grad():
+        model.lm_head.weight[3] = torch.nan
+    with pytest.raises(NonFiniteActivations, match="weights of its head"):
+        Lens(model).generate({"input_ids": torch.tensor([[5, 6, 7]])}, **options)

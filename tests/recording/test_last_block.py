@@ -102,6 +102,7 @@ def test_hooks_that_transformers_leaves_behind_do_not_count() -> None:
         ("llama", "input_layernorm", "post_attention_layernorm"),
         ("gpt2", "ln_1", "ln_2"),
         ("gemma2", "input_layernorm", "pre_feedforward_layernorm"),
+        ("gemma2", "post_attention_layernorm", "pre_feedforward_layernorm"),
     ],
 )
 def test_a_norm_that_runs_before_and_after_attention(name: str, first: str, second: str) -> None:
@@ -110,7 +111,7 @@ def test_a_norm_that_runs_before_and_after_attention(name: str, first: str, seco
         setattr(layer, second, getattr(layer, first))
     lens, given = Lens(model), inputs(name)
     short, whole = for_blocks(lens, given), lens.record(given)
-    assert left_early(short)
+    assert not left_early(short)  # what the norm is given first may not be the block's output
     for measure in WITHIN:
         np.testing.assert_equal(scores(measure, short), scores(measure, whole), measure)
 

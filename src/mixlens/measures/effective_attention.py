@@ -29,7 +29,7 @@ from mixlens.kernels.projector import full_rows, projector, value_columns, with_
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
 from mixlens.measures.attention import missing_share, rows_are_whole
-from mixlens.recording.remembered import Remembered
+from mixlens.recording.remembered import Remembered, contents
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -60,7 +60,7 @@ SPEC = Spec(
         " residual stream. If a token looks only at the start token in some layer, all that it had"
         " is lost"
     ),
-    memory="3 * heads * n * sources + 4 * sources * d_model + layers * n * sources",
+    memory="3 * heads * n * sources + 4 * sources * d_model + layers * n * sources + block",
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")
@@ -88,7 +88,8 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         if constraint != "none":  # only then rows keep the sum that attention gave them
             missing.append(missing_share(site.weights))
         projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
-        full = _full_rows.of(projection, matrix.dtype, partial(full_rows, matrix))
+        key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
+        full = _full_rows.of(projection, key, partial(full_rows, matrix))
         values = site.values.repeat_interleave(len(matrix) // site.values.shape[1], 1)
         columns = value_columns(values.to(matrix), matrix, visibility.lengths, full)
         effective, rank = _effective(

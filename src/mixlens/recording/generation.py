@@ -9,10 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import GenerationConfig
 
-from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
+from mixlens.errors import (
+    InputTooLong,
+    InvalidInput,
+    MixlensError,
+    NonFiniteActivations,
+    UnsupportedModel,
+)
 from mixlens.recording.checks import position_limit, takes_decoder_ids
 from mixlens.recording.inputs import made_ready
 from mixlens.recording.passes import in_short
@@ -35,6 +41,8 @@ def generated(
     try:
         with torch.no_grad():
             made = model.generate(**tensors, **options)
+    except MixlensError:
+        raise
     except (ValueError, TypeError, AttributeError, ArithmeticError, LookupError) as error:
         raise InvalidInput(
             f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
@@ -77,12 +85,22 @@ def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any
             f"generation_config is a GenerationConfig of transformers, not {type(config).__name__}"
         )
     _check_lengths(model, tokens, options)
+    options["logits_processor"] = [*(options.get("logits_processor") or ()), _numbers_only]
     if unsaid.get("do_sample") is None:
         unsaid["do_sample"] = False
     if model.generation_config.pad_token_id is None and unsaid.get("pad_token_id") is None:
         ends = model.generation_config.eos_token_id
         unsaid["pad_token_id"] = ends[0] if isinstance(ends, list) else ends
     return options
+
+
+def _numbers_only(ids: Any, logits: Tensor) -> Tensor:
+    """The logits of one step. Of NaN, `generate` would make a token."""
+    if logits.isnan().any():
+        raise NonFiniteActivations(
+            "the model's logits are NaN, so it generates nothing: check the weights of its head"
+        )
+    return logits
 
 
 def _check_lengths(model: nn.Module, tokens: int, options: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
+from mixlens.parts import parts_of
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
@@ -262,7 +263,7 @@ def _stack_layers(
 def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
     """What must be seen of the last layer if nothing after its attention block is needed: at the
     end the block's output. Empty if the layer must run to its end, because that output is seen
-    nowhere else or because hooks wait for the end.
+    nowhere else, where it is seen something else may be seen before, or hooks wait for the end.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
@@ -271,7 +272,8 @@ def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
     if end is None or not shown or layer.layout:
         return ()
     module = part_at(model, layer.path)
-    waits = is_moved(module) or hooks_inside(module, layer.path)
+    shown_twice = parts_of(module).count(part_at(module, end.path)) > 1
+    waits = shown_twice or is_moved(module) or hooks_inside(module, layer.path)
     return () if waits else (*(layer.blocks - {end}), end)
 
 

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import itertools
 import operator
+import types
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from mixlens.parts import configs_of, parts_of, tensors_in
 
@@ -34,6 +37,10 @@ def weights_unchanged(model: nn.Module) -> Iterator[None]:
     """While open nobody changes a model: it is looked at once, not for every layer, and its parts
     only if the whole model has changed since the last time.
     """
+    looked_at = _looked_at.get()
+    if looked_at is not None and id(model) in looked_at:
+        yield
+        return
     numbers = _numbers(model)
     before, known = _since.get(model, (None, {}))
     away = 0 in numbers[2]  # offloaded: their numbers say nothing
@@ -49,7 +56,8 @@ def weights_unchanged(model: nn.Module) -> Iterator[None]:
 
 def numbers_of(module: nn.Module) -> Hashable:
     """Changes when a parameter or a buffer is written to, replaced or moved, when a part or its
-    code is replaced, and when a word, a number or a truth value that a part holds is.
+    code is replaced, and when a word, a number, a truth value or a function that a part holds is.
+    What is written through `.data` or numpy is noticed in vectors (gains, biases) alone.
     """
     known = _looked_at.get()
     if known is not None and id(module) in known:
@@ -68,9 +76,17 @@ def settings_of(model: nn.Module) -> Hashable:
 
 
 _version, _pointer = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
-_values, _own_forward = operator.methodcaller("values"), operator.methodcaller("get", "forward")
-_forward = operator.attrgetter("forward")
+_values, _forward = operator.methodcaller("values"), operator.attrgetter("forward")
 _PLAIN = frozenset({bool, int, float, str})
+_FUNCTIONS = frozenset(
+    {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
+)
+_BITS = {
+    torch.float64: torch.int64,
+    torch.float32: torch.int32,
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+}
 
 
 def _plain(values: Iterable[Any]) -> tuple[Any, ...]:
@@ -78,19 +94,41 @@ def _plain(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _numbers(module: nn.Module) -> tuple[tuple[Any, ...], ...]:
-    """By ids, where an object would keep its module alive."""
+    """By ids and weak references, where an object would keep its module alive. The id of something
+    that is gone may be given to something new.
+    """
     parts = parts_of(module)
-    tensors, own, kinds = tensors_in(parts), list(map(vars, parts)), tuple(map(type, parts))
+    tensors, kinds = tensors_in(parts), tuple(map(type, parts))
+    held = list(itertools.chain.from_iterable(map(_values, map(vars, parts))))
     return (
         tuple(map(id, tensors)),
         tuple(map(_version, tensors)),
         tuple(map(_pointer, tensors)),
-        tuple(map(id, parts)),
+        tuple(map(weakref.ref, parts)),
         kinds,
         tuple(map(_forward, dict.fromkeys(kinds))),
-        tuple(map(id, map(_own_forward, own))),
-        _plain(itertools.chain.from_iterable(map(_values, own))),
+        tuple([weakref.ref(value) for value in held if type(value) in _FUNCTIONS]),
+        _plain(held),
+        contents([tensor for tensor in tensors if tensor.dim() == 1]),
     )
+
+
+@torch.no_grad()
+def contents(tensors: Sequence[Tensor]) -> tuple[int, ...]:
+    """A number of the bits of all that these tensors hold, for each device and precision. Tensors
+    that are away, or of a kind of their own, are left out.
+    """
+    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for tensor in tensors:
+        plain = type(tensor) in (Tensor, nn.Parameter) and tensor.dtype in _BITS
+        if plain and not tensor.is_meta:
+            groups.setdefault((tensor.device, tensor.dtype), []).append(tensor.reshape(-1))
+    sums = []
+    for (device, dtype), group in groups.items():
+        bits = torch.cat(group).view(_BITS[dtype]).long()
+        odd = torch.arange(1, 2 * len(bits), 2, device=device)
+        sums.append(int(bits @ odd if device.type == "cpu" else (bits * odd).sum()))
+    return tuple(sums)
 
 
 class Remembered(Generic[Found]):

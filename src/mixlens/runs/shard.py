@@ -24,6 +24,7 @@ from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, Unsuppo
 from mixlens.recording.encoding import Encoding, encoded
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.memory import is_out_of_memory
+from mixlens.recording.remembered import weights_unchanged
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates
 from mixlens.runs.batch import BatchUnderway, explains_output, start_measuring
@@ -161,7 +162,7 @@ class MeasuredShard:
     def measure(self) -> None:
         """Measures every batch."""
         underway: list[BatchUnderway] = []
-        with self._device:
+        with self._device, weights_unchanged(self._lens.model):
             for batch, ready in self._texts.batches:
                 started = self._started(batch, ready)
                 self._read(underway)
