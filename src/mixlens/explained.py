@@ -8,9 +8,9 @@ of a class or of a word.
 
 What is not named defaults to the model's own prediction: the most probable class, the most probable
 word at the one mask token, or after the last token. Of a continued prompt, the token that the
-position produced is explained, and if there are several, the position must be named. `of="probability"` is the softmax probability,
-with a foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two.
-A list gives each text of a batch its own.
+position produced is explained, and if there are several, the position must be named.
+`of="probability"` is the softmax probability, with a foil that of the two alone; `of="logit"` is
+the logit, with a foil the difference of the two. A list gives each text of a batch its own.
 """
 
 from __future__ import annotations
