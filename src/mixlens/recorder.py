@@ -294,8 +294,9 @@ def _estimate(
     if asked is None:
         light = [name for name in measures if spec_of(name).reads != "attention"]
         like = light[0] if measures and len(light) == len(measures) else "attention"
-        size = {"targets": targets, "texts": int(texts)}
-        return estimate_of_recording(lens.model, int(tokens), **size, like=like)
+        return estimate_of_recording(
+            lens.model, int(tokens), targets=targets, texts=int(texts), like=like
+        )
     return estimate_of(
         lens.model,
         measures[0],
@@ -312,7 +313,8 @@ def _count(named: Any) -> int | None:
     and a tensor without axes has no length.
     """
     several = isinstance(named, Sized) and not isinstance(named, str)
-    return None if named is None else len(named) if several and getattr(named, "ndim", 1) else 1
+    has_axes = getattr(named, "ndim", None) != 0
+    return None if named is None else len(named) if several and has_axes else 1
 
 
 def _require_eval(model: nn.Module) -> None:

@@ -55,9 +55,10 @@ def test_scores_follow_what_no_counter_shows(change: Callable[[Any], None]) -> N
     change(changed)
     for name in measures:
         for how in ({}, {"targets": [-1]}):
-            for one, other in zip(
-                lens.measure(name, given, **how), fresh.measure(name, given, **how), strict=True
-            ):
+            ours, theirs = (each.measure(name, given, **how) for each in (lens, fresh))
+            assert isinstance(ours, list)
+            assert isinstance(theirs, list)
+            for one, other in zip(ours, theirs, strict=True):
                 np.testing.assert_array_equal(one.scores, other.scores, name)
 
 
@@ -105,10 +106,13 @@ def test_contents_are_those_of_every_bit() -> None:
 
 
 def test_a_model_is_looked_at_once_while_nobody_changes_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, looks = nn.Linear(2, 2), []
-    monkeypatch.setattr(
-        "mixlens.recording.remembered._numbers", lambda module: looks.append(1) or ((), (), ())
-    )
+    model, looks = nn.Linear(2, 2), list[nn.Module]()
+
+    def looked_at(module: nn.Module) -> tuple[tuple[int, ...], ...]:
+        looks.append(module)
+        return (), (), ()
+
+    monkeypatch.setattr("mixlens.recording.remembered._numbers", looked_at)
     with weights_unchanged(model), weights_unchanged(model):
         numbers_of(model)
-    assert len(looks) == 1
+    assert looks == [model]

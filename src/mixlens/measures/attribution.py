@@ -15,7 +15,7 @@ from mixlens.contracts import Facts, Request, Scores, by_layer
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
-from mixlens.kernels.gradients import Hidden, Value, smoothed
+from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
 from mixlens.recording.apart import apart, leave_each_other_alone
 from mixlens.recording.calls import first_tensor
 from mixlens.recording.outputs import OutputRecording, recorded_output
@@ -140,17 +140,14 @@ def plain_gradients(
     graph.entered = {}  # a graph serves once: its tensors are freed on the way back
     slopes = torch.autograd.grad(total, entered, allow_unused=True)
     if any(slope is None for slope in slopes):
-        raise UnsupportedModel(
-            f"no gradient reaches {stack} from this output: the model cuts it off, or its output"
-            " does not depend on these tokens"
-        )
+        raise UnsupportedModel(no_gradient(stack))
     points = [tensor.detach() for tensor in entered]
     return dict(zip(layers, zip(slopes, points, strict=True), strict=True))
 
 
-def copies_at_once(recording: Recording, request: Request, output: Explained) -> int:
+def copies_at_once(recording: Recording, request: Request, output: Explained | None = None) -> int:
     """How many copies of a text fit while the whole graph of a forward pass is kept. One if they
-    would not leave each other alone.
+    would not leave each other alone. `output`: what is read of what the model says.
     """
     layers = recording.layers(request.site)
     tokens, d_model = layers[0].native_input.shape[1:]
@@ -163,7 +160,8 @@ def copies_at_once(recording: Recording, request: Request, output: Explained) ->
     )
     if size == 1:
         return 1
-    model, narrow = ModelFrom(recording, request.site), output.only_what_is_read(recording.model)
+    model = ModelFrom(recording, request.site)
+    narrow = {} if output is None else output.only_what_is_read(recording.model)
 
     def run(hidden: Hidden) -> Tensor:
         first = torch.zeros(len(hidden), dtype=torch.long, device=hidden.device)

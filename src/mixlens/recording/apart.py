@@ -35,9 +35,9 @@ def leave_each_other_alone(
     times = max(1, rows // (2 * len(hidden)))
     try:
         alone = torch.cat([run(pair[:1]), run(pair[1:])])
-        together = run(pair.repeat(times, 1, 1))
+        batched = run(pair.repeat(times, 1, 1))
     except Exception as failure:  # whatever a layer does with states that it did not expect
         raise_if_out_of_memory(failure)
         return False
     bar = same_bar(alone) if alone.element_size() > 2 else rounding(alone)
-    return difference(together, alone.repeat(times, *[1] * (alone.dim() - 1))) <= bar
+    return difference(batched, alone.repeat(times, *[1] * (alone.dim() - 1))) <= bar

@@ -312,14 +312,12 @@ class Layer:
         each other alone are run one after the other.
         """
         self._require_whole()
-        edits = {"hidden": hidden, "values": values, "attention_output": attention_output}
-        given = {name: edit for name, edit in edits.items() if edit is not None}
-        copies = len(next(iter(given.values()))) if given else copies or 1
-        how: dict[str, Any] = {"kind": kind, "grad": grad}
+        edits = (hidden, values, attention_output)
+        copies = next((len(edit) for edit in edits if edit is not None), copies or 1)
         if copies == 1 or self.copies_apart():
-            return self._rerun(row, copies, **given, **how)
-        single = [{name: edit[[i]] for name, edit in given.items()} for i in range(copies)]
-        return torch.cat([self._rerun(row, 1, **one, **how) for one in single])
+            return self._rerun(row, copies, *edits, kind=kind, grad=grad)
+        single = ([None if edit is None else edit[[i]] for edit in edits] for i in range(copies))
+        return torch.cat([self._rerun(row, 1, *one, kind=kind, grad=grad) for one in single])
 
     def copies_apart(self) -> bool:
         """Whether copies of a text in one batch leave each other alone in this layer."""
@@ -335,10 +333,10 @@ class Layer:
         self,
         row: int,
         copies: int,
-        *,
         hidden: Tensor | None = None,
         values: Tensor | None = None,
         attention_output: Tensor | None = None,
+        *,
         kind: AttentionKind = AttentionKind.SELF,
         grad: bool = False,
     ) -> Tensor:

@@ -70,8 +70,8 @@ class LayerFunction:
         """The layer's output. Derivatives can be taken in either mode."""
         copies = int(hidden.shape[0])
         if copies > 1 and not self.layer.copies_apart():
-            others = [None] * copies if states is None else states.split(1)
-            return torch.cat([self(*one) for one in zip(hidden.split(1), others, strict=True)])
+            others = [None] * copies if states is None else states[:, None]
+            return torch.cat([self(*one) for one in zip(hidden[:, None], others, strict=True)])
         args, kwargs = self.layer.arguments(self.row, copies)
         args, kwargs = with_hidden_argument(args, kwargs, hidden)
         if states is not None:
