@@ -172,6 +172,17 @@ def test_int8_is_named() -> None:
         Lens(model)
 
 
+@pytest.mark.parametrize("mark", ["act_quant_kwargs", "activation_quantization"])
+def test_quantised_activations_are_named(mark: str) -> None:
+    model = built("bert")  # attributes as torchao's weights have them
+    weight = model.encoder.layer[0].output.dense.weight
+    setattr(weight, mark, None)
+    Lens(model)
+    setattr(weight, mark, "int8_asym_per_token")
+    with pytest.raises(mixlens.UnsupportedModel, match="activations are quantised in every run"):
+        Lens(model)
+
+
 def test_a_model_that_was_made_in_inference_mode_is_named() -> None:
     with torch.inference_mode():
         model = built("bert")

@@ -17,6 +17,7 @@ from torch import nn
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.parts import parts_of, tensors_of
 from mixlens.pooling import remember_pooling
+from mixlens.recording.placement import rounds_activations
 from mixlens.recording.turns import turn
 
 
@@ -29,23 +30,36 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
         model, tokenizer = inner, tokenizer or own
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
-    if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
-        raise UnsupportedModel(
-            "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
-            " taken apart any more: measure the model as it was before"
-        )
-    if any(weight.is_inference() for weight in tensors_of(model, buffers=False)):
-        raise UnsupportedModel(
-            "the model was made in torch.inference_mode, and such weights pass on no gradient and"
-            " do not show when they change: make or load it outside, or take"
-            " copy.deepcopy(model), outside as well"
-        )
+    _require_own_numbers(model)
     if tokenizer is not None and not callable(tokenizer):
         raise InvalidInput(
             f"a tokenizer is needed, not {type(tokenizer).__name__}: load it by"
             " transformers.AutoTokenizer.from_pretrained, or all by Lens.from_pretrained"
         )
     return model, tokenizer
+
+
+def _require_own_numbers(model: nn.Module) -> None:
+    """Refuses models whose numbers cannot be read or followed."""
+    if any(type(part).__module__.startswith(_INT8) for part in model.modules()):
+        raise UnsupportedModel(
+            "the model was quantised to int8 by torch (quantize_dynamic), and its parts cannot be"
+            " taken apart any more: measure the model as it was before"
+        )
+    weights = tensors_of(model, buffers=False)
+    if any(map(rounds_activations, weights)):
+        raise UnsupportedModel(
+            "activations are quantised in every run of this model (torchao), so the smallest"
+            " difference between two runs may become a whole step, no part can be proved, and no"
+            " gradient passes: quantise the weights alone (Int8WeightOnlyConfig), or measure the"
+            " model as it was before"
+        )
+    if any(weight.is_inference() for weight in weights):
+        raise UnsupportedModel(
+            "the model was made in torch.inference_mode, and such weights pass on no gradient and"
+            " do not show when they change: make or load it outside, or take"
+            " copy.deepcopy(model), outside as well"
+        )
 
 
 _INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")

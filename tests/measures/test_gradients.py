@@ -465,6 +465,23 @@ def test_the_first_layer_must_be_measured_or_a_different_one_named() -> None:
     assert named.values.isfinite().all()
 
 
+@pytest.mark.parametrize(
+    ("measure", "options"),
+    [
+        ("gradient_norm", {}),
+        ("gradient_norm", {"smooth": 2}),
+        ("integrated_gradients", {"steps": 2}),
+        ("integrated_gradients", {"steps": 2, "path": "sequential"}),
+    ],
+)
+def test_a_gradient_that_is_cut_off_is_not_zero(measure: str, options: dict[str, Any]) -> None:
+    model: Any = HEADS["masked"]().eval()
+    model.cls.register_forward_pre_hook(lambda part, given: (given[0].detach(),))
+    given = {"input_ids": torch.arange(3, 9)[None]}
+    with pytest.raises(UnsupportedModel, match="no gradient reaches"):
+        Lens(model).measure(measure, given, position=-1, **options)
+
+
 def test_embeddings_are_explained_as_their_tokens_are() -> None:
     """Logits of every position are made for them, and of the last alone for tokens."""
     model, given = build("llama"), inputs("llama")

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from mixlens.errors import UnsupportedModel
 from mixlens.kernels.chunks import chunked
 
 Hidden = Float[Tensor, "copies token d_model"]
@@ -25,17 +26,28 @@ def gradient(value: Value, hidden: Hidden, rows: Int[Tensor, " copies"]) -> Hidd
     """The gradient of each copy's number with respect to its own hidden states."""
     with torch.enable_grad():
         leaf = hidden.detach().clone().requires_grad_()
-        return slope_of(value(leaf, rows).sum(), leaf)
+        slope = slope_of(value(leaf, rows).sum(), leaf)
+    if slope is None:
+        raise UnsupportedModel(no_gradient("the hidden states"))
+    return slope
 
 
-def slope_of(number: Tensor, leaf: Tensor) -> Tensor:
-    """The gradient of a number with respect to a tensor: zero if it does not depend on it, as a
-    class of CANINE does not depend on the states of its last characters.
+def slope_of(number: Tensor, leaf: Tensor) -> Tensor | None:
+    """The gradient of a number with respect to a tensor; None if the way to it is cut off, or the
+    number does not depend on it, as a class of CANINE does not depend on the states of its last
+    characters.
     """
     if not number.requires_grad:
-        return torch.zeros_like(leaf)
-    slope = torch.autograd.grad(number, leaf, allow_unused=True)[0]
-    return torch.zeros_like(leaf) if slope is None else slope
+        return None
+    return torch.autograd.grad(number, leaf, allow_unused=True)[0]
+
+
+def no_gradient(place: str) -> str:
+    """Why there is no attribution, in words."""
+    return (
+        f"no gradient reaches {place} from this output: the model cuts it off, or its output does"
+        " not depend on these tokens"
+    )
 
 
 def smoothed(

@@ -204,7 +204,8 @@ def differences_explained(
         with Rescale():
             numbers = value(both)
         upper, lower = numbers.chunk(2)
-        multipliers = slope_of(upper.sum(), both)[: len(x)]
+        slope = slope_of(upper.sum(), both)
+    multipliers = torch.zeros_like(x) if slope is None else slope[: len(x)]
     attributions = multipliers * (x - baseline)
     wanted = (upper - lower).detach()
     return attributions, wanted, attributions.flatten(1).sum(1) - wanted

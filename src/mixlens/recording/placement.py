@@ -97,6 +97,12 @@ def is_packed(weight: Tensor) -> bool:
     )
 
 
+def rounds_activations(weight: Tensor) -> bool:
+    """Does a weight of torchao quantise what it is multiplied by as well?"""
+    names = ("act_quant_kwargs", "activation_quantization", "input_quant_func")
+    return any(getattr(weight, name, None) is not None for name in names)
+
+
 def _unpacked(weight: Tensor) -> nn.Parameter:
     # torch's own takes packed integers (bitsandbytes) for the numbers that they stand for
     unpacks = type(weight).dequantize is not Tensor.dequantize
