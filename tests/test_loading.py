@@ -59,6 +59,21 @@ def test_names_and_folders_that_are_not_there(tmp_path: Path) -> None:
             Lens.from_pretrained(name)  # type: ignore[arg-type]
 
 
+def test_an_adapter_is_named_and_measured_as_advised(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    bundled, text = Lens.bundled(), "The dogs are old."
+    settings = peft.LoraConfig(target_modules=["query"], r=2, init_lora_weights=False)
+    adapted = peft.get_peft_model(bundled.model, settings).eval()
+    adapted.save_pretrained(tmp_path / "adapter")
+    with pytest.raises(CannotLoad, match=r"a PEFT adapter, not a whole model.*merge it"):
+        Lens.from_pretrained(str(tmp_path / "adapter"))
+    expected = Lens(adapted, bundled.tokenizer).measure("alti", text)
+    adapted.merge_and_unload().save_pretrained(tmp_path / "merged")
+    bundled.tokenizer.save_pretrained(tmp_path / "merged")
+    merged = Lens.from_pretrained(str(tmp_path / "merged")).measure("alti", text)
+    assert abs(merged.scores - expected.scores).max() < 1e-5
+
+
 def test_damaged_and_hostile_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     weights = (BUNDLED / "model.safetensors").read_bytes()

@@ -132,6 +132,12 @@ def _reasons(name: Any) -> Iterator[None]:
 def _reason(name: str, error: Exception) -> str:
     if os.path.isdir(name):
         if not os.path.exists(os.path.join(name, "config.json")):
+            if os.path.exists(os.path.join(name, "adapter_config.json")):
+                return (
+                    f"cannot load {name!r}: it is a PEFT adapter, not a whole model. Load it with"
+                    " peft and make a Lens of that, or merge it into its model (merge_and_unload)"
+                    " and save that model and its tokenizer in a folder of their own"
+                )
             return f"cannot load {name!r}: the folder has no config.json, so it is not a model"
         return f"cannot load the folder {name!r}: {_first_line(error)}"
     if os.path.exists(name):
