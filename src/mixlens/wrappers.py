@@ -109,7 +109,11 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
     """Parts that were compiled run as they are written while this is open: hooks inside compiled
     code would make torch compile it anew, and a compiled copy hides the part inside it.
     """
-    if "torch._dynamo" not in sys.modules or not any(map(_is_compiled, parts_of(model))):
+    compiled = False
+    if "torch._dynamo" in sys.modules:  # else nothing is compiled
+        with turn(model):  # a different thread may have taken the code out
+            compiled = any(map(_is_compiled, parts_of(model)))
+    if not compiled:
         yield
         return
     with turn(model), contextlib.ExitStack() as put_back:
@@ -147,15 +151,17 @@ def _uncover(part: nn.Module, put_back: contextlib.ExitStack) -> None:
         if written is not None:  # of a class, if the part has none of its own
             _replace(own, name, written if name in own else MethodType(written, part), put_back)
     for name, inner in list(part._modules.items()):
+        if inner is None:
+            continue
         if type(inner).__name__ == "OptimizedModule":
             if inner._forward_hooks or inner._forward_pre_hooks:
                 raise UnsupportedModel(
                     f"the compiled part `{name}` of {type(part).__name__} has hooks of its own,"
                     " which the part inside it does not run: register them on `._orig_mod`"
                 )
-            _replace(part._modules, name, inner._orig_mod, put_back)
-        if part._modules[name] is not None:
-            _uncover(part._modules[name], put_back)
+            inner = inner.get_submodule("_orig_mod")
+            _replace(part._modules, name, inner, put_back)
+        _uncover(inner, put_back)
 
 
 def _replace(table: dict[str, Any], name: str, value: Any, put_back: contextlib.ExitStack) -> None:
