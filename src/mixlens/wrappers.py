@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import MethodType
 from typing import Any
 
@@ -112,7 +112,7 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
     compiled = False
     if "torch._dynamo" in sys.modules:  # else nothing is compiled
         with turn(model):  # a different thread may have taken the code out
-            compiled = any(map(_is_compiled, parts_of(model)))
+            compiled = _any_compiled(parts_of(model))
     if not compiled:
         yield
         return
@@ -121,16 +121,23 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def _is_compiled(part: nn.Module) -> bool:
-    """In place, by its `forward`, or as a copy."""
-    return (
-        part._compiled_call_impl is not None
-        or type(part).__name__ == "OptimizedModule"
-        or any(_as_written(getattr(part, name, None)) for name in _FORWARDS)
+def _any_compiled(parts: Sequence[nn.Module]) -> bool:
+    """In place, by a `forward` of a part or of its class, or as a copy. Every call asks this, and
+    few parts have code of their own.
+    """
+    for kind in set(map(type, parts)):
+        if kind.__name__ == "OptimizedModule" or _as_written(kind.forward):
+            return True
+    return any(
+        own.get("_compiled_call_impl") is not None
+        or any(_as_written(own.get(name)) for name in _FORWARDS)
+        for own in map(vars, parts)
+        if not _OWN_CODE.isdisjoint(own)
     )
 
 
 _FORWARDS = ("forward", "_old_forward")  # the second is what accelerate calls in its own
+_OWN_CODE = frozenset({*_FORWARDS, "_compiled_call_impl"})
 
 
 def _as_written(called: Any) -> Any:
