@@ -13,6 +13,7 @@ import transformers as hf
 from mixlens import InvalidInput, Lens, MixingMaps, UnsupportedModel, measure
 from mixlens.comparing import compare
 from mixlens.comparison import Comparison
+from mixlens.errors import OutOfMemory
 from mixlens.recording.rows import RowRecording
 from mixlens.timing import estimated_seconds, first_tokens
 from tests.conformance.zoo import built, inputs, randomised
@@ -294,3 +295,19 @@ def test_a_reason_does_not_repeat_the_name_of_its_measure() -> None:
     assert compared.left_out["alti_logit"].startswith("layer 0 of encoder: a norm")
     with pytest.raises(UnsupportedModel, match=r"^alti_logit, layer 0 of encoder: a norm"):
         lens.measure("alti_logit", "The dogs [MASK].")
+
+
+def test_memory_that_runs_out_is_not_a_measure_that_does_not_apply() -> None:
+    model = built("gpt2")
+    lens, given, full = Lens(model), inputs("gpt2", rows=1), list[bool]()
+
+    def run_out(*call: Any) -> None:
+        if full:
+            raise torch.OutOfMemoryError("out of memory")
+
+    model.h[0].mlp.register_forward_pre_hook(run_out)
+    recording = lens.record(given)
+    lens.compare(recording, -1, only=["value_zeroing"])
+    full.append(True)
+    with pytest.raises(OutOfMemory, match="memory ran out"):
+        lens.compare(recording, -1, only=["value_zeroing"])

@@ -239,3 +239,22 @@ def test_weights_of_a_hybrid_model_are_looked_at_once(monkeypatch: pytest.Monkey
         model.layers[0].mamba.out_proj.weight[0, 0] = float("nan")
     with pytest.raises(mixlens.NonFiniteActivations, match=r"mamba\.out_proj\.weight"):
         Lens(model).measure("attention", given, targets=[-1])
+
+
+def test_a_pipeline_of_pictures_brings_its_processor() -> None:
+    image = pytest.importorskip("PIL.Image")
+    config = hf.ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=8,
+        patch_size=4,
+    )
+    model = hf.ViTForImageClassification(config).eval()
+    processor = hf.ViTImageProcessor(size={"height": 8, "width": 8})
+    pipeline: Any = hf.pipeline("image-classification", model=model, image_processor=processor)
+    picture = image.new("RGB", (8, 8), (200, 30, 90))
+    expected: Any = Lens(model, processor=processor).measure("attention", picture)
+    made: Any = Lens(pipeline).measure("attention", picture)
+    assert np.array_equal(made.scores, expected.scores)

@@ -29,7 +29,7 @@ from mixlens.compared_target import (
 )
 from mixlens.comparison import Comparison
 from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput, MixlensError, without_subject
+from mixlens.errors import InvalidInput, MixlensError, OutOfMemory, without_subject
 from mixlens.measures import refusal
 from mixlens.measuring import measure, measure_together
 from mixlens.provenance import model_name
@@ -129,6 +129,7 @@ def _rows_of(
 ) -> _Rows:
     """What each measure says, or why it is left out."""
     rows, shared = _Rows(), _shared(recording, choice, specs, arguments)
+    kinds: set[type[BaseException]] = set()
     for number, (name, spec) in enumerate(specs.items()):
         given = arguments[name]
         if progress is not None:
@@ -142,8 +143,11 @@ def _rows_of(
             _add(rows, name, spec, choice, maps, rolled)
         except (MixlensError, ImportError) as error:
             rows.left_out[name] = without_subject(name, str(error))
+            kinds.add(type(error))
     if not rows.scores:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in rows.left_out.items())
+        if kinds == {OutOfMemory}:
+            raise OutOfMemory(reasons)
         raise InvalidInput(f"no measure applies: {reasons}")
     return rows
 

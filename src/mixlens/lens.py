@@ -22,7 +22,7 @@ from mixlens.several import measure_batch, measure_given
 from mixlens.suggestions import no_such
 from mixlens.timing import Budget
 from mixlens.verifying import verify
-from mixlens.wrappers import uncompiled, unwrapped
+from mixlens.wrappers import processor_of, uncompiled, unwrapped
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -59,6 +59,7 @@ class Lens:
         processor: Any = None,
         memory_budget: int | None = None,
     ) -> None:
+        processor = processor_of(model) if processor is None else processor
         tokenizer = getattr(processor, "tokenizer", None) if tokenizer is None else tokenizer
         self.model: nn.Module
         self.tokenizer: Any

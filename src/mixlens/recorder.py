@@ -16,6 +16,7 @@ from mixlens.errors import (
     InvalidInput,
     MixlensError,
     NonFiniteActivations,
+    OutOfMemory,
     RowsUnavailable,
     UnsupportedModel,
 )
@@ -156,8 +157,12 @@ def generate(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
         available_to(model),
     )
-    with outside_inference_mode(), uncompiled(model), in_words:
-        made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
+    with turn(model), outside_inference_mode(), uncompiled(model), in_words:
+        try:
+            made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
+        except NonFiniteActivations:
+            _require_sound_weights(model)
+            raise
         structure = model_structure(model, made.ready.tensors)
     stack = structure.calls[-1][0]
     if not stack.layers[0].sites[0].causal:
@@ -186,6 +191,8 @@ def rows_refused(lens: Lens, given: Any, site: str) -> str | None:
             return recording.rows_refused
         recording.in_full = None
         measure("attention", recording)
+    except OutOfMemory:
+        raise
     except MixlensError as error:
         return str(error)
     return None

@@ -65,6 +65,15 @@ def _require_own_numbers(model: nn.Module) -> None:
 _INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
 
 
+def processor_of(given: Any) -> Any:
+    """What makes tensors of pictures and sounds in a pipeline; None of anything else."""
+    if type(given).__module__.split(".")[0] != "transformers":
+        return None
+    names = ("processor", "image_processor", "feature_extractor")
+    own = (getattr(given, name, None) for name in names)
+    return next((each for each in own if callable(each)), None)
+
+
 def _inner(model: Any) -> tuple[Any, Any]:
     """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
     package, kind = type(model).__module__.split(".")[0], type(model).__name__
@@ -126,7 +135,7 @@ def _any_compiled(parts: Sequence[nn.Module]) -> bool:
     few parts have code of their own.
     """
     for kind in set(map(type, parts)):
-        if kind.__name__ == "OptimizedModule" or _as_written(kind.forward):
+        if kind.__name__ == "OptimizedModule" or _as_written(getattr(kind, "forward", None)):
             return True
     return any(
         own.get("_compiled_call_impl") is not None

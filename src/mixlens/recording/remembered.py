@@ -122,7 +122,8 @@ def contents(tensors: Sequence[Tensor]) -> tuple[int, ...]:
     for tensor in tensors:
         plain = type(tensor) in (Tensor, nn.Parameter) and tensor.dtype in _BITS
         if plain and not tensor.is_meta:
-            groups.setdefault((tensor.device, tensor.dtype), []).append(tensor.reshape(-1))
+            group = groups.setdefault((tensor.device, tensor.dtype), [])
+            group.append(tensor if tensor.dim() == 1 else tensor.reshape(-1))
     sums = []
     for (device, dtype), group in groups.items():
         bits = torch.cat(group).view(_BITS[dtype]).long()
