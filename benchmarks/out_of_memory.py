@@ -21,7 +21,8 @@ import torch
 
 import mixlens
 from benchmarks import models
-from mixlens.estimating import Estimate, estimate_of, spelled
+from mixlens.estimating import Estimate, estimate_of
+from mixlens.fitting import spelled
 from mixlens.recording.memory import available_memory
 
 GIB = 2**30

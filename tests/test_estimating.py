@@ -16,13 +16,8 @@ from benchmarks.allocation import peak_bytes
 from mixlens import Lens
 from mixlens.contracts import Facts, Request, Scores, Spec
 from mixlens.errors import OutOfMemory, UnsupportedModel
-from mixlens.estimating import (
-    estimate_of,
-    memory_in_words,
-    products_per_second,
-    require_room,
-    spelled,
-)
+from mixlens.estimating import estimate_of, products_per_second
+from mixlens.fitting import memory_in_words, require_room, spelled
 from mixlens.measures import list_measures, register, unregister
 from mixlens.recording import memory
 from mixlens.recording.recording import Recording

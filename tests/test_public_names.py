@@ -103,6 +103,7 @@ ORDER = [
     {"explained_embedding"},
     {"measures"},
     {"estimating"},
+    {"fitting"},
     {"provenance", "words"},
     {"aggregation"},
     {"storage"},

@@ -156,8 +156,8 @@ USED: list[tuple[Callable[[Lens, MixingMaps], Any], str]] = [
     (lambda lens, maps: MixingMaps.of(np.ones((2, 3))), r"not \(2, 3\)"),
     (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2)), tokens=["a"]), "do not fit"),
     (lambda lens, maps: MixingMaps.of(np.full((1, 2, 2), np.nan)), "NaN or infinity"),
-    (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "a fast tokenizer"),
-    (lambda lens, maps: maps.segments("sentences").segments(), "no segments of its own"),
+    (lambda lens, maps: MixingMaps.of(np.ones((1, 2, 2))).segments("words"), "one of: sentences"),
+    (lambda lens, maps: maps.segments("sentences").segments(), "sums of segments already"),
     (lambda lens, maps: lens.rollout("attention", lens.record(TEXT)), "name the targets"),
     (
         lambda lens, maps: lens.rollout("attention", lens.record([TEXT, TEXT]), [1]),

@@ -22,7 +22,8 @@ import numpy as np
 
 from mixlens.answer_odds import answer_odds, require_causal
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
-from mixlens.estimating import estimate_of_prompt, memory_in_words
+from mixlens.estimating import estimate_of_prompt
+from mixlens.fitting import memory_in_words
 from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.continuation import continued
 from mixlens.recording.placement import available_to

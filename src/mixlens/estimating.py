@@ -1,17 +1,15 @@
 """What a measure will need, from shapes alone: memory in bytes, work in products.
 
 `needed` is about what is held at once beyond the weights. What a recording keeps up to its memory
-budget is not counted: it is kept only if there is room. `sure` is what cannot be less. An estimate
-whose `sure` does not fit is refused before the model runs, with what would fit. Shapes come from
-the configuration, so that a model on the meta device will do.
+budget is not counted: it is kept only if there is room. `sure` is what cannot be less. Shapes come
+from the configuration, so that a model on the meta device will do.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
@@ -20,9 +18,8 @@ import torch
 from torch import nn
 
 from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput, MixlensError, OutOfMemory
+from mixlens.errors import InvalidInput
 from mixlens.measures import spec_of
-from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.prompts import Given, prompt_of
 
 _FALLBACKS = {
@@ -32,7 +29,6 @@ _FALLBACKS = {
     "intermediate_size": 0,
     "vocab_size": 0,
 }
-_SHORTEST = 16  # tokens of a text that is worth advising
 _BLOCK = 2**28  # bytes of a block or a chunk, at most; they shrink with the memory that is free
 # Blocks left out, `needed` is less than this many times what tensors held in the end
 # (tests/test_estimating.py).
@@ -260,67 +256,6 @@ def estimate_of_prompt(model: nn.Module, tokenizer: Any, prompt: Given) -> Estim
     return replace(estimate_of_recording(model, tokens, targets=1, texts=1), measure="a prompt")
 
 
-def require_room(estimate: Estimate, available: int) -> None:
-    """Refuses an estimate that does not fit into the available bytes, and says what would."""
-    if estimate.sure > available:
-        raise OutOfMemory(
-            f"{_subject(estimate)} needs about {spelled(estimate.needed_within(available))}, and"
-            f" {spelled(available)} are free. {what_fits(estimate, available)}"
-        )
-
-
-def _subject(estimate: Estimate) -> str:
-    texts = "" if estimate.texts == 1 else f"{estimate.texts} texts of "
-    return f"{estimate.measure} of {texts}{estimate.tokens:,} tokens"
-
-
-def what_fits(estimate: Estimate, available: int) -> str:
-    """Targets, layers or a precision with which an estimate fits, in words."""
-    estimate = replace(estimate, recorded=False)
-
-    def size(tried: Estimate) -> int:
-        return tried.needed_within(available)
-
-    fewer = replace(estimate, targets=1)
-    tries = []
-    if estimate.targets is None and fewer.by_rows and size(fewer) <= available:
-        alone = "one target" if estimate.spec.gives == "maps" else "one target, row by row,"
-        tries.append(f"{alone} takes about {spelled(size(fewer))}")
-    if (estimate.layers or estimate.shape.layers) > 1 and estimate.spec.gives == "maps":
-        one = replace(estimate, layers=1)
-        if size(one) <= available:
-            tries.append(f"one layer takes about {spelled(size(one))}")
-    if estimate.shape.number > 2:
-        half = replace(estimate, shape=replace(estimate.shape, number=2))
-        if size(half) <= available:
-            tries.append(f"the model in bfloat16 takes about {spelled(size(half))}")
-    longest = estimate.tokens
-    while longest >= _SHORTEST and size(replace(estimate, tokens=longest)) > available:
-        longest //= 2
-    if _SHORTEST <= longest < estimate.tokens:
-        tries.append(f"a text of {longest:,} tokens fits")
-    if not tries:
-        return "Fewer targets or layers, half precision or a shorter text would not fit either."
-    return "; ".join(tries)[:1].upper() + "; ".join(tries)[1:] + "."
-
-
-@contextlib.contextmanager
-def memory_in_words(estimate: Callable[[], Estimate], available: int) -> Iterator[None]:
-    """If memory runs out inside, our error says so and what would fit."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if isinstance(error, MixlensError) or not is_out_of_memory(error):
-            raise
-        tried = estimate()
-        needed = tried.needed_within(available)
-        raise OutOfMemory(
-            f"memory ran out: {_subject(tried)} takes about {spelled(needed)} beyond the"
-            f" weights{' and the recording' * tried.recorded}, and {spelled(available)} were free."
-            f" {what_fits(tried, min(available, needed - 1))}"
-        ) from error
-
-
 def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
     """How fast a device multiplies, by one product that takes milliseconds."""
     size = 512 if device.type == "cpu" else 4096
@@ -331,12 +266,3 @@ def products_per_second(device: torch.device, dtype: torch.dtype) -> float:
         (one @ one)[0, 0].item()
         best = min(best, time.perf_counter() - start)
     return float(size**3 / best)
-
-
-def spelled(size: float) -> str:
-    """Bytes with a unit."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:,.3g} TiB"

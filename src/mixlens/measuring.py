@@ -12,7 +12,8 @@ from typing import Any
 
 from mixlens.contracts import Request, Scores
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
-from mixlens.estimating import Estimate, estimate_of, memory_in_words, require_room
+from mixlens.estimating import Estimate, estimate_of
+from mixlens.fitting import memory_in_words, require_room
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of, without_noise

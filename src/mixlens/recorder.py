@@ -25,10 +25,9 @@ from mixlens.estimating import (
     estimate_of,
     estimate_of_prompt,
     estimate_of_recording,
-    memory_in_words,
-    require_room,
 )
 from mixlens.explained import read_at
+from mixlens.fitting import memory_in_words, require_room
 from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
 from mixlens.measuring import measure

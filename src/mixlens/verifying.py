@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mixlens.errors import NonFiniteActivations, without_subject
-from mixlens.estimating import estimate_of_recording, memory_in_words
+from mixlens.estimating import estimate_of_recording
 from mixlens.explained import no_logits
+from mixlens.fitting import memory_in_words
 from mixlens.loading import damaged_weights
 from mixlens.measures import list_measures, recorded_refusal
 from mixlens.precision import outside_inference_mode

@@ -36,21 +36,27 @@ def test_equals_the_loop_over_replaced_ids(name: str, of: str) -> None:
 class _OfTwoRows(hf.BertForMaskedLM):
     """Takes the two rows of a probe and no more."""
 
+    rows = 2
     error: Exception = ValueError("images\nare packed")
 
     def forward(self, input_ids: Any, attention_mask: Any = None) -> Any:
-        if len(input_ids) > 2:
+        if len(input_ids) > self.rows:
             raise self.error
         return super().forward(input_ids, attention_mask)
 
 
-def test_a_model_that_does_not_run_on_copies_says_so() -> None:
+def test_a_model_that_does_not_run_on_copies_runs_one_by_one_or_says_so() -> None:
     config = hf.BertConfig(**models._SIZES, max_position_embeddings=40)
     recorded = Lens(models.randomised(_OfTwoRows(config))).record(inputs("masked"))
+    model: Any = recorded.model
+    few = models.scores("blank_out", recorded, replacement=1, position=1).values
+    model.rows = 100
+    many = models.scores("blank_out", recorded, replacement=1, position=1).values
+    torch.testing.assert_close(few, many, atol=1e-10, rtol=0)
+    model.rows = 0
     for replacement in (1, "zero"):
         with pytest.raises(UnsupportedModel, match=r"copies of a row .*\(images are packed\)"):
             models.scores("blank_out", recorded, replacement=replacement, position=1)
-    model: Any = recorded.model
     model.error = torch.OutOfMemoryError("no room")
     with pytest.raises(torch.OutOfMemoryError):  # so that fewer copies are tried
         models.scores("blank_out", recorded, replacement=1, position=1)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mixlens import Lens
 from mixlens.corpus.shards import cut_into_shards
+from mixlens.recording.remembered import weights_unchanged
 from mixlens.runs.batch import start_measuring
 from mixlens.runs.job import Job
 from mixlens.runs.shard import ShardWorker, read_texts
@@ -53,7 +54,7 @@ def test_a_batch_is_started_without_a_look_at_a_number(
     with _Looks() as plain, torch.no_grad():
         assert ready is not None
         worker.lens.model(**ready.tensors)
-    with _Looks() as ours:
+    with weights_unchanged(worker.lens.model), _Looks() as ours:
         underway = start_measuring(worker.lens, worker.job, texts.rows, batch, ready)
     assert ours.seen == plain.seen  # the model itself looks at its mask
     assert len(underway.conclude().chunks) == 1

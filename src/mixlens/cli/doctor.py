@@ -95,7 +95,7 @@ def _needs(lens: Lens, report: Report, tokens: int) -> dict[str, dict[str, Any]]
 
 
 def _show_needs(needs: Mapping[str, Mapping[str, Any]], tokens: int, positions: int | None) -> None:
-    from mixlens.estimating import spelled
+    from mixlens.fitting import spelled
 
     seconds = next(iter(needs.values()))["seconds of a forward pass"]
     if positions is not None and tokens > positions:
