@@ -258,3 +258,7 @@ def test_a_pipeline_of_pictures_brings_its_processor() -> None:
     expected: Any = Lens(model, processor=processor).measure("attention", picture)
     made: Any = Lens(pipeline).measure("attention", picture)
     assert np.array_equal(made.scores, expected.scores)
+
+
+def test_the_feature_extractor_of_a_model_is_not_a_processor() -> None:
+    assert Lens(built("wav2vec2")).processor is None

@@ -166,10 +166,11 @@ class Estimate:
         kept = 2 if shape.number > 2 else 3  # a softmax of half precision is in float32 too
         weights = kept * shape.heads * n if shape.forms_weights else 0
         graph = shape.layers * n * (12 * shape.d_model + 3 * shape.d_ff + weights)
-        rows = self.targets if self.by_rows else n
-        pairs = (rows or n) * n  # a block is not larger than all of them at once
-        changed = pairs * (6 * shape.d_model + 4 * shape.d_ff)
-        changed = changed if self.spec.reads == "attention" else block
+        rows = (self.targets if self.by_rows else None) or n
+        pairs = rows * n  # a block is not larger than all of them at once, nor is a chunk
+        chunk = block // 4
+        if self.spec.reads == "attention":
+            chunk = min(chunk, max(_SMALLEST, pairs * (6 * shape.d_model + 4 * shape.d_ff)))
         names = {option.name: option.default for option in self.spec.options} | {
             **self.options,
             "n": rows,
@@ -182,7 +183,7 @@ class Estimate:
             "graph": graph * shape.number / wide,
             "matrix": shape.d_model * shape.d_ff if block else 0,  # not every layer is copied
             "block": min(block // 4, max(_SMALLEST, pairs * shape.d_model)),
-            "chunk": min(block // 4, max(_SMALLEST, changed)),
+            "chunk": chunk,
             "budget": block // 4,
         }
         known = {"__builtins__": {}, "min": min, "max": max}

@@ -169,10 +169,10 @@ def generate(
             f"{type(model).__name__} reads a text in both directions, so no position produces"
             " the next token: a causal or encoder-decoder language model is needed"
         )
+    fits = [name for name, known in structure.sites.items() if known.stack is stack]
     if site is None:  # cross-attention, if there is any: what a word took from the prompt
-        site = [name for name, known in structure.sites.items() if known.stack is stack][-1]
+        site = fits[-1]
     elif structure.stack_of(site) is not stack:
-        fits = [name for name, known in structure.sites.items() if known.stack is stack]
         raise InvalidInput(
             f"what is generated are tokens of {stack.name}, not of the site {site}: choose"
             f" {' or '.join(fits)}"
@@ -298,8 +298,8 @@ def _estimate(
     named = [value for name, value in ready.tensors.items() if name.endswith("input_ids")]
     texts, tokens = named[0].shape[:2] if named and named[0].dim() == 2 else (1, 1)
     if asked is None:
-        light = [name for name in measures if spec_of(name).reads != "attention"]
-        like = light[0] if measures and len(light) == len(measures) else "attention"
+        reads_attention = [name for name in measures if spec_of(name).reads == "attention"]
+        like = "attention" if reads_attention or not measures else measures[0]
         return estimate_of_recording(
             lens.model, int(tokens), targets=targets, texts=int(texts), like=like
         )

@@ -66,12 +66,19 @@ _INT8 = ("torch.ao.nn.quantized", "torch.nn.quantized")
 
 
 def processor_of(given: Any) -> Any:
-    """What makes tensors of pictures and sounds in a pipeline; None of anything else."""
-    if type(given).__module__.split(".")[0] != "transformers":
+    """What makes tensors of pictures and sounds in a pipeline; None of anything else. A model of
+    sounds has a `feature_extractor` too, which is a part of it.
+    """
+    if not _is_pipeline(given):
         return None
     names = ("processor", "image_processor", "feature_extractor")
     own = (getattr(given, name, None) for name in names)
     return next((each for each in own if callable(each)), None)
+
+
+def _is_pipeline(given: Any) -> bool:
+    kind = type(given)
+    return kind.__module__.split(".")[0] == "transformers" and kind.__name__.endswith("Pipeline")
 
 
 def _inner(model: Any) -> tuple[Any, Any]:
@@ -95,7 +102,7 @@ def _inner(model: Any) -> tuple[Any, Any]:
                 " as LoRA, can be measured"
             )
         return model.get_base_model(), None
-    if package == "transformers" and kind.endswith("Pipeline"):
+    if _is_pipeline(model):
         return model.model, model.tokenizer
     return None, None
 

@@ -158,8 +158,14 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
         4 * len(layers) * tokens * (12 * d_model + 3 * widest + 3 * heads * tokens),
         recording.memory_budget,
     )
-    if size == 1:
-        return 1
+    alone = size > 1 and not _copies_apart(recording, request, output, size * tokens)
+    return 1 if alone else size
+
+
+def _copies_apart(
+    recording: Recording, request: Request, output: Explained | None, rows: int
+) -> bool:
+    """Whether copies of a text leave each other alone in the whole model: proved once for it."""
     model = ModelFrom(recording, request.site)
     narrow = {} if output is None else output.only_what_is_read(recording.model)
 
@@ -168,9 +174,9 @@ def copies_at_once(recording: Recording, request: Request, output: Explained | N
         return first_tensor(model(0, hidden, first, narrow))
 
     def proved() -> bool:
-        return leave_each_other_alone(run, model.hidden(0)[0], min(size * tokens, _PROVED_ROWS))
+        return leave_each_other_alone(run, model.hidden(0)[0], min(rows, _PROVED_ROWS))
 
-    return size if apart.of(recording.model, request.site, proved) else 1
+    return apart.of(recording.model, request.site, proved)
 
 
 # ---------------------------------------------------------------------------------------- baselines

@@ -262,8 +262,8 @@ def _stack_layers(
 
 def _last_block(model: nn.Module, order: Order) -> tuple[Witness, ...]:
     """What must be seen of the last layer if nothing after its attention block is needed: at the
-    end the block's output. Empty if the layer must run to its end, because that output is seen
-    nowhere else, where it is seen something else may be seen before, or hooks wait for the end.
+    end the block's output. Empty if the layer must run to its end: that output is seen nowhere
+    else, its witness runs twice and may see something else first, or hooks wait for the end.
     """
     stack, index = order[-1]
     layer = stack.layers[index]
