@@ -45,12 +45,6 @@ class RowsUnavailable(UnsupportedModel):
     """A few targets cannot be measured by themselves here; the whole map can."""
 
 
-class LookAgain(RowsUnavailable):
-    """A pass that looked at no number, or measured several layers together, must be made again
-    with a look at each layer.
-    """
-
-
 class NonFiniteActivations(MixlensError, ArithmeticError):
     """A layer returned NaN or infinity."""
 

@@ -91,7 +91,7 @@ def _taken(key: str, take: Callable[[], Any]) -> Scores:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             maps = take()
-    except MixlensError as error:
+    except (MixlensError, RuntimeError) as error:  # torch lacks some products in float64
         yield key, np.array(type(error).__name__)
         return
     for number, each in enumerate(maps if isinstance(maps, list) else [maps]):

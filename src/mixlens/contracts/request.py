@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mixlens.contracts.spec import AttentionKind
@@ -65,13 +65,6 @@ class Request:
             per_head=per_head,
             layers_named=layers is not None,
         )
-
-    def of_layers(self, count: int) -> Request:
-        """The same targets of so many layers that are texts of one batch."""
-        assert self.targets is not None
-        assert self.alone_at is not None
-        places = self.alone_at.expand(count, -1)
-        return replace(self, targets=self.targets * count, alone_at=places)
 
     @property
     def alone(self) -> bool:

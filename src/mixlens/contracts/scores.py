@@ -59,15 +59,6 @@ class Scores:
             rows_whole=None if self.rows_whole is None else self.rows_whole.to(device),
         )
 
-    def turned(self) -> Scores:
-        """Texts as layers: those of layers that were measured as texts of one batch."""
-        return replace(
-            self,
-            values=self.values.transpose(0, 1),
-            extras={name: tensor.transpose(0, 1) for name, tensor in self.extras.items()},
-            scale=None if self.scale is None else self.scale.transpose(0, 1),
-        )
-
     @classmethod
     def joined(cls, layers: Sequence[Scores]) -> Scores:
         """The scores of several layers that were measured one by one, in their order."""

@@ -76,9 +76,6 @@ class Spec:
     # Does a layer's score of a target need that layer, its sources and this target alone? Then a
     # few targets are measured without forming maps.
     row_by_row: bool = False
-    # If so: may like layers be given to it as texts of one batch? All it does with their matrices
-    # must be to multiply by them (`recording.side_by_side`).
-    side_by_side: bool = False
     # Which sum it splits by source: what the output "projection" returns, or the output of the
     # whole "block", residual stream included. None: neither, so it is given for open layers too.
     splits: str | None = None

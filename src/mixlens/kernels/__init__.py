@@ -1,7 +1,6 @@
 """Pure algebra on tensors, exact and fast: nothing here knows a model.
 
     written         what sources write, as two factors that are not multiplied out
-    matrices        one matrix of each layer, in the place of a single one
     decomposition   what each source writes into each target, T_ij, as factors
     gram            norms of the T_ij from small matrices per source (fused_norms: on a GPU)
     gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)

@@ -15,8 +15,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels.matrices import Matrix
-
 _DIRECT = {
     torch.float16: 32,
     torch.bfloat16: 32,
@@ -28,7 +26,7 @@ class Vectors:
     """The vectors of every head and source, not yet multiplied out."""
 
     values: Float[Tensor, "batch kv_head source d_head"]
-    matrix: Matrix  # [head, d_head, d_model]
+    matrix: Float[Tensor, "head d_head d_model"]
     gate: Float[Tensor, "batch target head d_head"] | None = None  # of each target, on the values
     half: bool = False  # did the model have the factors in half precision?
 

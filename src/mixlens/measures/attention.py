@@ -36,7 +36,6 @@ SPEC = Spec(
     rollout_residual=0.5,
     row_by_row=True,
     within_blocks=True,
-    side_by_side=True,
     blind_spots=(
         "shows where a head looks, not what it brings. Half of the identity gives a go-between the"
         " same share as the source. After several hops the go-betweens rank above it"

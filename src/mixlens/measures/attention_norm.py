@@ -37,7 +37,6 @@ SPEC = Spec(
     per_head=True,
     row_by_row=True,
     within_blocks=True,
-    side_by_side=True,
     blind_spots=(
         "sees empty and cancelled values, but not what norms and the feed-forward network do. Two"
         " values that cancel each other both count as sources. Without the residual stream, a"

@@ -51,7 +51,6 @@ SPEC = Spec(
     facts=Facts(),
     per_head=True,
     row_by_row=True,
-    side_by_side=True,
     blind_spots=(
         "takes away one value at a time, through the whole layer, so two values that cancel each"
         " other look important. It has no residual stream. If a token looks only at the start token"
@@ -112,7 +111,6 @@ def _layer_scores(
         if changes is not None:
             last = _last_sources(recording, request, tail.site.structure.causal)
             return row_distances(changes, last, per_head=request.per_head, rows=rows)
-    layer.require_alone()
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
     positions = request.target_positions(batch, count, weights.device)

@@ -24,7 +24,6 @@ internals, rebuilding           an attention site from what was kept of it, chec
 site, block, layer, recording   the result: attention sites, layers, the whole pass
 outputs                         a pass of which only the output and the layers' inputs are kept
 rows, row_pass, row_attention   the same for a few targets of a long text
-like_layers, side_by_side       like layers of a short text, measured as one
 row_blocks                      and for all targets, a block at a time, from the last layer down
 witnesses, verification, unpadded
                                 what proves the result right, and the report of it

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mixlens.parts import parts_of
-from mixlens.recording.side_by_side import SideBySide
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,6 @@ def part_at(module: nn.Module, path: str) -> nn.Module:
     if path.endswith("]"):
         owner, _, name = path.rpartition(".")
         return _product(part_at(module, owner), name)
-    if isinstance(module, SideBySide):
-        return module.get_submodule(path)
     # not by `get_submodule`, which takes four times as long: each layer of a pass asks often
     part: nn.Module = operator.attrgetter(path)(module) if path else module
     return part

@@ -38,13 +38,9 @@ class _Group(NamedTuple):
 
 
 class Doubts:
-    """Tensors with what must hold for them, and what to raise if it does not.
+    """Tensors with what must hold for them, and what to raise if it does not."""
 
-    `patient=False`: whoever can look at a number at once should do so.
-    """
-
-    def __init__(self, *, patient: bool = True) -> None:
-        self.patient = patient
+    def __init__(self) -> None:
         self._count = 0
         self._waiting: dict[tuple[object, ...], _Group] = {}
         self._held = 0  # numbers in them
@@ -66,10 +62,6 @@ class Doubts:
     ) -> None:
         """Each row must be as expected, relative to its size; see `row_errors`."""
         self.stacked_error_is_small(row_errors, (rows, expected, *summands), bar, failure)
-
-    def none_is_massive(self, sizes: Tensor, bar: float, failure: Failure) -> None:
-        """No number may be `bar` times as large as the median of its row."""
-        self.stacked_error_is_small(_spread, (sizes,), bar, failure)
 
     def error_is_small(self, error: Tensor, bar: float, failure: Failure) -> None:
         """One number that must not exceed its bar."""
@@ -206,11 +198,6 @@ def row_errors(rows: Tensor, expected: Tensor, *summands: Tensor) -> Tensor:
         sizes = torch.maximum(sizes, 1e-3 * row_sizes(part.to(rows)))
     apart = row_sizes(rows - expected) / sizes.clamp_min(torch.finfo(sizes.dtype).tiny)
     return apart.flatten(1).amax(1)
-
-
-def _spread(sizes: Tensor) -> Tensor:
-    usual = sizes.median(-1).values.clamp_min(torch.finfo(sizes.dtype).tiny)
-    return (sizes.amax(-1) / usual).flatten(1).amax(1)
 
 
 def _not_finite(rows: Tensor) -> Tensor:

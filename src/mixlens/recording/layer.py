@@ -76,11 +76,6 @@ class Layer:
         return self.structure.path
 
     @property
-    def members(self) -> Sequence[tuple[nn.Module, LayerStructure]]:
-        """The layers in this one, each with its structure: itself."""
-        return [(self.submodule(""), self.structure)]
-
-    @property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
         return self.structure.signature(self.submodule(""))
@@ -150,7 +145,6 @@ class Layer:
 
     def arguments(self, row: int = 0, copies: int = 1) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the layer was called with for copies of one row, in float32 or better."""
-        self.require_alone()
         args, kwargs = expanded(self.call, self.structure.axes, row, copies)
         dtype = computing_dtype(self.native_input.dtype)
         if dtype == self.native_input.dtype:
@@ -283,11 +277,7 @@ class Layer:
             lambda on_call: self.run(args, kwargs, on_call=on_call),
         )
 
-    def require_alone(self) -> None:
-        """Raises `LookAgain` if this is several layers."""
-
     def _require_whole(self) -> None:
-        self.require_alone()
         if self._whole is not None:
             raise RowsUnavailable(
                 f"layer {self.index} of {self.stack.name} has to be run again on the whole sequence"

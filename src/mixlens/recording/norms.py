@@ -7,7 +7,6 @@ are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,15 +17,14 @@ from torch import Tensor, nn
 from mixlens.parts import copied
 from mixlens.recording.memory import raise_if_out_of_memory
 from mixlens.recording.remembered import Remembered
-from mixlens.recording.side_by_side import SideBySide, stacked
 
 
 @dataclass(frozen=True)
 class LinearisedNorm:
     """A norm whose sigma can be held fixed, or (with `scaled=False`) a plain per-channel scale."""
 
-    gain: Float[Tensor, "*layer_and_one d_model"]  # of layers side by side: of each its own
-    shift: Float[Tensor, "*layer_and_one d_model"]
+    gain: Float[Tensor, " d_model"]
+    shift: Float[Tensor, " d_model"]
     centred: bool
     scaled: bool
     epsilon: float = 0.0
@@ -51,9 +49,6 @@ class LinearisedNorm:
         if not self.scaled:
             return self._shifted(self.linear(vectors))
         width = [vectors.shape[-1]]
-        if self.gain.dim() > 1:  # torch takes one gain for all rows
-            plain = F.layer_norm if self.centred else F.rms_norm
-            return self._shifted(plain(vectors, width, eps=self.epsilon) * self.gain)
         if self.centred:
             return F.layer_norm(vectors, width, self.gain, self.shift, self.epsilon)
         return self._shifted(F.rms_norm(vectors, width, self.gain, self.epsilon))
@@ -145,26 +140,7 @@ def norm_of(module: nn.Module, like: Tensor) -> LinearisedNorm | None:
     """
 
     def cast() -> LinearisedNorm | None:
-        if isinstance(module, SideBySide):
-            return _side_by_side([norm_of(part, like) for part in module])
         form = _forms.of(module, None, lambda: linearised(module, int(like.shape[-1]), like))
         return None if form is None else form.to(like)
 
     return _casts.of(module, (like.dtype, like.device), cast)
-
-
-def _side_by_side(forms: Sequence[LinearisedNorm | None]) -> LinearisedNorm | None:
-    """One form for the same norm of several layers, if only its numbers differ."""
-    known = [form for form in forms if form is not None]
-    kinds = {(form.centred, form.scaled, form.gain.shape) for form in known}
-    epsilons = [form.epsilon for form in known]
-    if len(known) < len(forms) or len(kinds) > 1:
-        return None
-    if max(epsilons) - min(epsilons) > 1e-6 * max(epsilons):
-        return None
-    return replace(
-        known[0],
-        gain=stacked([form.gain for form in known]),
-        shift=stacked([form.shift for form in known]),
-        shifted=any(form.shifted for form in known),
-    )

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import RowsUnavailable, UnsupportedModel
-from mixlens.kernels.matrices import Matrices
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.block import Block
 from mixlens.recording.differences import (
@@ -178,10 +177,7 @@ def _projected_rows(
     assert attention.product is not None
     seen, output = internals.seen[Witness(path, "out")].reshape(stream.shape), attention.output
     product = attention.product.to(stream)
-    if isinstance(matrix, Matrices):
-        remade = product.flatten(2) @ matrix + bias
-    else:
-        remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
+    remade = torch.addmm(bias, product.reshape(-1, len(matrix)), matrix).view(stream.shape)
     tokens = output.reshape(*output.shape[:2], 1, -1)  # all heads of one token
     checks: dict[str, _Check] = {
         "attention product": (row_errors, (product, output, tokens)),

@@ -29,17 +29,10 @@ class Wanted:
     """The wanted targets of a forward pass, and how they are taken out of its tensors."""
 
     def __init__(
-        self,
-        targets: Int[Tensor, "batch target"],
-        positions: Sequence[Sequence[int]],
-        *,
-        copied: bool = True,
+        self, targets: Int[Tensor, "batch target"], positions: Sequence[Sequence[int]]
     ) -> None:
-        """`positions`: the same numbers, where a look at them stops no GPU. `copied=False`: what is
-        taken may hold all targets for a while.
-        """
+        """`positions`: the same numbers as plain integers, so that no GPU has to wait."""
         self.targets = targets
-        self._copied = copied
         self._range = _range(positions)
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
@@ -78,7 +71,7 @@ class Wanted:
         """The same of hidden states: a layer is mostly given what the last one returned."""
         last = self._last
         if last is None or last[0] is not tensor or last[1] != tensor._version:
-            rows = self.of(tensor, 1, copied=self._copied)
+            rows = self.of(tensor, 1)
             last = self._last = (tensor, tensor._version, rows)
         return last[2]
 
@@ -86,7 +79,7 @@ class Wanted:
         """The same of a submodule's tensor; some layers flatten batch and tokens."""
         if tensor.dim() == 2:
             tensor = tensor.reshape(len(self.targets), -1, tensor.shape[-1])
-        return self.of(tensor, 1, copied=self._copied)
+        return self.of(tensor, 1)
 
     def of_call(self, call: LayerCall) -> LayerCall:
         """A layer's call as if it had been given the wanted targets alone."""
@@ -123,18 +116,15 @@ class RowAttention:
         self.wanted = wanted
         self._hidden: dict[tuple[object, ...], tuple[Any, _Hidden]] = {}
 
-    def call(self, heard: NativeCall, all_targets: int | None = None) -> AttentionCall:
-        """The wanted rows of one call; `all_targets`: how many there were, if its query and output
-        hold the wanted ones alone.
-        """
+    def call(self, heard: NativeCall) -> AttentionCall:
+        """The wanted rows of one call."""
         query, key, value, mask = heard.query, heard.key, heard.value, heard.mask
         output, options = heard.output, heard.options
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        all_targets = query.shape[2] if all_targets is None else all_targets
-        hidden, grouped = self._hides(heard.module, mask, rows, key.shape, all_targets, options)
+        hidden, grouped = self._hides(heard.module, mask, rows, key.shape, query.shape[2], options)
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)

@@ -39,7 +39,7 @@ def visit_blocks(
     """Hands on every layer of the stack, the last first, cut to each block of its targets."""
     if recording.batch != 1:
         raise RowsUnavailable("several texts at once: blocks are taken of one")
-    doubts, wide_modules = Doubts(patient=False), WideModules()
+    doubts, wide_modules = Doubts(), WideModules()
     with torch.no_grad(), runnable_experts(recording.model):
         calls = _entered(recording)
         while calls:

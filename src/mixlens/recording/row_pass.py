@@ -1,5 +1,5 @@
 """The forward pass behind a recording of rows: each layer is cut to the wanted targets when it has
-run, and handed on by itself or with layers that are like it.
+run, and handed on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from mixlens.recording.capture import runnable_experts
 from mixlens.recording.doubts import Doubts, not_finite
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
-from mixlens.recording.like_layers import Gathering
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.native_attention import NativeCall, native_attention
 from mixlens.recording.row_attention import RowAttention, Wanted, can_be_cut
@@ -30,66 +29,35 @@ if TYPE_CHECKING:
 Visit = Callable[[Layer], None]
 
 
-class _LayerByLayer:
-    """Hands on each layer as it goes by."""
-
-    def __init__(
-        self, recording: RowRecording, attention: RowAttention, doubts: Doubts, visitor: Visit
-    ) -> None:
-        self._recording, self._attention = recording, attention
-        self._doubts, self._visitor = doubts, visitor
-        self._wide_modules = WideModules()
-        self._heard: list[AttentionCall] = []
-
-    def begin(self) -> None:
-        """A layer is entered."""
-        self._heard.clear()
-
-    def hear(self, call: NativeCall) -> None:
-        """Attention in the layer: its rows are formed at once, and nothing longer is kept."""
-        self._heard.append(self._attention.call(call))
-
-    def add(self, index: int, call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
-        """The layer has run."""
-        wanted, doubts, wide_modules = self._attention.wanted, self._doubts, self._wide_modules
-        heard = list(self._heard)
-        self._visitor(
-            cut_layer(self._recording, index, call, heard, seen, wanted, doubts, wide_modules)
-        )
-        self._heard.clear()
-
-    def end(self) -> None:
-        """All layers have run."""
-
-
 def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
-    """Runs the model up to the end of the stack and hands on its layers, cut to the targets."""
-    stack, joined = recording.site.stack, recording.layers_at_once > 1
-    wanted = Wanted(recording.places, recording.targets, copied=not joined)
+    """Run the model up to the end of the stack and hand on its layers, cut to the targets."""
+    stack = recording.site.stack
+    wanted = Wanted(recording.places, recording.targets)
+    attention, wide_modules = RowAttention(wanted), WideModules()
     shape = (recording.batch, recording.width)
     by_path = {layer.path: layer for layer in stack.layers}
-    count, doubts = 0, Doubts(patient=recording.patient)
-    way = Gathering if joined else _LayerByLayer
-    layers = way(recording, RowAttention(wanted), doubts, visitor)
+    count, doubts = 0, Doubts()
+    inside: list[str] = []
+    heard: list[AttentionCall] = []
 
     def on_call(call: NativeCall) -> None:
         if inside and can_be_cut(call):
-            layers.hear(call)
-
-    inside: list[str] = []
+            heard.append(attention.call(call))
 
     def on_enter(number: int, call: LayerCall) -> None:
         if call.hidden_in.shape[:2] != shape:
             raise RowsUnavailable(f"layer `{call.path}` takes other tokens than those of the text")
         inside.append(call.path)
-        layers.begin()
+        heard.clear()
 
     def on_layer(call: LayerCall, seen: Mapping[Any, Tensor]) -> None:
         nonlocal count
         inside.pop()
         if stack.layers[count].path != call.path:
             raise RowsUnavailable("the layers are called in a different order than on the probe")
-        layers.add(count, call, seen)
+        calls = list(heard)
+        heard.clear()
+        visitor(cut_layer(recording, count, call, calls, seen, wanted, doubts, wide_modules))
         count += 1
         call.args, call.kwargs, call.output = (), {}, None
 
@@ -110,7 +78,6 @@ def run_by_rows(recording: RowRecording, visitor: Visit) -> None:
             watch=watches,
             stop_after=len(stack.layers),
         )
-        layers.end()
     if count != len(stack.layers):
         raise RowsUnavailable(f"{count} of {len(stack.layers)} layers were called on this input")
     doubts.settle()

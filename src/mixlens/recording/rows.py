@@ -23,7 +23,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
-from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable
+from mixlens.errors import InvalidInput, RowsUnavailable
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
@@ -48,8 +48,6 @@ class RowRecording(Recording):
     width: int  # tokens of the stack, padding included
     _real: Tensor | None = field(default=None, init=False)
     at_hand: Mapping[int, Layer] = field(default_factory=dict)  # the layer being visited
-    patient: bool = False  # is no number looked at before the end? A look stops a GPU
-    layers_at_once: int = 1  # so many like layers are handed on as one (`like_layers`)
     # The same inputs with all targets, for a measure that needs them.
     in_full: Callable[[str], Recording] | None = None
 
@@ -65,15 +63,6 @@ class RowRecording(Recording):
             return self
         _require_rows(self.structure, chosen)
         return replace(self, site=chosen, targets=targets)
-
-    def of_layers(self, count: int) -> RowRecording:
-        """The layers at hand as texts of one batch: the same tokens for each."""
-        return replace(
-            self,
-            targets=self.targets * count,
-            lengths={name: list(known) * count for name, known in self.lengths.items()},
-            tokens={name: tuple(rows) * count for name, rows in self.tokens.items()},
-        )
 
     def __repr__(self) -> str:
         counted = f"{len(self.targets[0])} targets of {self.site.name}"
@@ -129,10 +118,6 @@ class RowRecording(Recording):
         self._real = None
         try:
             run_by_rows(self, visitor)
-        except Exception as error:  # layer by layer it may go well, or say what is wrong
-            if self.layers_at_once > 1:
-                raise LookAgain(str(error)) from error
-            raise
         finally:
             self.at_hand = {}
             vars(self).pop("short", None)  # it may hold a float32 copy of a layer
@@ -176,7 +161,6 @@ def row_recording(
         targets=positions_by_text(targets, named),
         target_stack=chosen.stack.name,
         produced=ready.produced,
-        patient=next(model.parameters()).device.type != "cpu",
         width=int(ready.tensors["decoder_input_ids" if decoder else "input_ids"].shape[1]),
     )
 

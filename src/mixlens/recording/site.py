@@ -13,7 +13,6 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
-from mixlens.kernels.matrices import Matrix
 from mixlens.kernels.written import Vectors
 from mixlens.recording.block import Block, Parts
 from mixlens.recording.norms import LinearisedNorm
@@ -43,13 +42,15 @@ class Projection:
     """The output projection of a site, and what it returned."""
 
     heads: int
-    matrix: Matrix  # [d_in, d_model]
+    matrix: Float[Tensor, "d_in d_model"]
     # As the model has it, if it is plain and the site's values are so too.
-    native_matrix: Matrix | None
-    bias: Float[Tensor, "*layer_and_one d_model"]
+    native_matrix: Float[Tensor, "d_in d_model"] | None
+    bias: Float[Tensor, " d_model"]
     output: Float[Tensor, "batch target d_model"]
 
-    def by_head(self, matrix: Matrix) -> Matrix:
+    def by_head(
+        self, matrix: Float[Tensor, "d_in d_model"]
+    ) -> Float[Tensor, "head d_head d_model"]:
         """A matrix of this shape, split by head: [head, d_head, d_model]."""
         return matrix.view(self.heads, -1, matrix.shape[1])
 
@@ -81,12 +82,12 @@ class Site:
     mask: Float[Tensor, "batch head target source"] | None = None
 
     @property
-    def head_maps(self) -> Matrix:
+    def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """The output projection, after any gate, split by head: [head, d_head, d_model]."""
         return self._projection.by_head(self._projection.matrix)
 
     @property
-    def output_bias(self) -> Float[Tensor, "*layer_and_one d_model"]:
+    def output_bias(self) -> Float[Tensor, " d_model"]:
         """The bias of the output projection."""
         return self._projection.bias
 
@@ -190,14 +191,14 @@ class Site:
         return self._through(self.native_maps)
 
     @property
-    def native_maps(self) -> Matrix:
+    def native_maps(self) -> Float[Tensor, "head d_head d_model"]:
         """`head_maps` in the precision of the values."""
         native = self._projection.native_matrix
         if native is None or native.dtype != self.values.dtype:
             return self.head_maps.to(self.values)
         return self._projection.by_head(native)
 
-    def _through(self, weight: Matrix) -> Vectors:
+    def _through(self, weight: Float[Tensor, "head d_head d_model"]) -> Vectors:
         gate = None if self.gate is None else self.gate.to(self.values)
         return Vectors(self.values, weight.to(self.values), gate, self.half)
 

@@ -23,7 +23,6 @@ from torch import Tensor
 
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
-from mixlens.kernels.matrices import Matrix
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.structure import FeedForwardStructure, SiteStructure
 from mixlens.replay.perceptron import Perceptron
@@ -33,7 +32,7 @@ from mixlens.replay.zeroed_sources import Sources
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
 
-def _times(rows: Float[Tensor, "*rows d_in"], matrix: Matrix) -> Tensor:
+def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
     """A product in the precision of the matrix, returned in that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
 

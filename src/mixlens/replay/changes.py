@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from mixlens.errors import LookAgain, RowsUnavailable
+from mixlens.errors import RowsUnavailable
 from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
 from mixlens.precision import matmul_precision
@@ -24,7 +24,6 @@ from mixlens.replay.fallbacks import note_fallback
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import (
-    MASSIVE,
     is_massive,
     nothing_zeroed,
     sources_of,
@@ -67,16 +66,11 @@ def row_changes(tail: Tail, *, distance: str) -> ByChanges | None:
     layer, site, doubts = tail.layer, tail.site, tail.layer.doubts
     mlp = _matrices(tail, distance)
     assert doubts is not None
-    if mlp is None or (not doubts.patient and is_massive(site)):
+    if mlp is None or is_massive(site):
         return None
     changes, path = ByChanges(tail, mlp, None, distance=distance, folded=False), layer.path
     recorded = layer.native_output.flatten(0, 1)
     doubts.rows_agree(changes.unedited.outputs, recorded, layer.rounding, _failure(path))
-    if doubts.patient:  # a look at a number stops a GPU
-        sizes = torch.linalg.vector_norm(site.values, torch.inf, dim=-1)
-        doubts.none_is_massive(
-            sizes, MASSIVE, lambda _: LookAgain(f"layer `{path}` has a value of unusual size")
-        )
     return changes if _is_proved(tail, distance, False) else None
 
 
@@ -92,13 +86,10 @@ def _matrices(tail: Tail, distance: str) -> Perceptron | None:
 
 def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
     layer, native = tail.layer, tail.site.values.dtype
-    proof = all(
-        _proofs.of(
-            layer.model,
-            (structure.path, tail.kind, distance, folded, native),
-            lambda: _proved(tail, distance, folded, native),
-        )
-        for _, structure in layer.members
+    proof = _proofs.of(
+        layer.model,
+        (layer.path, tail.kind, distance, folded, native),
+        lambda: _proved(tail, distance, folded, native),
     )
     if not proof:
         note_fallback(layer, "Value Zeroing does without fused products, because they are off")

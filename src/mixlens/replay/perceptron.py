@@ -9,14 +9,13 @@ else that does not fit are not found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from mixlens.kernels.matrices import Matrices
 from mixlens.recording.differences import difference, same_bar
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
@@ -117,30 +116,18 @@ def perceptron(
         product = affine_map(module, width, like)
         if product is None:
             return None
-        first.append(_of_rows(product))
+        first.append(product)
     second = affine_map(parts.second, int(first[0][0].shape[1]), like)
     if second is None:
         return None
     return Perceptron(
-        norm=norm if norm.gain.dim() == 1 else _norm_of_rows(norm),
+        norm=norm,
         first=tuple(first),
-        second=_of_rows(second),
+        second=second,
         activation_name=parts.activation,
         after=parts.after,
         biased=parts.biased,
     )
-
-
-def _of_rows(product: Affine) -> Affine:
-    """Of layers side by side: for tensors [..., layer, channel]."""
-    matrix, bias = product
-    if not isinstance(matrix, Matrices):
-        return product
-    return replace(matrix, axis=-2), bias.squeeze(1) if bias.dim() > 1 else bias
-
-
-def _norm_of_rows(norm: LinearisedNorm) -> LinearisedNorm:
-    return replace(norm, gain=norm.gain.squeeze(1), shift=norm.shift.squeeze(1))
 
 
 def _identity(like: Tensor) -> LinearisedNorm:

@@ -150,12 +150,9 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
-        proofs = [
-            _of_layers.of(module, (self.kind, module.training, own), self._proved_alike)
-            for module, own in self.layer.members
-        ]
-        proved = proofs[0]
-        if proved is None or any(other is not proved for other in proofs):
+        module, own = self.layer.submodule(""), self.layer.structure
+        proved = _of_layers.of(module, (self.kind, module.training, own), self._proved_alike)
+        if proved is None:
             note_fallback(
                 self.layer,
                 "Value Zeroing runs whole sequences, because what follows attention does not work"
