@@ -56,15 +56,6 @@ def test_a_measure_that_reads_more_than_it_says_is_named() -> None:
         check_measure("toy", {"Llama": MODELS["RMS norm, grouped heads (Llama)"]})
 
 
-def test_a_formula_of_memory_that_cannot_be_read_is_named() -> None:
-    @register("toy", Spec(**ABOUT, facts=Facts(), memory="n * widths"))
-    def toy(recording: Recording, request: Request) -> Scores:
-        return Scores(torch.stack(attention(recording, request)))
-
-    with pytest.raises(AssertionError, match=r"Spec\.memory of toy is 'n \* widths' .*widths"):
-        check_measure("toy")
-
-
 def test_measures_of_an_output_are_checked_on_models_with_a_head() -> None:
     """One row for the model, and scores with signs."""
     config = hf.BertConfig(**models._SIZES, max_position_embeddings=40, num_labels=3)  # type: ignore[call-arg]

@@ -7,18 +7,15 @@ from the configuration, so that a model on the meta device will do.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import CodeType
 from typing import Any
 
 import torch
 from torch import nn
 
-from mixlens.contracts import Spec
-from mixlens.errors import InvalidInput
+from mixlens.contracts import Sizes, Spec
 from mixlens.measures import spec_of
 from mixlens.recording.prompts import Given, prompt_of
 
@@ -171,30 +168,25 @@ class Estimate:
         chunk = block // 4
         if self.spec.reads == "attention":
             chunk = min(chunk, max(_SMALLEST, pairs * (6 * shape.d_model + 4 * shape.d_ff)))
-        names = {option.name: option.default for option in self.spec.options} | {
-            **self.options,
-            "n": rows,
-            "sources": n,
-            "d_model": shape.d_model,
-            "heads": shape.heads,
-            "d_ff": shape.d_ff,
-            "layers": self.layers or shape.layers,
-            "passing": self._passing(shape.forms_weights) * shape.number / wide,
-            "graph": graph * shape.number / wide,
-            "matrix": shape.d_model * shape.d_ff if block else 0,  # not every layer is copied
-            "block": min(block // 4, max(_SMALLEST, pairs * shape.d_model)),
-            "chunk": chunk,
-            "budget": block // 4,
-        }
-        known = {"__builtins__": {}, "min": min, "max": max}
-        try:
-            numbers = eval(_compiled(self.spec.memory or "0"), known, names)
-        except (SyntaxError, NameError, TypeError, ArithmeticError) as error:
-            raise InvalidInput(
-                f"Spec.memory of {self.measure} is {self.spec.memory!r} ({error}): a formula of"
-                f" {', '.join(names)} is needed, or nothing"
-            ) from error
-        return int(wide * numbers)
+        if self.spec.memory is None:
+            return 0
+        defaults = {option.name: option.default for option in self.spec.options}
+        sizes = Sizes(
+            targets=rows,
+            sources=n,
+            d_model=shape.d_model,
+            heads=shape.heads,
+            d_ff=shape.d_ff,
+            layers=self.layers or shape.layers,
+            passing=self._passing(shape.forms_weights) * shape.number / wide,
+            graph=graph * shape.number / wide,
+            matrix=shape.d_model * shape.d_ff if block else 0,  # not every layer is copied
+            block=min(block // 4, max(_SMALLEST, pairs * shape.d_model)),
+            chunk=chunk,
+            budget=block // 4,
+            options={**defaults, **self.options},
+        )
+        return int(wide * self.spec.memory(sizes))
 
     @property
     def products(self) -> float:
@@ -202,12 +194,6 @@ class Estimate:
         shape, n = self.shape, self.tokens
         inside = 4 * shape.d_model**2 + 3 * shape.d_model * shape.d_ff + 2 * n * shape.d_model
         return float(shape.layers) * n * inside
-
-
-@functools.cache
-def _compiled(formula: str) -> CodeType:
-    """Every call of a measure is estimated."""
-    return compile(formula, "<memory>", "eval")
 
 
 def estimate_of(
@@ -243,7 +229,7 @@ def estimate_of_recording(
     """
     return Estimate(
         measure="a recording",
-        spec=replace(spec_of(like), gives="row", memory=""),
+        spec=replace(spec_of(like), gives="row", memory=None),
         shape=Shape.of(model),
         tokens=tokens,
         targets=targets,

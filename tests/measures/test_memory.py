@@ -16,7 +16,7 @@ import transformers
 import mixlens
 from benchmarks import models
 from benchmarks.allocation import peak_bytes
-from mixlens.contracts import Spec
+from mixlens.contracts import Sizes, Spec
 from mixlens.measures import refusal
 
 PROGRAM = """
@@ -88,21 +88,23 @@ def stated_peak(spec: Spec, n: int) -> int:
     """In bytes of float32. `Spec.memory` counts numbers; the table of docs/performance.md says the
     same in words. The weights of one layer and the scores of all belong to every measure.
     """
-    numbers = {option.name: option.default for option in spec.options} | {
-        "n": n,
-        "sources": n,
-        "d_model": D,
-        "heads": H,
-        "d_ff": F,
-        "layers": L,
-        "passing": n * (8 * D + 2 * F + 2 * H * n),
-        "graph": L * n * (12 * D + 3 * F + 3 * H * n),
-        "matrix": D * F,
-        "block": BUDGET // 16,
-        "chunk": CHUNK // 4,
-        "budget": BUDGET // 4,
-    }
-    return int(4 * (eval(spec.memory, {}, numbers) + H * n * n + L * n * n))
+    sizes = Sizes(
+        targets=n,
+        sources=n,
+        d_model=D,
+        heads=H,
+        d_ff=F,
+        layers=L,
+        passing=n * (8 * D + 2 * F + 2 * H * n),
+        graph=L * n * (12 * D + 3 * F + 3 * H * n),
+        matrix=D * F,
+        block=BUDGET // 16,
+        chunk=CHUNK // 4,
+        budget=BUDGET // 4,
+        options={option.name: option.default for option in spec.options},
+    )
+    assert spec.memory is not None
+    return int(4 * (spec.memory(sizes) + H * n * n + L * n * n))
 
 
 @functools.cache

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mixlens.cli.loading import JsonOption
 from mixlens.cli.options import described
 from mixlens.cli.output import print_json
+
+if TYPE_CHECKING:
+    from mixlens.contracts import Spec
 
 
 def measures_command(
@@ -21,7 +24,7 @@ def measures_command(
 
     chosen = list_measures() if name is None else {name: described(name)}
     if as_json:
-        print_json({key: dataclasses.asdict(spec) for key, spec in chosen.items()})
+        print_json({key: _as_dict(spec) for key, spec in chosen.items()})
         return
     from rich.console import Console
 
@@ -40,3 +43,8 @@ def measures_command(
                 markup=False,
             )
         console.print(f"    {spec.citation}", markup=False, style="dim")
+
+
+def _as_dict(spec: Spec) -> dict[str, Any]:
+    """Return what a spec says as JSON values."""
+    return {key: value for key, value in dataclasses.asdict(spec).items() if not callable(value)}

@@ -4,7 +4,7 @@ that it must have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -14,6 +14,7 @@ from mixlens.errors import InvalidInput
 if TYPE_CHECKING:
     from mixlens.contracts.request import Request
     from mixlens.contracts.scores import Scores
+    from mixlens.contracts.sizes import Sizes
     from mixlens.recording.recording import Recording
     from mixlens.recording.structure import LayerStructure, SiteStructure
 
@@ -90,12 +91,8 @@ class Spec:
     rollout_adds_identity: bool = False  # R_l = R_(l-1) + M_l R_(l-1), as for relevance
     # What it sees and what it misses, as a predicate: "`name` <blind_spots>."
     blind_spots: str = ""
-    # Peak of one text beyond recording, weights and scores, in numbers (not bytes): a formula of n
-    # (tokens, or targets if they are measured by rows), sources, d_model, heads, d_ff, layers; of
-    # passing (a text on its way through one layer of the model) and graph (what its whole way keeps
-    # for a gradient); of a matrix (d_model * d_ff) that is copied for some layers; of what a block,
-    # a chunk and the memory budget hold; and of the measure's own options.
-    memory: str = ""
+    # Peak of one text beyond recording, weights and scores, in numbers (not bytes).
+    memory: Callable[[Sizes], float] | None = field(default=None, repr=False)
     # Options for an answer in seconds, if the defaults take minutes (`compare`, `benchmark`).
     quick: Mapping[str, Any] = field(default_factory=dict)
     # Options with which the contract can be checked on any model, by the least work.

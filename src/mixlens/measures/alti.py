@@ -60,7 +60,11 @@ SPEC = Spec(
         " through them. A token that only steers attention, as in a count, brings no vector and"
         " gets nothing"
     ),
-    memory="3 * heads * n * d_model + heads * n**2 + block",
+    memory=lambda sizes: (
+        3 * sizes.heads * sizes.targets * sizes.d_model
+        + sizes.heads * sizes.targets**2
+        + sizes.block
+    ),
     # Differences of large L1 norms are clipped at zero: if they nearly cancel, half precision
     # decides on which side they fall.
     half_precision=0.35,

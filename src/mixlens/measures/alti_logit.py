@@ -55,7 +55,7 @@ SPEC = Spec(
         " leave out the feed-forward parts, whose additions to the logit belong to no token."
         " Several go-betweens in a row rank above what passes through them"
     ),
-    memory="4 * heads * n * d_model + block",
+    memory=lambda sizes: 4 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
     rounding=3e-5,
     half_precision=None,
 )

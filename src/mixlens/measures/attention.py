@@ -40,7 +40,7 @@ SPEC = Spec(
         "shows where a head looks, not what it brings. Half of the identity gives a go-between the"
         " same share as the source. After several hops the go-betweens rank above it"
     ),
-    memory="n**2",
+    memory=lambda sizes: sizes.targets**2,
 )
 
 

@@ -46,7 +46,7 @@ SPEC = Spec(
         " that it reads, decisive or not. Several go-betweens in a row rank above what passes"
         " through them"
     ),
-    memory="max(graph, 2 * heads * n**2)",
+    memory=lambda sizes: max(sizes.graph, 2 * sizes.heads * sizes.targets**2),
     rounding=3e-5,
     half_precision=None,
 )

@@ -44,7 +44,7 @@ SPEC = Spec(
         " layer, all that it had is lost. A token that only steers attention, as in a count, brings"
         " no vector and gets nothing"
     ),
-    memory="heads * n * d_model + block",
+    memory=lambda sizes: sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )
 
 

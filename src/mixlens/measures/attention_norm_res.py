@@ -41,7 +41,7 @@ SPEC = Spec(
         "is like attention_norm, with the residual stream. Several go-betweens in a row rank above"
         " what passes through them"
     ),
-    memory="3 * heads * n * d_model + block",
+    memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )
 
 

@@ -54,7 +54,7 @@ SPEC = Spec(
         " sources cancel each other. Several go-betweens in a row rank above what passes through"
         " them"
     ),
-    memory="3 * heads * n * d_model + block",
+    memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )
 
 

@@ -48,7 +48,7 @@ SPEC = Spec(
         " one that is removed. The blank is a word too: a model that counts words or looks them up"
         " reacts to the blank itself"
     ),
-    memory="passing + chunk",
+    memory=lambda sizes: sizes.passing + sizes.chunk,
     least={"replacement": "zero"},
     half_precision=None,
     empty_below=100,

@@ -54,7 +54,12 @@ SPEC = Spec(
         " it misses what changes these. Two vectors that cancel each other look important. What was"
         " fetched counts, even if the output is not read from it"
     ),
-    memory="heads * n * d_model + 5 * n**2 * d_model + 2 * matrix + chunk",
+    memory=lambda sizes: (
+        sizes.heads * sizes.targets * sizes.d_model
+        + 5 * sizes.targets**2 * sizes.d_model
+        + 2 * sizes.matrix
+        + sizes.chunk
+    ),
 )
 
 

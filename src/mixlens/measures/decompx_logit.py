@@ -53,10 +53,17 @@ SPEC = Spec(
         "follows every vector with the attention, the norms and the slopes held as they were, so a"
         " token that only steers attention gets nothing"
     ),
-    memory=(
-        "heads * n * d_model + 2 * matrix + chunk + ("
-        "layers * n * (12 * d_model + 3 * d_ff + 3 * heads * n)"
-        " if bias in ('none', 'column', 'cls', 'equal') else 5 * n**2 * d_model)"
+    memory=lambda sizes: (
+        sizes.heads * sizes.targets * sizes.d_model
+        + 2 * sizes.matrix
+        + sizes.chunk
+        + (
+            sizes.layers
+            * sizes.targets
+            * (12 * sizes.d_model + 3 * sizes.d_ff + 3 * sizes.heads * sizes.targets)
+            if sizes.options["bias"] in ("none", "column", "cls", "equal")
+            else 5 * sizes.targets**2 * sizes.d_model
+        )
     ),
     rounding=3e-5,
     half_precision=None,

@@ -55,7 +55,12 @@ SPEC = Spec(
         " output. What steers attention, such as the place of a go-between, counts as much as what"
         " is carried"
     ),
-    memory="2 * layers * n * (12 * d_model + 3 * d_ff + 3 * heads * n)",
+    memory=lambda sizes: (
+        2
+        * sizes.layers
+        * sizes.targets
+        * (12 * sizes.d_model + 3 * sizes.d_ff + 3 * sizes.heads * sizes.targets)
+    ),
     rounding=1e-4,
     half_precision=None,
 )

@@ -60,7 +60,12 @@ SPEC = Spec(
         " residual stream. If a token looks only at the start token in some layer, all that it had"
         " is lost"
     ),
-    memory="3 * heads * n * sources + 4 * sources * d_model + layers * n * sources + block",
+    memory=lambda sizes: (
+        3 * sizes.heads * sizes.targets * sizes.sources
+        + 4 * sizes.sources * sizes.d_model
+        + sizes.layers * sizes.targets * sizes.sources
+        + sizes.block
+    ),
 )
 
 CONSTRAINTS = ("none", "sum", "simplex")

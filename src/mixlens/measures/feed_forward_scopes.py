@@ -56,7 +56,13 @@ def scope_spec(*, summary: str, use_when: str, also: str = "") -> Spec:
             "sees what the feed-forward network passes on of each source, with the slope that all"
             f" sources set together. Two sources that cancel each other look important{also}"
         ),
-        memory=("3 * heads * n * d_model + matrix + 2 * n * d_ff + heads * n * d_ff + 2 * block"),
+        memory=lambda sizes: (
+            3 * sizes.heads * sizes.targets * sizes.d_model
+            + sizes.matrix
+            + 2 * sizes.targets * sizes.d_ff
+            + sizes.heads * sizes.targets * sizes.d_ff
+            + 2 * sizes.block
+        ),
     )
 
 

@@ -53,7 +53,11 @@ SPEC = Spec(
         " it. Several go-betweens in a row rank above what passes through them. A token that only"
         " steers attention, as in a count, brings no vector and gets nothing"
     ),
-    memory="5 * heads * n**2 + 3 * heads * n * d_model + 2 * block",
+    memory=lambda sizes: (
+        5 * sizes.heads * sizes.targets**2
+        + 3 * sizes.heads * sizes.targets * sizes.d_model
+        + 2 * sizes.block
+    ),
     # Differences of L1 norms are clipped at zero: if they nearly cancel, half precision decides on
     # which side they fall.
     half_precision=0.35,

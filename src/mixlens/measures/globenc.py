@@ -48,7 +48,7 @@ SPEC = Spec(
         "sees both norms, but not the feed-forward network between them, and not that two sources"
         " cancel each other"
     ),
-    memory="3 * heads * n * d_model + block",
+    memory=lambda sizes: 3 * sizes.heads * sizes.targets * sizes.d_model + sizes.block,
 )
 
 

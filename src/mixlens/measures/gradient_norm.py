@@ -46,7 +46,7 @@ SPEC = Spec(
         " feed-forward network has the same slope towards everything that it reads, decisive or"
         " not, and so does a chain of go-betweens"
     ),
-    memory="graph",
+    memory=lambda sizes: sizes.graph,
     rounding=3e-5,
     half_precision=None,
 )

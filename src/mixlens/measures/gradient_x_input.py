@@ -41,7 +41,7 @@ SPEC = Spec(
         " weigh the same, with opposite signs. A look-up in the feed-forward network has the same"
         " slope towards everything that it reads, decisive or not"
     ),
-    memory="graph",
+    memory=lambda sizes: sizes.graph,
     rounding=3e-5,
     half_precision=None,
 )

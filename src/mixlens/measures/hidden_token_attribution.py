@@ -52,8 +52,11 @@ SPEC = Spec(
         "is like gradient_norm, and also counts what depends only on positions, whatever the word"
         " there is"
     ),
-    memory=(
-        "n * (6 * d_model + 3 * d_ff + 3 * heads * n) + 4 * layers * n**2 + chunk + budget / 2"
+    memory=lambda sizes: (
+        sizes.targets * (6 * sizes.d_model + 3 * sizes.d_ff + 3 * sizes.heads * sizes.targets)
+        + 4 * sizes.layers * sizes.targets**2
+        + sizes.chunk
+        + sizes.budget / 2
     ),
     # An unbiased estimate, about 3 % off, of what takes n * d_model tangents exactly.
     quick={"probes": 32},

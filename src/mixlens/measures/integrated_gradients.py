@@ -65,7 +65,7 @@ SPEC = Spec(
         " changes nothing there. Norms give a negative part to what a go-between does not pass on."
         " The path leads through texts in which a look-up or a count gives different answers"
     ),
-    memory="graph + chunk",
+    memory=lambda sizes: sizes.graph + sizes.chunk,
     least={"steps": 4},
     rounding=3e-5,
     half_precision=None,

@@ -42,7 +42,7 @@ SPEC = Spec(
         "sees what attention brings directly to the explained token. It misses tokens that reached"
         " it through a go-between, and everything that feed-forward parts add"
     ),
-    memory="2 * heads * n * d_model",
+    memory=lambda sizes: 2 * sizes.heads * sizes.targets * sizes.d_model,
     rounding=3e-5,
     half_precision=None,
 )

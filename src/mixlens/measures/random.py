@@ -28,7 +28,7 @@ SPEC = Spec(
     facts=Facts(),
     baseline=True,
     blind_spots="is right only by chance",
-    memory="n**2",
+    memory=lambda sizes: sizes.targets**2,
 )
 
 

@@ -57,7 +57,12 @@ SPEC = Spec(
         " in some layer, all that it had is lost. What was fetched counts, even if the output is"
         " not read from it"
     ),
-    memory="2 * matrix + 2 * n * (d_ff + d_model) + n * heads * d_ff + chunk",
+    memory=lambda sizes: (
+        2 * sizes.matrix
+        + 2 * sizes.targets * (sizes.d_ff + sizes.d_model)
+        + sizes.targets * sizes.heads * sizes.d_ff
+        + sizes.chunk
+    ),
     empty_below=10,
 )
 
