@@ -88,7 +88,7 @@ MAPS = {
 ORDER = [
     {"errors", "suggestions", "hub_refusals", "json_values"},
     {"tokens", "precision", "parts", "hub_silence"},
-    {"segments"},
+    {"segments", "positions"},
     {"views"},
     {"row"},
     {"contracts"},

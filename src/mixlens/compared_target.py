@@ -14,8 +14,8 @@ from mixlens.contracts import AttentionKind, Spec
 from mixlens.errors import InvalidInput, MixlensError
 from mixlens.explained import explained
 from mixlens.measures import list_measures
+from mixlens.positions import position_of, positions_by_text
 from mixlens.recording.rows import RowRecording
-from mixlens.row import position_of, positions_by_text
 from mixlens.suggestions import no_such
 from mixlens.tokens import TokenRow, listed
 from mixlens.words import words as merged_words

@@ -13,7 +13,7 @@ import numpy as np
 
 from mixlens.aggregation.segments import grouped, summed
 from mixlens.aggregation.target_row import shares
-from mixlens.row import position_of
+from mixlens.positions import position_of
 from mixlens.segments import By, divided
 from mixlens.tokens import TokenRow
 from mixlens.views import view

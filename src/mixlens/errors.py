@@ -69,3 +69,8 @@ def about(subject: str, error: MixlensError) -> MixlensError:
 def without_subject(name: str, message: str) -> str:
     """A message without the name that it begins with, to be shown next to that name."""
     return re.sub(rf"^{re.escape(name)}[,:]? ", "", message)
+
+
+def in_short(error: Exception) -> str:
+    """The kind of an exception and the beginning of what it says."""
+    return f"{type(error).__name__} ({' '.join(str(error).split())[:200]})"

@@ -184,7 +184,6 @@ def tokenizer_doubt(model: Any, tokenizer: Any) -> str | None:
 
     Embeddings are padded by a few per cent at most, and have a row for every token.
     """
-    from mixlens.recording.checks import vocabulary_size
 
     rows = vocabulary_size(model)
     if tokenizer is None or not rows or not hasattr(tokenizer, "__len__"):
@@ -210,3 +209,13 @@ def damaged_weights(model: Any) -> str | None:
                     " nothing: load the checkpoint again, or find out what damaged it"
                 )
     return None
+
+
+def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
+    """Rows of the input embedding; None if there is none."""
+    try:
+        holder = model.get_decoder() if decoder else model
+        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
+    except (NotImplementedError, AttributeError):  # models of several towers
+        text = getattr(model.config, "text_config", None)
+        return None if decoder else getattr(text, "vocab_size", None)

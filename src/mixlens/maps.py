@@ -25,7 +25,8 @@ from mixlens.aggregation.selection import merge_heads, one_head, select
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.labelling import labelled_scores
-from mixlens.row import Extra, Row, owned, position_of
+from mixlens.positions import position_of
+from mixlens.row import Extra, Row, owned
 from mixlens.segments import By
 from mixlens.tokens import TokenRow
 from mixlens.views import view

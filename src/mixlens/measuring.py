@@ -17,13 +17,13 @@ from mixlens.fitting import memory_in_words, require_room
 from mixlens.maps import MixingMaps
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import refusal, scores_of, spec_of, without_noise
+from mixlens.positions import EachText
 from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recording.placement import available_to
 from mixlens.recording.recording import Recording
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
-from mixlens.row import EachText
 from mixlens.row_scores import row_scores
 from mixlens.wrappers import uncompiled
 

@@ -19,6 +19,7 @@ from mixlens.errors import (
     OutOfMemory,
     RowsUnavailable,
     UnsupportedModel,
+    in_short,
 )
 from mixlens.estimating import (
     Estimate,
@@ -32,6 +33,7 @@ from mixlens.loading import damaged_weights
 from mixlens.measures import spec_of
 from mixlens.measuring import measure
 from mixlens.parts import parts_of
+from mixlens.positions import EachText, positions_by_text
 from mixlens.precision import outside_inference_mode
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.continuation import continued
@@ -42,7 +44,6 @@ from mixlens.recording.memory import free_memory
 from mixlens.recording.model_discovery import model_structure
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.outputs import recorded_output
-from mixlens.recording.passes import in_short
 from mixlens.recording.placement import available_to, entry_device
 from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
@@ -52,7 +53,6 @@ from mixlens.recording.remembered import Remembered
 from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
-from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled
 

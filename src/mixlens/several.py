@@ -19,6 +19,7 @@ from mixlens.errors import (
     MixlensError,
     UnsupportedModel,
     about,
+    in_short,
 )
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import spec_of
@@ -26,7 +27,6 @@ from mixlens.measuring import measure, measure_batches
 from mixlens.recorder import record
 from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row
-from mixlens.recording.passes import in_short
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.wrappers import uncompiled

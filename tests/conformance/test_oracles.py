@@ -24,7 +24,7 @@ from mixlens.recording.layer import Layer
 from mixlens.recording.norms import norm_of
 from mixlens.recording.recording import Recording
 from mixlens.recording.site import Site
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 from tests.conformance.families import Family
 from tests.conformance.zoo import FAMILIES, ZOO, inputs
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.recording.calls import LayerCall
-from mixlens.recording.structure import Witness
 from mixlens.recording.turned_parts import turned_parts, turned_sides
+from mixlens.recording.witnesses import Witness
 
 
 class Turning(nn.Module):

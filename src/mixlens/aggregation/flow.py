@@ -22,7 +22,8 @@ from jaxtyping import Float
 
 from mixlens.aggregation.rollout import layer_transitions
 from mixlens.errors import InvalidInput, MissingExtra
-from mixlens.row import layer_index, position_of
+from mixlens.positions import position_of
+from mixlens.row import layer_index
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps

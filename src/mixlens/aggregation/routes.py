@@ -29,7 +29,7 @@ from mixlens.contracts import AttentionKind, Request
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.measures import refusal
 from mixlens.measures.route_shares import RouteRules, attention_shares, feed_forward_shares
-from mixlens.row import position_of
+from mixlens.positions import position_of
 
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixlens.errors import InvalidInput
-from mixlens.row import head_index, layer_index, position_of
+from mixlens.positions import position_of
+from mixlens.row import head_index, layer_index
 from mixlens.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:

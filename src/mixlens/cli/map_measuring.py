@@ -128,7 +128,7 @@ def measure_by(lens: Lens, prompt: Prompting, site: str | None) -> TakeMeasure:
 
 def _position(lens: Lens, given: Text, target: int | str) -> int:
     """Where the target is in the text that the model predicts words for."""
-    from mixlens.row import position_of
+    from mixlens.positions import position_of
 
     recording = lens.record(given)
     row = recording.tokens[recording.structure.stacks[-1].name][0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mixlens.contracts.spec import AttentionKind
 from mixlens.errors import InvalidInput
-from mixlens.row import EachText, positions_by_text
+from mixlens.positions import EachText, positions_by_text
 from mixlens.tokens import listed, whole_numbers
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.norms import norm_of
 from mixlens.recording.projection import affine_map
-from mixlens.recording.structure import Witness
-from mixlens.recording.witnesses import watching
+from mixlens.recording.witnesses import Witness, watching
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -27,7 +27,7 @@ from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.decomposition import Decomposition
 from mixlens.kernels.written import Vectors
 from mixlens.recording.norms import LinearisedNorm, norm_of
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 from mixlens.replay.perceptron import Perceptron, perceptron
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_la
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.gram import part_norms
 from mixlens.recording.norms import norm_of
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

@@ -29,7 +29,7 @@ from mixlens.kernels.chunks import cached_bytes
 from mixlens.kernels.gains import manhattan_gain
 from mixlens.kernels.head_gains import head_gains
 from mixlens.recording.norms import norm_of
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 from mixlens.replay.value_map import value_bias as bias_of_values
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mixlens.recording.events import Core, Event
 from mixlens.recording.evidence import Evidence, outermost_first
 from mixlens.recording.gates import all_ones, gate_of
 from mixlens.recording.projection import affine_map
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 
 
 @dataclass

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
+from mixlens.loading import vocabulary_size
 from mixlens.parts import parts_of
 
 _IDS = ("input_ids", "token_type_ids", "position_ids")
@@ -191,16 +192,6 @@ def takes_decoder_ids(model: nn.Module) -> bool:
     return config_is_pair(model) and (
         "decoder_input_ids" in inspect.signature(model.forward).parameters
     )
-
-
-def vocabulary_size(model: Any, *, decoder: bool = False) -> int | None:
-    """Rows of the input embedding; None if there is none."""
-    try:
-        holder = model.get_decoder() if decoder else model
-        return getattr(holder.get_input_embeddings(), "num_embeddings", None)
-    except (NotImplementedError, AttributeError):  # models of several towers
-        text = getattr(model.config, "text_config", None)
-        return None if decoder else getattr(text, "vocab_size", None)
 
 
 def _types(model: nn.Module) -> int | None:

@@ -29,7 +29,8 @@ from mixlens.recording.evidence import Evidence
 from mixlens.recording.feed_forward_reading import feed_forwards, parallel, several_parts
 from mixlens.recording.open_reading import open_sites
 from mixlens.recording.sources import is_causal, sources_of
-from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure, Witness
+from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure
+from mixlens.recording.witnesses import Witness
 
 _LAST_WORDS = " Nothing is reported rather than a wrong number."
 

@@ -5,7 +5,7 @@ structure is read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, ho
 from mixlens.recording.differences import row_sizes, same_bar
 from mixlens.recording.listener import AttentionCall, ValueEdit
 from mixlens.recording.rerun import cast_call, expanded, run_layer
+from mixlens.recording.witnesses import float_tensors
 
 HERE = object()  # the place of the hidden states in what a submodule returns
 
@@ -72,16 +73,6 @@ class LayerTrace(Run):
         with other values of attention, `given` with other hidden states.
         """
         return observed_run(self.module, self.hidden, lambda on_call: self.rerun(on_call, **edits))
-
-
-def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Every floating-point tensor in values, tuples and lists included."""
-    for value in values:
-        if isinstance(value, Tensor):
-            if value.is_floating_point():
-                yield value
-        elif isinstance(value, (tuple, list)):
-            yield from float_tensors(value)
 
 
 def _rows_like(tensor: Tensor, hidden: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from mixlens.recording.events import Core, Event
 from mixlens.recording.evidence import Evidence, outermost_first
-from mixlens.recording.structure import FeedForwardStructure, SiteStructure, Witness
+from mixlens.recording.structure import FeedForwardStructure, SiteStructure
+from mixlens.recording.witnesses import Witness
 
 
 def feed_forwards(evidence: Evidence, stream: Tensor) -> Iterator[FeedForwardStructure | None]:

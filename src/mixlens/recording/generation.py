@@ -18,10 +18,10 @@ from mixlens.errors import (
     MixlensError,
     NonFiniteActivations,
     UnsupportedModel,
+    in_short,
 )
 from mixlens.recording.checks import position_limit, takes_decoder_ids
 from mixlens.recording.inputs import made_ready
-from mixlens.recording.passes import in_short
 
 _NEW_TOKENS = 20
 

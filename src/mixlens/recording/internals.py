@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mixlens.recording.doubts import Doubts
 from mixlens.recording.listener import AttentionCall
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 
 
 @dataclass(frozen=True)

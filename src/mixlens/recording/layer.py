@@ -26,9 +26,9 @@ from mixlens.recording.model_structure import StackStructure
 from mixlens.recording.rebuilding import rebuilt_site
 from mixlens.recording.rerun import cast_call, expanded, replacing_values, run_layer
 from mixlens.recording.site import Site
-from mixlens.recording.structure import LayerStructure, Witness
+from mixlens.recording.structure import LayerStructure
 from mixlens.recording.wide import WideModules, computing_dtype, wide
-from mixlens.recording.witnesses import watching
+from mixlens.recording.witnesses import Witness, watching
 
 
 class Layer:

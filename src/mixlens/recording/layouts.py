@@ -22,8 +22,8 @@ from mixlens.recording.calls import LayerCall, first_tensor, hidden_argument, wi
 from mixlens.recording.listener import Listener, current_listener, listening
 from mixlens.recording.packed_attention import PackedAttention, placed
 from mixlens.recording.paired_attention import PairedAttention, paired
-from mixlens.recording.structure import Witness
 from mixlens.recording.turned_parts import turned, turned_parts, turned_sides
+from mixlens.recording.witnesses import Witness
 
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 

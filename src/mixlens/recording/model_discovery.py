@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Size, Tensor, nn
 
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import UnsupportedModel, in_short
 from mixlens.recording.attention_reading import TurnedProjection
 from mixlens.recording.batch_axes import batch_axes
 from mixlens.recording.calls import Inputs, LayerCall, batch_size
@@ -32,7 +32,7 @@ from mixlens.recording.layouts import (
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import ModelStructure, assembled
-from mixlens.recording.passes import NoAttention, Passes, in_short, layer_error, passes_on
+from mixlens.recording.passes import NoAttention, Passes, layer_error, passes_on
 from mixlens.recording.probe import (
     Probe,
     is_plain_text,

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.errors import UnsupportedModel
+from mixlens.errors import UnsupportedModel, in_short
 from mixlens.recording.calls import Inputs, LayerCall, layer_calls, with_hidden_argument
 from mixlens.recording.capture import BACKENDS, plain_experts
 from mixlens.recording.differences import difference, rounding
@@ -135,11 +135,6 @@ def _own_words(model: nn.Module, probe: Probe) -> Iterator[None]:
             f"{type(model).__name__} raises {in_short(error)} when it runs on"
             f" {_named(probe)}, so its layers cannot be taken apart."
         ) from error
-
-
-def in_short(error: Exception) -> str:
-    """The kind of an exception and the beginning of what it says."""
-    return f"{type(error).__name__} ({' '.join(str(error).split())[:200]})"
 
 
 def _named(probe: Probe) -> str:

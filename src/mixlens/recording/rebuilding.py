@@ -26,7 +26,8 @@ from mixlens.recording.listener import AttentionCall
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.projection import Affine, affine_map, plain_matrix
 from mixlens.recording.site import BlockParts, Projection, Site
-from mixlens.recording.structure import LayerStructure, SiteStructure, Witness
+from mixlens.recording.structure import LayerStructure, SiteStructure
+from mixlens.recording.witnesses import Witness
 
 
 def rebuilt_site(

@@ -33,10 +33,9 @@ from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.placement import is_moved, sent
-from mixlens.recording.structure import Witness
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
-from mixlens.recording.witnesses import watch
+from mixlens.recording.witnesses import Witness, watch
 from mixlens.tokens import Produced, TokenRow
 
 

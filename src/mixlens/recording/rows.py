@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.positions import EachText, positions_by_text
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
@@ -31,7 +32,6 @@ from mixlens.recording.placement import entry_device, sent
 from mixlens.recording.probe import short_probe
 from mixlens.recording.recording import Recording, recorded
 from mixlens.recording.row_pass import Visit, run_by_rows
-from mixlens.row import EachText, positions_by_text
 from mixlens.tokens import TokenRow
 
 

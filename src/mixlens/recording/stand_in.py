@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mixlens.recording.checks import main_inputs, takes_decoder_ids, vocabulary_size
+from mixlens.loading import vocabulary_size
+from mixlens.recording.checks import main_inputs, takes_decoder_ids
 
 _TOKENS = 12
 

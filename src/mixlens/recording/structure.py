@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
@@ -15,17 +15,10 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
+from mixlens.recording.witnesses import Witness
 
 if TYPE_CHECKING:
     from mixlens.recording.layouts import Layout
-
-
-class Witness(NamedTuple):
-    """A tensor that the running layer really had: an input or the output of a submodule."""
-
-    path: str
-    side: str  # "in" or "out"
-    position: int = 0  # among the floating-point inputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from mixlens.recording.bare_products import BareProducts, named_parts
 from mixlens.recording.calls import LayerCall, changed, hooks_removed
-from mixlens.recording.events import float_tensors
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness, float_tensors
 
 
 def _fits(tensor: Tensor, first: int, second: int) -> bool:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import first_tensor, hooks_removed
-from mixlens.recording.events import float_tensors
-from mixlens.recording.structure import Witness
+
+
+class Witness(NamedTuple):
+    """A tensor that the running layer really had: an input or the output of a submodule."""
+
+    path: str
+    side: str  # "in" or "out"
+    position: int = 0  # among the floating-point inputs
+
+
+def float_tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Every floating-point tensor in values, tuples and lists included."""
+    for value in values:
+        if isinstance(value, Tensor):
+            if value.is_floating_point():
+                yield value
+        elif isinstance(value, (tuple, list)):
+            yield from float_tensors(value)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from mixlens.errors import UnsupportedModel
 from mixlens.recording.bare_products import BareProducts
 from mixlens.recording.calls import hooks_removed
-from mixlens.recording.structure import Witness
+from mixlens.recording.witnesses import Witness
 from mixlens.replay.intervention import model_output
 
 if TYPE_CHECKING:

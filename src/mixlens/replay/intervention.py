@@ -27,7 +27,6 @@ from mixlens.recording.calls import (
 )
 from mixlens.recording.capture import plain_experts
 from mixlens.recording.differences import difference
-from mixlens.recording.events import float_tensors
 from mixlens.recording.layer import Layer
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.model_structure import StackStructure
@@ -35,6 +34,7 @@ from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.placement import at_hand
 from mixlens.recording.recording import Recording
 from mixlens.recording.wide import computing_dtype
+from mixlens.recording.witnesses import float_tensors
 
 _STATES = "encoder_hidden_states"
 

@@ -32,7 +32,8 @@ from mixlens.recording.differences import difference, row_sizes
 from mixlens.recording.layer import Layer
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.site import Site
-from mixlens.recording.structure import FeedForwardStructure, Witness
+from mixlens.recording.structure import FeedForwardStructure
+from mixlens.recording.witnesses import Witness
 from mixlens.replay.perceptron import Perceptron, perceptron
 from mixlens.replay.value_map import value_map
 

@@ -12,10 +12,10 @@ from mixlens.errors import InvalidInput
 from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import spec_of
 from mixlens.measuring import measure_batches
+from mixlens.positions import EachText
 from mixlens.precision import outside_inference_mode
 from mixlens.recorder import generate, record
 from mixlens.recording.doubts import Doubts, checks_wait, raise_if_true
-from mixlens.row import EachText
 from mixlens.runs import store
 from mixlens.runs.aggregates import Aggregates, BatchSums
 from mixlens.runs.fetching import Fetching

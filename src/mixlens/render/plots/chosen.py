@@ -8,8 +8,9 @@ import numpy as np
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput
+from mixlens.positions import position_of
 from mixlens.render.labels import token_labels
-from mixlens.row import layer_index, position_of
+from mixlens.row import layer_index
 
 if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
