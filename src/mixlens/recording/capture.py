@@ -93,7 +93,7 @@ _registration_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _registered() -> Iterator[None]:
-    """Keeps the attention functions and their mask makers registered while any thread needs them."""
+    """Keeps attention functions and their mask makers registered while any thread needs them."""
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, eager_mask
 

@@ -1,4 +1,4 @@
-"""What a mask means to the attention that a model was loaded with, as numbers for eager code to add.
+"""What a mask means to the attention that a model was loaded with, as numbers that eager code adds.
 
 Eager code adds whatever it is given. Torch's fused attention takes a boolean mask as what is seen,
 returns zeros for a target that sees nothing, and without a mask hides what is later if the module
@@ -110,6 +110,5 @@ def mask_or_none(*args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any) 
     seen = sdpa_mask(*args, dtype=dtype, **kwargs)
     if seen is None:
         return None
-    return torch.where(
-        seen, torch.zeros((), device=seen.device, dtype=dtype), torch.finfo(dtype).min
-    )
+    zero = torch.zeros((), device=seen.device, dtype=dtype)
+    return torch.where(seen, zero, torch.finfo(dtype).min)
