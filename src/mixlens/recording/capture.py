@@ -34,7 +34,6 @@ from mixlens.recording.mask_reading import (
     as_given,
     as_seen,
     interpreted,
-    mask_or_none,
 )
 from mixlens.recording.softmax_trace import SoftmaxTrace
 
@@ -95,11 +94,11 @@ _registration_lock = threading.Lock()
 def _registered() -> Iterator[None]:
     """Keeps attention functions and their mask makers registered while any thread needs them."""
     from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, eager_mask
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
     ways: dict[str, tuple[Interpret, Callable[..., Any]]] = {
         _NAMES["eager"]: (as_given, eager_mask),
-        _NAMES["sdpa"]: (as_fused, mask_or_none),
+        _NAMES["sdpa"]: (as_fused, sdpa_mask),
         _OTHERWISE: (as_seen, eager_mask),
     }
     global _registrations

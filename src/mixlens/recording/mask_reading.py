@@ -99,16 +99,3 @@ def additive_mask(mask: Any, like: Tensor) -> Any:
         zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
         return zero.masked_fill(~mask, lowest)
     return mask.clamp_min(lowest) if mask.dtype == torch.float64 else mask
-
-
-def mask_or_none(*args: Any, dtype: torch.dtype = torch.float32, **kwargs: Any) -> Tensor | None:
-    """Eager code's mask, or None where torch's fused attention is given none and relies on what the
-    module says of its direction.
-    """
-    from transformers.masking_utils import sdpa_mask
-
-    seen = sdpa_mask(*args, dtype=dtype, **kwargs)
-    if seen is None:
-        return None
-    zero = torch.zeros((), device=seen.device, dtype=dtype)
-    return torch.where(seen, zero, torch.finfo(dtype).min)
