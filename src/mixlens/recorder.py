@@ -53,6 +53,7 @@ from mixlens.recording.remembered import Remembered
 from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
+from mixlens.recording.verification import masks_more_than_padding, require_same_natively
 from mixlens.tokens import listed
 from mixlens.wrappers import uncompiled
 
@@ -272,9 +273,12 @@ def _recorded(
             tokens={},
             memory_budget=budget,
             output=not specs or any(spec.explains_output for spec in specs),
-            blocks_only=bool(specs) and all(spec.within_blocks for spec in specs),
+            blocks_only=bool(specs)
+            and all(spec.within_blocks for spec in specs)
+            and not masks_more_than_padding(tensors),
             logits_at=None if options is None else read_at(model, structure, tensors, options),
         )
+        require_same_natively(recording)
     else:
         recording = recorded_output(
             model, structure, tensors, memory_budget=budget, graph="gradient" in reads

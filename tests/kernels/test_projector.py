@@ -4,6 +4,7 @@ is as short as can be.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,7 +14,6 @@ from torch import Tensor
 from mixlens.kernels import prefixes
 from mixlens.kernels.prefixes import ordered_directions, visible_projection
 from mixlens.kernels.projector import projector, value_columns, with_ones
-from mixlens.kernels.visibility import Visibility
 from tests.kernels.decompositions import LargestTensor
 
 shapes = {
@@ -37,6 +37,11 @@ def case(
         values,
         torch.randn(heads, d_head, 7, dtype=torch.float64),
     )
+
+
+def earlier(batch: int, count: int) -> Tensor:
+    """What causal targets see."""
+    return torch.ones(batch, 1, count, count).tril().bool()
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,12 +105,13 @@ def test_projection_on_what_each_target_sees(
 ) -> None:
     weights, values, output = case(batch, heads, count, d_head, repeats, seed)
     lengths = torch.full((batch,), count)
-    visibility = Visibility(lengths, True, None if window is None else torch.full((batch,), window))
     positions = torch.arange(count).expand(batch, count)
-    seen = visibility.of(positions, count)
+    distance = torch.arange(count)[:, None] - torch.arange(count)
+    one = (distance >= 0) & (distance <= (count if window is None else window))
+    seen = one.expand(batch, count, count)
     weights = weights * seen[:, None]
     columns = value_columns(values, output, lengths)
-    effective, rank = visible_projection(weights, columns, positions, visibility, limit)
+    effective, rank = visible_projection(weights, columns, positions, seen[:, None], limit)
     torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
     assert not (effective * ~seen[:, None]).any()
     for row in range(batch):
@@ -135,11 +141,11 @@ def test_ordinary_rows_need_no_singular_values(monkeypatch: pytest.MonkeyPatch) 
     values[:, :, 1] = values[:, :, 0]
     values[:, :, :, 3] *= 1e-3
     lengths, positions = torch.tensor([24, 17]), torch.arange(24).expand(2, 24)
-    visibility = Visibility(lengths, True, None)
-    weights = weights * visibility.of(positions, 24)[:, None]
+    seen = (torch.ones(24, 24).tril() * (torch.arange(24) < lengths[:, None, None])).bool()[:, None]
+    weights = weights * seen
     for limit in (1, 2**15, 2**24):
         effective, _ = visible_projection(
-            weights, value_columns(values, output, lengths), positions, visibility, limit
+            weights, value_columns(values, output, lengths), positions, seen, limit
         )
         torch.testing.assert_close(effective @ values, weights @ values, atol=1e-10, rtol=0)
 
@@ -153,13 +159,14 @@ def test_rows_of_a_batch_may_have_other_targets(monkeypatch: pytest.MonkeyPatch)
     )
     weights, values, output = case(2, 2, 12, 3, 0, 0)
     lengths, positions = torch.tensor([12, 12]), torch.tensor([[9, 10], [2, 11]])
-    visibility = Visibility(lengths, True, None)
+    seen = earlier(2, 12)
     columns = value_columns(values, output, lengths)
     whole, _ = visible_projection(
-        weights.tril(), columns, torch.arange(12).expand(2, 12), visibility, 2**24
+        weights.tril(), columns, torch.arange(12).expand(2, 12), seen, 2**24
     )
     chosen = weights.tril().gather(2, positions[:, None, :, None].expand(2, 2, 2, 12))
-    made, _ = visible_projection(chosen, columns, positions, visibility, 2**24)
+    seen = seen.gather(2, positions[:, None, :, None].expand(2, 1, 2, 12))
+    made, _ = visible_projection(chosen, columns, positions, seen, 2**24)
     torch.testing.assert_close(
         made, whole.gather(2, positions[:, None, :, None].expand(2, 2, 2, 12)), atol=1e-12, rtol=0
     )
@@ -183,26 +190,31 @@ def test_bidirectional_windows() -> None:
     lengths, positions = torch.tensor([12]), torch.arange(12)[None]
     distance = (torch.arange(12) - torch.arange(12)[:, None]).abs()
     weights = weights * (distance <= 2)
-    visibility = Visibility.of_weights(weights, [12], [12], causal=False, self_attention=True)
-    assert visibility.reach is not None
-    assert visibility.reach.tolist() == [2]
     effective, _ = visible_projection(
-        weights, value_columns(values, output, lengths), positions, visibility, 2**20
+        weights,
+        value_columns(values, output, lengths),
+        positions,
+        (distance <= 2)[None, None],
+        2**20,
     )
     assert not effective[:, :, distance > 2].any()
     torch.testing.assert_close(effective @ values, weights @ values, atol=1e-9, rtol=0)
 
 
-def test_a_stray_zero_is_no_window() -> None:
-    weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
-    weights[:, :, 3, 1] = 0
-    assert Visibility.of_weights(weights, [6], [6], causal=False, self_attention=True).shared
-
-
-def test_one_head_is_enough_to_see_far() -> None:
-    weights = torch.softmax(torch.randn(1, 2, 6, 6, dtype=torch.float64), -1)
-    weights[:, 0] = torch.eye(6)
-    assert Visibility.of_weights(weights, [6], [6], causal=False, self_attention=True).shared
+def test_heads_may_see_different_sources() -> None:
+    weights, values, output = case(2, 3, 14, 4, 2, 7)
+    lengths, positions = torch.tensor([14, 14]), torch.arange(14).expand(2, 14)
+    torch.manual_seed(1)
+    seen = (torch.rand(2, 3, 14, 14) < 0.6) | torch.eye(14).bool()
+    weights = weights * seen
+    columns = value_columns(values, output, lengths)
+    effective, _ = visible_projection(weights, columns, positions, seen, 2**20)
+    assert not (effective * ~seen).any()
+    for row, head, target in np.ndindex(2, 3, 14):
+        at = seen[row, head, target].nonzero()[:, 0]
+        t = values[row, head, at]
+        expected = weights[row, head, target, at] @ t @ torch.linalg.pinv(t, rtol=1e-9)
+        torch.testing.assert_close(effective[row, head, target, at], expected, atol=1e-8, rtol=0)
 
 
 def test_nearly_dependent_rows_in_float64_are_handled() -> None:
@@ -213,9 +225,7 @@ def test_nearly_dependent_rows_in_float64_are_handled() -> None:
     output, lengths = torch.randn(1, 4, 7, dtype=torch.float64), torch.tensor([10])
     weights = torch.softmax(torch.randn(1, 1, 10, 10, dtype=torch.float64), -1).tril()
     columns = value_columns(values, output, lengths)
-    causal, _ = visible_projection(
-        weights, columns, torch.arange(10)[None], Visibility(lengths, True, None), 2**20
-    )
+    causal, _ = visible_projection(weights, columns, torch.arange(10)[None], earlier(1, 10), 2**20)
     shared = projector(columns, lengths, torch.float64)
     assert shared.rank.item() == 4
     left = torch.linalg.svd(values[0, 0], full_matrices=False)[0]
@@ -236,7 +246,7 @@ def test_float32_is_near_float64(causal: bool) -> None:
         a, v, w = (tensor.float().to(dtype) for tensor in (weights, values, output))
         columns = value_columns(v, w, lengths)
         made.append(
-            visible_projection(a, columns, positions, Visibility(lengths, True, None), 2**20)[0]
+            visible_projection(a, columns, positions, earlier(1, 100), 2**20)[0]
             if causal
             else projector(columns, lengths, dtype)(a)
         )
@@ -272,9 +282,7 @@ def test_no_projector_per_target_is_kept() -> None:
     lengths, positions = torch.tensor([128]), torch.arange(128)[None]
     columns = value_columns(values, output, lengths)
     with LargestTensor() as largest:
-        visible_projection(
-            weights.tril(), columns, positions, Visibility(lengths, True, None), 2**20
-        )
+        visible_projection(weights.tril(), columns, positions, earlier(1, 128), 2**20)
     assert (
         largest.numbers <= 2**20
     )  # 8 MB; the projectors of all targets would be 4 x 128 x 128 x 128

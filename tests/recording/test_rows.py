@@ -4,6 +4,9 @@ and of attention, and nothing of size n x n.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,7 @@ from mixlens.errors import InvalidInput
 from mixlens.measures import list_measures, refusal
 from mixlens.measuring import measure_together
 from mixlens.recording import row_attention
+from mixlens.recording.native_attention import NativeCall
 from mixlens.recording.rows import RowRecording
 from tests.conformance.families import Family
 from tests.conformance.zoo import ZOO, built, inputs
@@ -223,8 +227,8 @@ def test_a_mask_of_which_rows_are_not_known_leads_to_maps(monkeypatch: pytest.Mo
     """Flex attention is given such a mask. It takes minutes to compile."""
     hidden = row_attention._hidden
 
-    def given_blocks(mask: object, *others: object) -> object:
-        return hidden(object(), *others)  # type: ignore[arg-type]
+    def given_blocks(heard: NativeCall, *others: Any) -> object:
+        return hidden(replace(heard, mask=object()), *others)
 
     monkeypatch.setattr(row_attention, "_hidden", given_blocks)
     maps = as_list(Lens(built("llama")).measure("attention", inputs("llama"), targets=[-1]))

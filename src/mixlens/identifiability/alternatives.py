@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from mixlens.contracts import Request
@@ -215,12 +214,11 @@ def _visible_columns(
     recording: Recording, request: Request, parts: Site, row: int, head: int, target: int
 ) -> tuple[Int[np.ndarray, " seen"], Float[np.ndarray, "source k"]]:
     """Which sources a target sees, and the columns of [T, 1] over all of them."""
-    visibility = effective_attention.visibility_of(recording, request, parts)
+    sources = effective_attention.visible_sources(recording, request, parts)
     columns = with_ones(
-        value_columns(parts.values, parts.output_weight, visibility.lengths), visibility.lengths
+        value_columns(parts.values, parts.output_weight, sources.lengths), sources.lengths
     )[row, head]
-    positions = torch.full((recording.batch, 1), target, device=columns.device)
-    seen = visibility.of(positions, len(columns))[row, 0]
+    seen = sources.of_head(head)[row, target]
     return np.flatnonzero(seen.cpu().numpy()), columns.cpu().numpy()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from mixlens.contracts import Request
 from mixlens.kernels.projector import tolerance, value_columns, with_ones
@@ -41,38 +41,48 @@ def identifiability(recording: Recording, site: str | None = None) -> xr.Dataset
     * `pearson`: correlation of raw and effective weights over all pairs of a target and a source
       that it can see.
 
-    In causal models rank and dimensions are those of all tokens together, which is what the last
-    target sees; share and correlation use each target's own null space.
+    Rank and dimensions are those of all tokens together, which is what the last target of a causal
+    model sees; share and correlation use each target's own null space.
     """
     request = Request.resolved(recording, site=site, layers=None, targets=None, per_head=True)
     made = effective_attention.scores(recording, request)
     tables: list[list[dict[str, Any]]] = [[] for _ in range(recording.rows(site))]
     for number, (_, parts) in enumerate(request.sites(recording)):
-        visibility = effective_attention.visibility_of(recording, request, parts)
-        columns = value_columns(parts.values, parts.output_weight, visibility.lengths)
-        simplex = _ranks(with_ones(columns, visibility.lengths), tolerance(parts.values.dtype))
-        batch, _, targets, sources = parts.weights.shape
-        seen = visibility.of(
-            request.target_positions(batch, targets, parts.weights.device), sources
-        )
+        visible = effective_attention.visible_sources(recording, request, parts)
+        columns = value_columns(parts.values, parts.output_weight, visible.lengths)
+        simplex = _ranks(with_ones(columns, visible.lengths), tolerance(parts.values.dtype))
         for row, table in enumerate(tables):
             targets = len(recording.target_tokens(request.site, row))
-            visible = seen[row, :targets]
-            raw, effective = (
-                parts.weights[row, :, :targets][:, visible],
-                made.values[number, row, :, :targets][:, visible],
+            freedom = _freedom(
+                parts.weights[row, :, :targets],
+                made.values[number, row, :, :targets],
+                visible.seen[row, :, :targets],
             )
             table.append(
                 {
                     "rank": made.extras["rank"][number, row],
                     "null_dimension": made.extras["null_dimension"][number, row],
-                    "null_dimension_simplex": visibility.lengths[row] - simplex[row],
-                    "null_share": (raw - effective).square().sum(-1) / raw.square().sum(-1),
-                    "pearson": _pearson(raw, effective),
+                    "null_dimension_simplex": visible.lengths[row] - simplex[row],
+                    **freedom,
                 }
             )
     datasets = [_dataset(table, request.layers) for table in tables]
     return datasets[0] if recording.rows(site) == 1 else datasets
+
+
+def _freedom(
+    raw: Float[Tensor, "head target source"],
+    effective: Float[Tensor, "head target source"],
+    seen: Bool[Tensor, "heads_or_one target source"],
+) -> dict[str, Float[Tensor, " head"]]:
+    """How far raw and effective weights of visible pairs differ, by head."""
+    if len(seen) > 1:
+        heads = [slice(head, head + 1) for head in range(len(seen))]
+        made = [_freedom(raw[head], effective[head], seen[head]) for head in heads]
+        return {name: torch.cat([part[name] for part in made]) for name in made[0]}
+    raw, effective = raw[:, seen[0]], effective[:, seen[0]]
+    share = (raw - effective).square().sum(-1) / raw.square().sum(-1)
+    return {"null_share": share, "pearson": _pearson(raw, effective)}
 
 
 def _dataset(table: list[dict[str, Any]], layers: tuple[int, ...]) -> xr.Dataset:

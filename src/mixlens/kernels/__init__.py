@@ -6,7 +6,7 @@
     gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)
     head_gains      the same for every head alone
     projector       effective attention: the left null space of the values, per head
-    prefixes        the same for every prefix of a causal text
+    prefixes        the same if targets see different sources
     visibility      which sources a target can see
     simplex         shortest distributions in an affine space (programs: scipy's optimisers)
     fused_zeroing   the element-wise steps of Value Zeroing on a GPU

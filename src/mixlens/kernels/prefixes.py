@@ -1,4 +1,5 @@
-"""Effective attention if every target sees different sources: under a causal mask, inside a window.
+"""Effective attention if targets see different sources: under a causal mask, inside a window, in
+packed texts.
 
 Brunner's projector is defined for one value matrix that all targets share. A causal target i sees
 only the rows j <= i of V, so only attention over these rows can be exchanged without changing its
@@ -24,7 +25,6 @@ from torch import Tensor
 
 from mixlens.kernels.chunks import slices, wide
 from mixlens.kernels.projector import tolerance
-from mixlens.kernels.visibility import Visibility
 
 _RESIDUAL = 1e-12  # relative; a solve that reaches it is right
 _GROWTH = (
@@ -36,7 +36,7 @@ def visible_projection(
     weights: Float[Tensor, "batch head target source"],
     columns: Float[Tensor, "batch head source k"],
     positions: Int[Tensor, "batch target"],
-    visibility: Visibility,
+    seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
     """Each row of attention, projected on what its visible sources can show, and the rank of all
@@ -50,18 +50,17 @@ def visible_projection(
     batch, heads, _, sources = weights.shape
     bytes_each = 8 * batch * heads * (4 * columns.shape[-1] ** 2 + 4 * sources)
     for part in slices(weights.shape[2], bytes_each, limit):
-        at, rows = positions[:, part], wide(weights[:, :, part])
-        seen = visibility.of(at, sources)
-        rows = rows * seen[:, None]
-        born = births[:, :, None] <= at[:, None, :, None]
-        prefix = (seen.sum(-1) == (at + 1).minimum(visibility.lengths[:, None])) & visibility.causal
-        born = torch.where(prefix[:, None, :, None], born, births[:, :, None] < never)
-        made, right = _shortest(rows, rotated, seen, born, limit)
-        exact = prefix[:, None] & (
-            born.sum(-1) == seen.sum(-1)[:, None]
-        )  # independent rows: nothing to exchange
+        own = seen[:, :, part]
+        rows = wide(weights[:, :, part]) * own
+        counts = own.sum(-1)
+        prefix = (own == (torch.arange(sources, device=own.device) < counts[..., None])).all(-1)
+        prefix = prefix & (counts <= positions[:, None, part] + 1)  # nothing ahead of the target
+        ends = torch.where(prefix, counts, never)
+        born = births[:, :, None] < ends[..., None]
+        made, right = _shortest(rows, rotated, own, born, limit)
+        exact = prefix & (born.sum(-1) == counts)  # independent rows: nothing to exchange
         made = torch.where(exact[..., None], rows, made)
-        _repair(made, ~(right | exact), rows, columns, seen, least)
+        _repair(made, ~(right | exact), rows, columns, own, least)
         result[:, :, part] = made.to(result.dtype)
     return result, (births < never).sum(-1)
 
@@ -69,7 +68,7 @@ def visible_projection(
 def _shortest(
     rows: Float[Tensor, "batch head target source"],
     rotated: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch target source"],
+    seen: Bool[Tensor, "batch heads_or_one target source"],
     born: Bool[Tensor, "batch head target k"],
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Bool[Tensor, "batch head target"]]:
@@ -83,7 +82,7 @@ def _shortest(
     )
     product = rows @ rotated
     coefficients = torch.cholesky_solve(product[..., None], lower)[..., 0] * born
-    made = (coefficients @ rotated.mT) * seen[:, None]
+    made = (coefficients @ rotated.mT) * seen
     missing = product - made @ rotated
     size = torch.linalg.vector_norm(rows, dim=-1)
     near = torch.linalg.vector_norm(missing, dim=-1) <= _RESIDUAL * size
@@ -93,33 +92,37 @@ def _shortest(
 
 def _visible_grams(
     rotated: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch target source"],
+    seen: Bool[Tensor, "batch heads_or_one target source"],
     limit: int,
 ) -> Float[Tensor, "batch head target k k"]:
     """For each target the sum of c_j c_j^T over what it sees: one product for what all see, outer
     products for the rest.
     """
     batch, heads, _, k = rotated.shape
-    differing = (seen.any(1) & ~seen.all(1)).any(0)
-    agreed = rotated * (seen.all(1) & ~differing)[:, None, :, None]
-    grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[1], -1, -1).flatten(-2)
+    by_all = seen.all(2)
+    differing = (seen.any(2) & ~by_all).flatten(0, 1).any(0)
+    agreed = rotated * (by_all & ~differing)[..., None]
+    grams = (agreed.mT @ agreed)[:, :, None].expand(-1, -1, seen.shape[2], -1, -1).flatten(-2)
     columns = differing.nonzero()[:, 0]
     for part in slices(len(columns), 8 * batch * heads * k * k, limit):
         own = rotated[:, :, columns[part]]
         outer = torch.einsum("bhsk,bhsl->bhskl", own, own).flatten(-2)
-        grams = grams + seen[:, None, :, columns[part]].to(own.dtype) @ outer
+        grams = grams + seen[..., columns[part]].to(own.dtype) @ outer
     return grams.reshape(batch, heads, -1, k, k)
 
 
 def _repair(
     made: Tensor, wrong: Tensor, rows: Tensor, columns: Tensor, seen: Tensor, least: float
 ) -> None:
+    seen, last, left = seen.expand(made.shape), None, made
     for row, head, target in wrong.nonzero().tolist():
-        visible = seen[row, target].nonzero()[:, 0]
+        visible = seen[row, head, target].nonzero()[:, 0]
         if not len(visible):  # a row of padding beyond a window sees nothing
             continue
-        left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
-        left = left * (sizes > least * sizes[0])
+        same = last is not None and last[:2] == (row, head) and torch.equal(last[2], visible)
+        if not same:  # tokens of one image see the same sources
+            left, sizes, _ = torch.linalg.svd(columns[row, head, visible], full_matrices=False)
+            left, last = left * (sizes > least * sizes[0]), (row, head, visible)
         made[row, head, target] = 0
         made[row, head, target, visible] = (rows[row, head, target, visible] @ left) @ left.mT
 

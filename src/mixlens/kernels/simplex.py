@@ -31,7 +31,7 @@ def left_null_basis(
 def shortest_rows(
     weights: Float[Tensor, "batch head target source"],
     columns: Float[Tensor, "batch head source k"],
-    seen: Bool[Tensor, "batch target source"],
+    seen: Bool[Tensor, "batch heads_or_one target source"],
 ) -> Float[Tensor, "batch head target source"]:
     """The shortest non-negative rows with the same product with `columns`, over the sources that
     each target sees.
@@ -39,12 +39,13 @@ def shortest_rows(
     least = tolerance(weights.dtype)
     result = torch.zeros_like(weights)
     given, matrices, visible = (
-        tensor.detach().cpu().numpy() for tensor in (weights.double(), columns, seen)
+        tensor.detach().cpu().numpy()
+        for tensor in (weights.double(), columns, seen.expand(weights.shape))
     )
     for row, head in np.ndindex(*weights.shape[:2]):
         basis, last = None, None
         for target in range(weights.shape[2]):
-            sources = np.flatnonzero(visible[row, target])
+            sources = np.flatnonzero(visible[row, head, target])
             if not len(sources):
                 continue
             if last is None or not np.array_equal(sources, last):

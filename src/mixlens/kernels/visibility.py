@@ -1,97 +1,99 @@
-"""Which sources each target can see: real tokens, those before it if the model is causal, those
-inside its window if there is one.
+"""Which sources each target can see in one forward pass.
 
-A masked source has weight zero, but so has one whose weight is too small for a number (float16
-stops at 6e-8). So a window is read off the whole map: it is the largest distance at which any head
-of any real target gives any weight. If a few targets are all there is, it is read off their mask.
+The mask decides, not the weights: a masked source has weight zero, but so has one whose weight is
+too small for a number (float16 stops at 6e-8). A source is hidden if the mask puts it over 5,000
+below the largest entry of its row. Biases of a model (ALiBi, relative positions) are far smaller,
+and numbers that stand for a mask (-1e4, -1e9, the lowest number of a type, minus infinity) are not.
+If a row of the mask is the same everywhere, however low, the softmax is that of the scores alone
+and every source is seen. Without a mask (a plug-in that reports weights alone) the sources of
+weight zero count as hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+_HIDES = 5e3
 
-@dataclass(frozen=True)
+
 class Visibility:
-    """The sources that targets at given positions can see, for every row of a batch."""
+    """Which sources the targets of one attention call can see.
 
-    lengths: Int[Tensor, " batch"]  # real sources
-    causal: bool
-    reach: Int[Tensor, " batch"] | None  # the largest distance that is seen; None: no window
+    Layers that are given the same mask share it, so that each question is answered once.
+    """
 
-    @property
-    def shared(self) -> bool:
-        """Do all targets of a row see the same sources?"""
-        return not self.causal and self.reach is None
-
-    def of(
-        self, positions: Int[Tensor, "batch target"], sources: int
-    ) -> Bool[Tensor, "batch target source"]:
-        """Which sources the targets at these positions see."""
-        columns = torch.arange(sources, device=positions.device)
-        seen = (columns < self.lengths[:, None])[:, None].expand(-1, positions.shape[1], -1)
-        if self.causal:
-            seen = seen & (columns <= positions[..., None])
-        if self.reach is not None:
-            seen = seen & ((columns - positions[..., None]).abs() <= self.reach[:, None, None])
-        return seen
+    def __init__(
+        self,
+        added: Tensor | None = None,
+        *,
+        seen: Bool[Tensor, "*batch target source"] | None = None,
+        ends: Sequence[int] | None = None,
+    ) -> None:
+        """`added`: what was added to the scores before the softmax, or `seen` itself; nothing hides
+        nothing. `ends`: for each text how many sources its targets see at most, if it is known.
+        """
+        self._added, self._seen, self._ends = added, seen, ends
 
     @classmethod
-    def of_weights(
-        cls,
-        weights: Float[Tensor, "batch head target source"],
-        targets: Sequence[int],
-        sources: Sequence[int],
-        *,
-        causal: bool,
-        self_attention: bool,
-    ) -> Visibility:
-        """From a whole map and the numbers of real targets and sources of each row."""
-        lengths = torch.tensor(list(sources), device=weights.device)
-        reach = None
-        if self_attention:
-            farthest = [
-                _farthest(row[:, :count, :count])
-                for row, count in zip(weights, targets, strict=True)
-            ]
-            if any(distance < count - 1 for distance, count in zip(farthest, targets, strict=True)):
-                reach = torch.tensor(farthest, device=weights.device)
-        return cls(lengths, causal, reach)
+    def of_weights(cls, weights: Float[Tensor, "batch head target source"]) -> Visibility:
+        """The sources that have any weight."""
+        return cls(seen=weights != 0)
 
-    @classmethod
-    def of_rows(
-        cls,
-        mask: Float[Tensor, "batch head target source"] | None,
-        positions: Int[Tensor, "batch target"],
-        sources: Sequence[int],
-        *,
-        causal: bool,
-        self_attention: bool,
-    ) -> Visibility:
-        """From what was added to the scores of targets at these positions; None: nothing."""
-        lengths = torch.tensor(list(sources), device=positions.device)
-        free = cls(lengths, causal, None)
-        if mask is None or not self_attention:
-            return free
-        seen = (mask > torch.finfo(mask.dtype).min / 2).any(1)
-        apart = (torch.arange(mask.shape[-1], device=mask.device) - positions[..., None]).abs()
-        reach = torch.where(seen, apart, 0).amax((1, 2))
-        possible = torch.where(free.of(positions, mask.shape[-1]), apart, 0).amax((1, 2))
-        return cls(lengths, causal, reach) if bool((reach < possible).any()) else free
+    @cached_property
+    def seen(self) -> Bool[Tensor, "texts heads target source"] | None:
+        """Which sources each target sees; texts and heads are one if it is the same for all.
+
+        None if every target sees every source.
+        """
+        seen = self._seen
+        if seen is None:
+            if self._added is None:
+                return None
+            seen = seen_through(self._added)
+        seen = seen[(None,) * (4 - seen.dim())]
+        one = seen[:, :1]
+        return one if seen.shape[1] > 1 and bool((seen == one).all()) else seen
+
+    @cached_property
+    def hides_later(self) -> bool:
+        """Does no target see a later source? Targets must be all tokens, in order."""
+        seen = self.seen
+        if seen is None or seen.shape[-2] != seen.shape[-1]:
+            return False
+        return not bool(seen.triu(1).any())
+
+    @cached_property
+    def ends(self) -> list[int] | None:
+        """For each text how many sources its targets see at most; None: all of them."""
+        if self._ends is not None:
+            return list(self._ends)
+        if self.seen is None:
+            return None
+        used = self.seen.flatten(1, 2).any(1)
+        return (used * torch.arange(1, used.shape[1] + 1, device=used.device)).amax(1).tolist()
+
+    @cached_property
+    def blank(self) -> Bool[Tensor, "texts heads target 1"] | None:
+        """Targets that see nothing, to which torch's fused attention gives zeros; None if there are
+        none.
+        """
+        if self.seen is None:
+            return None
+        blank = ~self.seen.any(-1, keepdim=True)
+        return blank if bool(blank.any()) else None
+
+    def columns(self, sources: slice) -> Visibility:
+        """The same of some sources."""
+        return Visibility(seen=None if self.seen is None else self.seen[..., sources])
 
 
-def _farthest(weights: Float[Tensor, "head target source"]) -> int:
-    """The largest distance with a weight that is not zero."""
-    count = weights.shape[-1]
-    if bool((weights[:, -1, 0] != 0).any()):  # no window, almost always
-        return count - 1
-    used = (weights != 0).any(0)
-    for distance in range(count - 1, 0, -1):
-        if bool(used.diagonal(-distance).any()) or bool(used.diagonal(distance).any()):
-            return distance
-    return 0
+def seen_through(
+    added: Float[Tensor, "*batch target source"],
+) -> Bool[Tensor, "*batch target source"]:
+    """Which sources keep a weight after this was added to their scores."""
+    return (added >= added.amax(-1, keepdim=True) - _HIDES) & (added > -torch.inf)

@@ -62,7 +62,7 @@ def scores(recording: Recording, request: Request) -> Scores:
         elif request.per_head:
             layers.append(weights * torch.linalg.vector_norm(vectors.of(), dim=-1)[:, :, None])
         else:
-            causal = site.structure.causal and request.everything
+            causal = site.is_causal and request.everything
             ends = request.token_counts(lengths, weights)
             layers.append(summed_norms(weights, vectors, limit, causal=causal, ends=ends))
     return Scores(by_layer(layers))

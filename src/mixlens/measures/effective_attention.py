@@ -7,9 +7,10 @@ the output. Scores may be negative. They equal A if there are no more tokens tha
 padding are not part of T.
 
 Departures. The paper's projector is that of a whole text. If a target cannot see every source
-(causal masks, windows), its projector is that of the rows it sees, so that the future keeps weight
-zero and the product with V stays (see `kernels.prefixes`). `rank` and `null_dimension` (tokens
-minus rank) are those of all tokens of the row: what the last target of a causal model sees.
+(causal masks, windows, packed texts), its projector is that of the rows it sees, so that hidden
+tokens keep weight zero and the product with V stays (see `kernels.prefixes`). The mask of the pass
+decides what is seen (see `kernels.visibility`). `rank` and `null_dimension` (tokens minus rank) are
+those of all tokens of the text, seen or not: what the last target of a causal model sees.
 
 `constraint` takes up what section 3.4 of the paper leaves open: "sum" removes only what also leaves
 the row's sum as it is (the left null space of [T, 1]); "simplex" is the shortest row of
@@ -18,23 +19,24 @@ non-negative weights with the same sum and the same output.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 from mixlens.errors import InvalidInput
 from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
-from mixlens.kernels.visibility import Visibility
 from mixlens.measures.attention import missing_share, rows_are_whole
 from mixlens.recording.remembered import Remembered, contents
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
-    from torch import Tensor
-
     from mixlens.recording.recording import Recording
     from mixlens.recording.site import Site
     from mixlens.recording.structure import LayerStructure, SiteStructure
@@ -89,22 +91,22 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
     for layer, site in request.sites(recording):
         if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
             layer.doubts.settle()
-        visibility = visibility_of(recording, request, site)
+        visible = visible_sources(recording, request, site)
         if constraint != "none":  # only then rows keep the sum that attention gave them
             missing.append(missing_share(site.weights))
         projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
         key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
         full = _full_rows.of(projection, key, partial(full_rows, matrix))
         values = site.values.repeat_interleave(len(matrix) // site.values.shape[1], 1)
-        columns = value_columns(values.to(matrix), matrix, visibility.lengths, full)
+        columns = value_columns(values.to(matrix), matrix, visible.lengths, full)
         effective, rank = _effective(
-            site, columns, request, visibility, constraint, block_bytes(recording.memory_budget)
+            site, columns, request, visible, constraint, block_bytes(recording.memory_budget)
         )
         null = request.take(site.weights, 2) - effective
         layers.append(effective if request.per_head else effective.mean(1))
         removed.append(null if request.per_head else null.mean(1))
         ranks.append(rank)
-        dimensions.append(visibility.lengths[:, None] - rank)
+        dimensions.append(visible.lengths[:, None] - rank)
     extras = {
         "null_attention": by_layer(removed),
         "rank": by_layer(ranks),
@@ -123,26 +125,40 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
     )
 
 
-def visibility_of(recording: Recording, request: Request, site: Site) -> Visibility:
-    """Which sources every target of a site can see."""
-    kind: dict[str, bool] = {
-        "causal": site.structure.causal,
-        "self_attention": site.structure.kind is AttentionKind.SELF,
-    }
-    sources = recording.source_lengths(request.site)
-    if request.alone_at is not None:
-        positions = request.alone_at.to(site.weights.device)
-        return Visibility.of_rows(site.mask, positions, sources, **kind)
-    rows = range(recording.rows(request.site))
-    targets = [len(recording.target_tokens(request.site, row)) for row in rows]
-    return Visibility.of_weights(site.weights, targets, sources, **kind)
+@dataclass(frozen=True)
+class VisibleSources:
+    """The sources that each recorded target of a site can see, padding left out."""
+
+    lengths: Int[Tensor, " batch"]  # real sources
+    seen: Bool[Tensor, "batch heads_or_one target source"]
+    shared: bool  # do all real targets see all real sources?
+
+    def of_head(self, head: int) -> Bool[Tensor, "batch target source"]:
+        """The sources that targets see in one head."""
+        return self.seen[:, min(head, self.seen.shape[1] - 1)]
+
+
+def visible_sources(recording: Recording, request: Request, site: Site) -> VisibleSources:
+    """Which sources every recorded target of a site can see.
+
+    Targets of a causal model have a projector each, so that one alone is scored as in a map.
+    """
+    (batch, _, targets, sources), device = site.weights.shape, site.weights.device
+    lengths = torch.tensor(recording.source_lengths(request.site), device=device)
+    real = (torch.arange(sources, device=device) < lengths[:, None])[:, None, None]
+    pairs, seen = real, real if site.visibility.seen is None else site.visibility.seen & real
+    if not request.alone:
+        places = torch.arange(targets, device=device).expand(batch, targets)
+        pairs = recording.real_pairs(request.site, places, sources)[:, None]
+    shared = not site.structure.causal and not bool((pairs & ~seen).any())
+    return VisibleSources(lengths, seen.expand(-1, -1, targets, -1), shared)
 
 
 def _effective(
     site: Site,
     columns: Float[Tensor, "batch head source d_head"],
     request: Request,
-    visibility: Visibility,
+    visible: VisibleSources,
     constraint: str,
     limit: int,
 ) -> tuple[Float[Tensor, "batch head target source"], Int[Tensor, "batch head"]]:
@@ -150,16 +166,17 @@ def _effective(
     batch, _, targets, _ = site.weights.shape
     weights, dtype = request.take(site.weights, 2), site.weights.dtype
     positions = request.target_positions(batch, targets, weights.device)
-    constrained = columns if constraint == "none" else with_ones(columns, visibility.lengths)
+    constrained = columns if constraint == "none" else with_ones(columns, visible.lengths)
+    seen = request.take(visible.seen, 2)
     if constraint == "simplex":
-        effective = shortest_rows(weights, constrained, visibility.of(positions, weights.shape[-1]))
-    elif not visibility.shared:
-        effective, rank = visible_projection(weights, constrained, positions, visibility, limit)
+        effective = shortest_rows(weights, constrained, seen)
+    elif not visible.shared:
+        effective, rank = visible_projection(weights, constrained, positions, seen, limit)
         if constraint == "none":
             return effective, rank
     else:
-        onto = projector(constrained, visibility.lengths, dtype)
+        onto = projector(constrained, visible.lengths, dtype)
         effective = onto(weights)
         if constraint == "none":
             return effective, onto.rank
-    return effective, projector(columns, visibility.lengths, dtype).rank
+    return effective, projector(columns, visible.lengths, dtype).rank

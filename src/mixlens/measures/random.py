@@ -1,7 +1,7 @@
 """Uniform noise: the floor that every comparison should show.
 
 The numbers depend on the seed, the layer and the row's own tokens, so that a text has the same
-noise alone, in a batch, and padded. Sources that a causal target cannot see get zero.
+noise alone, in a batch, and padded. Sources that a target cannot see in any head get zero.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
+from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,12 +44,12 @@ def scores(recording: Recording, request: Request, *, seed: int = 0) -> Scores:
     drawn_layers = []
     for index in request.layers:
         layer, like = layers[index], layers[index].input
-        site = layer.structure.sites[layer.position(request.kind)]
-        causal = site.causal and request.kind is AttentionKind.SELF
+        seen = layer.site(request.kind).visibility.seen
         noise = like.new_zeros(recording.rows(request.site), like.shape[1], max(map(len, sources)))
         for row, (rows, columns) in enumerate(zip(targets, sources, strict=True)):
             drawn = _noise((seed, index, rows.labels, columns.labels), len(rows), len(columns))
-            noise[row, : len(rows), : len(columns)] = (drawn.tril() if causal else drawn).to(noise)
+            noise[row, : len(rows), : len(columns)] = drawn.to(noise)
+        noise = noise if seen is None else noise * seen.any(1)
         drawn_layers.append(request.take(noise, 1))
     return Scores(by_layer(drawn_layers))
 

@@ -36,6 +36,7 @@ from mixlens.replay.zeroing import changed, fastest_rest
 if TYPE_CHECKING:
     from mixlens.recording.layer import Layer
     from mixlens.recording.recording import Recording
+    from mixlens.recording.site import Site
 
 SPEC = Spec(
     summary=(
@@ -114,7 +115,7 @@ def _layer_scores(
     if request.alone and not normalised:
         changes = row_changes(tail, distance=distance)
         if changes is not None:
-            last = _last_sources(recording, request, tail.site.structure.causal)
+            last = _last_sources(recording, request, tail.site)
             return row_distances(changes, last, per_head=request.per_head, rows=rows)
     weights = request.take(tail.site.weights, 2)
     batch, _, count, sources = weights.shape
@@ -141,10 +142,10 @@ def _layer_scores(
     return changed(rest, tail.site, weights, real, compare, per_head=request.per_head, rows=rows)
 
 
-def _last_sources(recording: Recording, request: Request, causal: bool) -> list[int]:
+def _last_sources(recording: Recording, request: Request, site: Site) -> list[int]:
     """For each text how many sources any of its targets can see."""
-    assert request.targets is not None
-    counts = recording.source_lengths(request.site)
-    if not causal:
+    counts, ends = recording.source_lengths(request.site), site.visibility.ends
+    if ends is None:
         return counts
-    return [min(n, max(row) + 1) for n, row in zip(counts, request.targets, strict=True)]
+    ends = ends * (len(counts) // len(ends))  # one for all texts
+    return [max(1, min(pair)) for pair in zip(counts, ends, strict=True)]

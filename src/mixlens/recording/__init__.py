@@ -6,6 +6,7 @@ prompts, chats                  a prompt, or a chat and its turns
 continuation, generation        what follows it, and which position produced it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, torch_attention  attention that does not pass its interface
+mask_reading                    what a mask means to the attention that a model was loaded with
 bare_products                   products with bare parameters, seen as linear modules
 listener                        who hears it
 calls                           the layers of a pass, what they are called with and return

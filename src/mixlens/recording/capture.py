@@ -6,12 +6,16 @@ Two back ends, both undone when their context closes:
 * `interface`: an attention function registered with transformers' own `AttentionInterface`. It
   delegates to the eager function of the modelling file that calls it, so soft-caps, sinks, position
   biases, windows and grouped heads stay exact.
+  What a mask means follows the implementation that the model was loaded with: eager code adds a
+  boolean mask as 0 and 1, torch's fused attention takes it as what is seen and, without a mask,
+  asks the module whether it is causal.
 * `trace`: `softmax_trace`, for modelling files that do not route through the interface.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -24,9 +28,15 @@ from mixlens.errors import UnsupportedModel
 from mixlens.parts import configs_of
 from mixlens.recording.bare_products import BareProducts, makes_bare_products
 from mixlens.recording.listener import AttentionCall, current_listener, listening
-from mixlens.recording.softmax_trace import SoftmaxTrace, additive_mask
+from mixlens.recording.mask_reading import (
+    Interpret,
+    as_fused,
+    as_given,
+    as_seen,
+    interpreted,
+)
+from mixlens.recording.softmax_trace import SoftmaxTrace
 
-IMPLEMENTATION = "mixlens"
 BACKENDS = ("interface", "trace", "interface+trace")  # in the order in which they are tried
 
 
@@ -47,19 +57,33 @@ def _attention(
     value: Tensor,
     attention_mask: Any,
     *args: Any,
+    interpret: Interpret,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """The registered attention function: the modelling file's own, overheard."""
     listener = current_listener()
     if listener is not None:
         value = listener.values(value)
+    is_causal = kwargs.get("is_causal")
+    is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    mask = interpreted(interpret, attention_mask, query, key, bool(is_causal), listener)
     with listening(None):  # what the eager function computes is reported here, and once
         output, weights = _eager_function(module)(
-            module, query, key, value, additive_mask(attention_mask, query), *args, **kwargs
+            module, query, key, value, mask.added, *args, **kwargs
         )
+    if weights is not None and mask.blank is not None:
+        weights = weights.masked_fill(mask.blank, 0)
+        output = output.masked_fill(mask.blank.transpose(1, 2), 0)
     if listener is not None and weights is not None:
-        listener.heard(AttentionCall(weights, value, output, "interface"))
+        call = AttentionCall(weights, value, output, "interface", visibility=mask.visibility)
+        listener.heard(call)
     return output, weights
+
+
+# The name under which attention is overheard, by the implementation that a model was loaded with.
+# None of them may contain the name of an implementation: modelling files look for those.
+_NAMES = {"eager": "mixlens_added", "sdpa": "mixlens_fused"}
+_OTHERWISE = "mixlens"
 
 
 _registrations = 0
@@ -68,26 +92,34 @@ _registration_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _registered() -> Iterator[None]:
-    """Keeps the attention function and its mask maker registered while any thread needs them."""
+    """Keeps attention functions and their mask makers registered while any thread needs them."""
     from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, eager_mask
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
+    ways: dict[str, tuple[Interpret, Callable[..., Any]]] = {
+        _NAMES["eager"]: (as_given, eager_mask),
+        _NAMES["sdpa"]: (as_fused, sdpa_mask),
+        _OTHERWISE: (as_seen, eager_mask),
+    }
     global _registrations
     with _registration_lock:
         _registrations += 1
         if _registrations == 1:
-            AttentionInterface.register(IMPLEMENTATION, _attention)
-            # Without a mask function of that name every mask is silently None and causal models see
-            # the future.
-            AttentionMaskInterface.register(IMPLEMENTATION, eager_mask)
+            for name, (interpret, make_mask) in ways.items():
+                attention = functools.partial(_attention, interpret=interpret)
+                AttentionInterface.register(name, attention)
+                # Without a mask function of that name every mask is silently None and causal models
+                # see the future.
+                AttentionMaskInterface.register(name, make_mask)
     try:
         yield
     finally:
         with _registration_lock:
             _registrations -= 1
             if _registrations == 0:
-                AttentionInterface._global_mapping.pop(IMPLEMENTATION, None)
-                AttentionMaskInterface._global_mapping.pop(IMPLEMENTATION, None)
+                for name in ways:
+                    AttentionInterface._global_mapping.pop(name, None)
+                    AttentionMaskInterface._global_mapping.pop(name, None)
 
 
 @contextlib.contextmanager
@@ -105,9 +137,9 @@ def _switched(module: nn.Module, attention: bool) -> Iterator[None]:
         if hasattr(config, "_attn_implementation_internal")
     ]
     try:
-        for config, _, experts in before:
-            if attention:
-                config._attn_implementation_internal = IMPLEMENTATION
+        for config, implementation, experts in before:
+            if attention and not str(implementation).startswith(_OTHERWISE):
+                config._attn_implementation_internal = _NAMES.get(implementation, _OTHERWISE)
             if (
                 experts is not None and experts != "eager"
             ):  # grouped_mm rejects float64 and forward derivatives

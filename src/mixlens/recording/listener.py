@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
+
+from mixlens.kernels.visibility import Visibility
 
 ValueEdit = Callable[[int, Tensor], Tensor]
 """Gets the number of the attention call in the layer and its values; returns the values to use."""
@@ -22,8 +25,14 @@ class AttentionCall:
     output: Tensor  # [batch, target, head, d_head]
     backend: str
     product: Tensor | None = None  # A V from weights that were formed again, next to `output`
-    mask: Tensor | None = None  # of these weights: what was added to the scores before the softmax
+    visibility: Visibility | None = None  # None: the mask is not known
     across: bool = False  # does each of two streams read the other?
+
+    @property
+    def seen(self) -> Tensor | None:
+        """Which sources each target sees; None if every target sees every source."""
+        seen = (self.visibility or Visibility.of_weights(self.weights)).seen
+        return None if seen is None else seen.expand(-1, -1, *self.weights.shape[-2:])
 
 
 @dataclass
@@ -34,6 +43,8 @@ class Listener:
     edit_values: ValueEdit | None = None
     batch: int = 1  # rows of the running layer: [batch * head, target, source] products need it
     calls: int = 0
+    # Masks in the form in which eager code adds them: layers of a pass are given the same.
+    masks: dict[Hashable, Any] = field(default_factory=dict)
 
     def values(self, values: Tensor) -> Tensor:
         """The values to use: edited if the listener edits."""

@@ -29,6 +29,7 @@ class NativeCall:
     mask: Any
     output: Tensor  # [batch, target, head, d_value], or anything else
     options: Mapping[str, Any]  # its other arguments
+    is_eager: bool = False  # does it add whatever mask it is given?
 
 
 Hear = Callable[[NativeCall], None]
@@ -47,7 +48,7 @@ def _names(function: Callable[..., Any]) -> list[str]:
     return list(inspect.signature(function).parameters)[1:]
 
 
-def _reporting(function: Callable[..., Any], hear: Hear) -> Callable[..., Any]:
+def _reporting(function: Callable[..., Any], hear: Hear, is_eager: bool) -> Callable[..., Any]:
     """The model's own attention function, which then reports what it did."""
     names = _names(function)
 
@@ -55,7 +56,7 @@ def _reporting(function: Callable[..., Any], hear: Hear) -> Callable[..., Any]:
         result = function(module, *args, **options)
         named = dict(zip(names, args, strict=False)) | options
         query, key, value, mask = map(named.pop, names[:4])
-        hear(NativeCall(module, query, key, value, mask, result[0], named))
+        hear(NativeCall(module, query, key, value, mask, result[0], named, is_eager))
         return result
 
     return attention
@@ -89,4 +90,4 @@ def native_attention(hear: Hear) -> Iterator[None]:
 def _hand_out(interface: Any, name: str, default: Any) -> Any:
     function = _original(interface, name, default)
     hear = _native_listener.get()
-    return function if hear is None else _reporting(function, hear)
+    return function if hear is None else _reporting(function, hear, function is default)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from mixlens.kernels.visibility import Visibility
 from mixlens.recording.listener import AttentionCall, Listener
 
 
@@ -65,8 +66,11 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
     first = calls[0]
     heads = int(first.weights.shape[1])
     weights = first.weights.new_zeros(rows, heads, tokens, tokens)
+    pieces = [call.seen for call in calls]
+    seen_heads = max(1 if piece is None else piece.shape[1] for piece in pieces)
+    seen = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
     start = 0
-    for call in calls:
+    for call, piece in zip(calls, pieces, strict=True):
         count = int(call.weights.shape[2])
         if call.weights.shape != (1, heads, count, count):
             return first  # not a piece of this sequence: refused for its shape
@@ -74,10 +78,12 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
             own = slice(max(0, row * tokens - start), min(count, (row + 1) * tokens - start))
             place = slice(start + own.start - row * tokens, start + own.stop - row * tokens)
             weights[row, :, place, place] = call.weights[0, :, own, own]
+            seen[row, :, place, place] = True if piece is None else piece[0, :, own, own]
         start += count
     return AttentionCall(
         weights,
         _by_row(torch.cat([call.values for call in calls], 2), rows, 2),
         _by_row(torch.cat([call.output for call in calls], 1), rows, 1),
         first.backend,
+        visibility=Visibility(seen=seen),
     )

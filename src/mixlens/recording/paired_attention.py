@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
+from mixlens.kernels.visibility import Visibility
 from mixlens.recording.listener import AttentionCall, Listener
 
 
@@ -59,15 +61,20 @@ class PairedAttention(Listener):
             return None
         both = (*calls[0].weights.shape[:2], self.tokens, self.tokens)
         weights = calls[0].weights.new_zeros(both)
+        seen = weights.new_zeros(both, dtype=torch.bool)
         values = _room(calls[0].values, 2, self.tokens)
         output = _room(calls[0].output, 1, self.tokens)
         for call in calls:
             target, source = (self.places[int(size)] for size in call.weights.shape[2:])
             weights[:, :, target, source] = call.weights
+            seen[:, :, target, source] = True if call.seen is None else call.seen
             values[:, :, source] = call.values
             output[:, target] = call.output
         across = calls[0].weights.shape[2] != calls[0].weights.shape[3]
-        return AttentionCall(weights, values, output, calls[0].backend, across=across)
+        visibility = Visibility(seen=seen)
+        return AttentionCall(
+            weights, values, output, calls[0].backend, visibility=visibility, across=across
+        )
 
 
 def _room(like: Tensor, axis: int, size: int) -> Tensor:

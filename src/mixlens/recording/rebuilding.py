@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from mixlens.errors import RowsUnavailable, UnsupportedModel
+from mixlens.kernels.visibility import Visibility
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.block import Block
 from mixlens.recording.differences import (
@@ -75,7 +76,7 @@ def rebuilt_site(
         weights=weights,
         values=values,
         half=attention.output.element_size() < 4,
-        mask=attention.mask,
+        visibility=attention.visibility or Visibility.of_weights(weights),
         gate=gate,
         projection=projection,
         block_parts=parts,

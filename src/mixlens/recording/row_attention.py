@@ -10,14 +10,15 @@ targets. A model whose attention is more than this equation fails there, and is 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from mixlens.errors import RowsUnavailable
+from mixlens.kernels.visibility import Visibility
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.listener import AttentionCall
 from mixlens.recording.native_attention import NativeCall
@@ -33,6 +34,7 @@ class Wanted:
     ) -> None:
         """`positions`: the same numbers as plain integers, so that no GPU has to wait."""
         self.targets = targets
+        self.positions = positions
         self._range = _range(positions)
         self._places: dict[torch.device, Tensor] = {}
         self._last: tuple[Tensor, int, Tensor] | None = None
@@ -105,7 +107,9 @@ def can_be_cut(heard: NativeCall) -> bool:
 
 
 _Hidden = tuple[
-    Float[Tensor, "batch head target source"] | None, Float[Tensor, "groups row source"] | None
+    Float[Tensor, "batch head target source"] | None,
+    Float[Tensor, "groups row source"] | None,
+    Visibility,
 ]
 
 
@@ -118,13 +122,13 @@ class RowAttention:
 
     def call(self, heard: NativeCall) -> AttentionCall:
         """The wanted rows of one call."""
-        query, key, value, mask = heard.query, heard.key, heard.value, heard.mask
+        query, key, value = heard.query, heard.key, heard.value
         output, options = heard.output, heard.options
         wanted, scale = self.wanted, options.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         rows = wanted.of(query, 2, copied=False)
         rows = rows.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-        hidden, grouped = self._hides(heard.module, mask, rows, key.shape, query.shape[2], options)
+        hidden, grouped, visibility = self._hides(heard, rows, query.shape[2])
         cap, bias = options.get("softcap"), options.get("position_bias")
         if cap is None and not isinstance(bias, Tensor) and isinstance(scale, float):
             scores = _grouped(rows, key, scale, grouped)
@@ -138,33 +142,39 @@ class RowAttention:
                 scores = scores + hidden
         weights = _softmax(scores, options.get("s_aux"))
         made, product = wanted.of(output, 1), _product(weights, value)
-        return AttentionCall(weights, value, made, "rows", product=product, mask=hidden)
+        return AttentionCall(weights, value, made, "rows", product, visibility)
 
     def _hides(
         self,
-        module: nn.Module,
-        mask: Any,
+        heard: NativeCall,
         rows: Float[Tensor, "batch head target d_head"],
-        key_shape: Sequence[int],
         all_targets: int,
-        options: Mapping[str, Any],
     ) -> _Hidden:
         """`_hidden`, made once for all layers that are given the same mask: one row for each row of
         the weights, and the same for each row of a product with grouped keys.
         """
+        mask, options, key_shape = heard.mask, heard.options, heard.key.shape
         causal = options.get("is_causal")
-        causal = bool(getattr(module, "is_causal", True) if causal is None else causal)
-        causal, window = causal and all_targets > 1, options.get("sliding_window")
+        causal = bool(getattr(heard.module, "is_causal", True) if causal is None else causal)
+        causal = causal and all_targets > 1 and _may_be_causal(heard)
+        window = options.get("sliding_window")
         known = (id(mask), causal, window, rows.shape, key_shape, rows.device)
         if known not in self._hidden:  # the mask is kept with it, so that its id stays its own
             (batch, heads, count, _), (_, groups, sources, _) = rows.shape, key_shape
-            hidden = _hidden(mask, self.wanted, rows, sources, causal, window)
-            made: _Hidden = (None, None)
+            hidden = _hidden(heard, self.wanted, rows, sources, causal, window)
+            made: _Hidden = (None, None, Visibility())
             if hidden is not None:
                 hidden = hidden.expand(batch, heads, count, sources).contiguous()
-                made = hidden, hidden.view(batch * groups, -1, sources)
+                ends = self._ends(batch, sources) if causal else None
+                visibility = Visibility(hidden, ends=ends)
+                made = hidden, hidden.view(batch * groups, -1, sources), visibility
             self._hidden[known] = (mask, made)
         return self._hidden[known][1]
+
+    def _ends(self, batch: int, sources: int) -> list[int]:
+        """How many sources causal targets see: known without a look at a mask."""
+        ends = [min(sources, max(row) + 1) for row in self.wanted.positions]
+        return ends * (batch // len(ends))  # layers that are texts of one batch have the same
 
 
 def _grouped(
@@ -198,10 +208,24 @@ def _pieces(tensor: Tensor, dim: int) -> Sequence[Tensor]:
     return (tensor,) if tensor.shape[dim] <= _SOURCES else torch.split(tensor, _SOURCES, dim)
 
 
+def _may_be_causal(heard: NativeCall) -> bool:
+    """Does attention ask the module for its direction? Only without a mask of pairs, and eager code
+    never does.
+    """
+    mask = heard.mask
+    return not heard.is_eager and (mask is None or (isinstance(mask, Tensor) and mask.dim() == 2))
+
+
 def _hidden(
-    mask: Any, wanted: Wanted, like: Tensor, sources: int, causal: bool, window: int | None
+    heard: NativeCall,
+    wanted: Wanted,
+    like: Tensor,
+    sources: int,
+    causal: bool,
+    window: int | None,
 ) -> Tensor | None:
     """What is added to the scores of sources that a target may not see."""
+    mask = heard.mask
     if not (mask is None or isinstance(mask, Tensor)):  # flex attention
         raise RowsUnavailable(f"its mask is a {type(mask).__name__}, of which rows are not known")
     targets = wanted.targets.to(like.device)
@@ -209,12 +233,12 @@ def _hidden(
         seen = mask.bool()[:, None, None, :]
     elif isinstance(mask, Tensor):
         rows = wanted.of(mask, -2)[..., :sources]
-        if rows.dtype != torch.bool:
+        if rows.dtype != torch.bool or heard.is_eager:
             return rows.to(like)
         seen = rows
     else:
         seen = None
-    if causal and (mask is None or mask.dim() == 2):
+    if causal:
         places = torch.arange(sources, device=like.device)
         before = (places <= targets[..., None])[:, None]
         if window is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.visibility import Visibility
 from mixlens.kernels.written import Vectors
 from mixlens.recording.block import Block, Parts
 from mixlens.recording.norms import LinearisedNorm
@@ -72,14 +74,13 @@ class Site:
     structure: SiteStructure
     weights: Float[Tensor, "batch head target source"]
     values: Float[Tensor, "batch kv_head source d_head"]  # of rows alone: as the model has them
+    visibility: Visibility  # which sources each target sees in this pass
     gate: Float[Tensor, "batch target head d_head"] | None  # what A V is multiplied by, if anything
     projection: Projection | None  # None: of an open site without one
     block_parts: BlockParts | None  # None: of an open site
     errors: Mapping[str, Tensor]  # how far the parts are from what the model computed
     beside: Float[Tensor, "batch target d_model"] | None = None  # what sources of other kinds wrote
     half: bool = False  # did the model compute it in half precision?
-    # Of rows alone: what was added to the scores before the softmax, if anything.
-    mask: Float[Tensor, "batch head target source"] | None = None
 
     @property
     def head_maps(self) -> Float[Tensor, "head d_head d_model"]:
@@ -137,14 +138,18 @@ class Site:
         causal = self.structure.causal and kind is AttentionKind.SELF
         structure = replace(self.structure, kind=kind, causal=causal, own_sources=None)
         weights, values = self.weights[..., columns], self.values[:, :, columns]
+        visibility = self.visibility.columns(columns)
+        own = replace(
+            self, structure=structure, weights=weights, values=values, visibility=visibility
+        )
         if self.projection is None:
-            return replace(self, structure=structure, weights=weights, values=values)
+            return own
         mixed = weights @ values
         if self.gate is not None:
             mixed = mixed * self.gate.transpose(1, 2)
         written = torch.einsum("bhte,hed->btd", mixed, self.head_maps)
         beside = self.projected - self.output_bias - written
-        return replace(self, structure=structure, weights=weights, values=values, beside=beside)
+        return replace(own, beside=beside)
 
     @property
     def output_weight(self) -> Float[Tensor, "head d_head d_model"]:
@@ -161,6 +166,14 @@ class Site:
     def block_output(self) -> Float[Tensor, "batch target d_model"]:
         """y: the stream after this site."""
         return self.block.total
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Does no target see a later source in this pass? The structure says it of a probe, and a
+        text may come with a mask of its own.
+        """
+        own = self.structure.causal and self.structure.kind is AttentionKind.SELF
+        return own and self.visibility.hides_later
 
     @property
     def head_groups(self) -> Int[Tensor, " head"]:
@@ -245,5 +258,5 @@ class Site:
             constant=None if parts.constant is None else take(parts.constant, 1),
             total=take(parts.total, 1),
             positions=targets.target_positions(batch, count, self.weights.device),
-            causal=self.structure.causal and targets.everything,
+            causal=self.is_causal and targets.everything,
         )

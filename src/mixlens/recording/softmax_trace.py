@@ -7,28 +7,17 @@ takes a `scaled_dot_product_attention` apart.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from mixlens.kernels.visibility import Visibility, seen_through
 from mixlens.recording.listener import AttentionCall, Listener, current_listener
+from mixlens.recording.mask_reading import additive_mask
 from mixlens.recording.torch_attention import taken_apart
-
-
-def additive_mask(mask: Any, like: Tensor) -> Any:
-    """A mask as eager code wants it. A boolean one (True = attend) it would add as 0 and 1. The
-    lowest number of float64 becomes minus infinity in a softmax of float32, which is NaN for a
-    padding token that sees nothing. That of float32 hides what is masked just as well.
-    """
-    if not isinstance(mask, Tensor):
-        return mask
-    lowest = max(torch.finfo(kind).min for kind in (like.dtype, torch.float32))
-    if mask.dtype == torch.bool:
-        zero = torch.zeros(mask.shape, dtype=like.dtype, device=like.device)
-        return zero.masked_fill(~mask, lowest)
-    return mask.clamp_min(lowest) if mask.dtype == torch.float64 else mask
 
 
 def einsum_letters(equation: str) -> str | None:
@@ -69,12 +58,14 @@ class SoftmaxTrace(TorchFunctionMode):
         torch.masked_fill,
         Tensor.unsqueeze,
     }
+    _REARRANGED = {Tensor.permute, Tensor.transpose, Tensor.masked_fill, torch.masked_fill}
     _PRODUCTS = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 
     def __init__(self, module: nn.Module) -> None:
         """`module`: what is overheard."""
         super().__init__()
         self._followed: dict[int, Tensor] = {}  # kept alive so that an id is never reused
+        self._seen: Tensor | None = None  # by the targets of the last softmax
         self._module = module
 
     @functools.cached_property
@@ -113,7 +104,18 @@ class SoftmaxTrace(TorchFunctionMode):
         if func in self._SOFTMAX or (followed and func in self._PASSED_ON):
             if isinstance(result, Tensor):
                 self._followed[id(result)] = result
+                self._follow_mask(func, *args, **kwargs)
         return result
+
+    def _follow_mask(self, func: Any, *args: Any, **kwargs: Any) -> None:
+        """What the scores of a softmax hide, as long as its weights stay as they are."""
+        if func in self._SOFTMAX:
+            scores = args[0] if args else kwargs["input"]
+            axis = args[1] if len(args) > 1 else kwargs.get("dim")
+            last = axis in (-1, scores.dim() - 1)
+            self._seen = seen_through(scores) if last else None
+        elif func in self._REARRANGED:
+            self._seen = None
 
     def _product(self, listener: Listener, func: Any, weights: Tensor, values: Tensor) -> Any:
         def by_row(tensor: Tensor) -> Tensor:  # bmm works on [batch * head, ...]
@@ -129,11 +131,21 @@ class SoftmaxTrace(TorchFunctionMode):
         output = func(weights, edited)
         if by_row(output).dim() == 4:
             call = AttentionCall(
-                by_row(weights), by_row(edited), by_row(output).transpose(1, 2), "trace"
+                by_row(weights),
+                by_row(edited),
+                by_row(output).transpose(1, 2),
+                "trace",
+                visibility=self._visibility(by_row, by_row(weights)),
             )
             self._followed.clear()
             listener.heard(call)
         return output
+
+    def _visibility(self, by_row: Callable[[Tensor], Tensor], weights: Tensor) -> Visibility | None:
+        """Of the softmax that made these weights; None if it had another shape."""
+        seen, self._seen = self._seen, None
+        seen = None if seen is None else by_row(seen)
+        return None if seen is None or seen.shape != weights.shape else Visibility(seen=seen)
 
     def _blocks(
         self, listener: Listener, weights: Tensor, values: Tensor, output: Tensor
@@ -155,7 +167,8 @@ class SoftmaxTrace(TorchFunctionMode):
         output = torch.einsum(equation, weights, torch.einsum(f"{plain}->{of_values}", edited))
         seen = torch.einsum(f"{made}->{batch}{target}{head}{channel}", output)
         self._followed.clear()
-        listener.heard(AttentionCall(weights, edited, seen, "trace"))
+        visibility = self._visibility(lambda tensor: tensor, weights)
+        listener.heard(AttentionCall(weights, edited, seen, "trace", visibility=visibility))
         return output
 
     def _taken_apart(
@@ -179,9 +192,16 @@ class SoftmaxTrace(TorchFunctionMode):
         if is_causal:
             shape = (query.shape[-2], key.shape[-2])
             attn_mask = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
+        visibility = Visibility()
         if attn_mask is not None:
             scores = scores + additive_mask(attn_mask, scores)
+            seen = attn_mask if attn_mask.dtype == torch.bool else seen_through(attn_mask)
+            visibility = Visibility(seen=seen)
         weights = torch.softmax(scores, -1)
+        blank = visibility.blank
+        weights = weights if blank is None else weights.masked_fill(blank, 0)
         output = weights @ values
-        listener.heard(AttentionCall(weights, value, output.transpose(1, 2), "trace"))
+        listener.heard(
+            AttentionCall(weights, value, output.transpose(1, 2), "trace", visibility=visibility)
+        )
         return output

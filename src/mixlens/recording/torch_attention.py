@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mixlens.kernels.visibility import Visibility
 from mixlens.recording.listener import AttentionCall, Listener
 
 _SIGNATURE = inspect.signature(functional.multi_head_attention_forward)
@@ -38,10 +39,12 @@ def taken_apart(listener: Listener, owners: dict[int, nn.Linear], *args: Any, **
         for tensor in (query, key, value)
     )
     value = listener.values(value)
-    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + _mask(given, query, key)
+    mask = _mask(given, query, key)
+    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5 + mask
     weights = torch.softmax(scores, -1)
     output = (weights @ value).transpose(1, 2)
-    listener.heard(AttentionCall(weights, value, output, "trace"))
+    visibility = Visibility(mask if mask.dim() else None)
+    listener.heard(AttentionCall(weights, value, output, "trace", visibility=visibility))
     projected = owner(output.flatten(2)).transpose(0, 1)
     if not given["need_weights"]:
         return projected, None

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import layer_calls
 from mixlens.recording.differences import rounding
 from mixlens.recording.model_structure import ModelStructure
 from mixlens.recording.passes import native_calls, native_error
@@ -18,8 +17,8 @@ from mixlens.recording.probe import Probe
 
 
 def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStructure) -> None:
-    """Runs the first row by itself, natively and overheard, if a causal layer holds a module that
-    says it is not causal.
+    """Runs the model natively on the first text by itself and in a padded batch, if a causal layer
+    holds a module that says it is not causal.
     """
     paths = {
         layer.path
@@ -36,14 +35,14 @@ def require_same_unpadded(model: nn.Module, probe: Probe, structure: ModelStruct
     }
     row["attention_mask"] = torch.ones_like(mask[:1])
     with torch.no_grad():
-        ours = layer_calls(model, row, paths, structure.backend)[0]
+        padded = native_calls(model, probe.inputs, paths)
         native = native_calls(model, row, paths)
-    error, where = native_error([call.hidden_out for call in ours], native, row)
+    error, where = native_error([call.hidden_out[:1] for call in padded], native, row)
     if not error <= rounding(native[0].hidden_out):
         raise UnsupportedModel(
-            f"layer `{where}`: without padding {type(model).__name__} computes something else by"
-            f" sdpa than by eager attention (off by {error:.1e}, relative), because its causal mask"
-            " is dropped there. Load it with attn_implementation='eager'."
+            f"layer `{where}`: without padding {type(model).__name__} computes something else than"
+            f" in a padded batch (off by {error:.1e}, relative), because sdpa drops its causal mask"
+            " there. Load it with attn_implementation='eager'."
         )
 
 

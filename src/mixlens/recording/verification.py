@@ -7,13 +7,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import UnsupportedModel
-from mixlens.recording.calls import LayerCall
+from mixlens.recording.calls import Inputs, LayerCall
 from mixlens.recording.differences import difference, rounding
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import StackStructure
+from mixlens.recording.padding import row_lengths
 from mixlens.recording.passes import layer_error, native_calls
 from mixlens.recording.placement import entry_device
 from mixlens.recording.recording import Recording
@@ -163,7 +165,28 @@ def _layer_error(layer: Layer, length: int) -> float:
     return max(*rebuilt, rerun)
 
 
-def _native_difference(recording: Recording) -> tuple[float, float]:
+def require_same_natively(recording: Recording) -> None:
+    """Compare every layer with the native model, if the inputs mask more than padding.
+
+    A probe shows that padding is read as the model reads it. Masks with holes and masks of pairs
+    come in forms that it does not have.
+    """
+    if masks_more_than_padding(recording.inputs):
+        _native_difference(
+            recording, advice=". Pass an attention_mask that shows every token at least one token."
+        )
+
+
+def masks_more_than_padding(inputs: Inputs) -> bool:
+    """Do the inputs hold a mask of pairs of tokens, or one with holes?"""
+    return any(
+        isinstance(inputs.get(f"{prefix}attention_mask"), Tensor)
+        and row_lengths(inputs, prefix) is None
+        for prefix in ("", "decoder_", "encoder_")
+    )
+
+
+def _native_difference(recording: Recording, advice: str = "") -> tuple[float, float]:
     """The largest difference of any layer's output from the native model's, and what rounding
     explains.
     """
@@ -184,5 +207,6 @@ def _native_difference(recording: Recording) -> tuple[float, float]:
     if not error <= tolerance:
         raise UnsupportedModel(
             f"layer `{where}` differs from the native model by {error:.1e} (relative) on this input"
+            f"{advice}"
         )
     return error, tolerance

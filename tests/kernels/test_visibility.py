@@ -1,0 +1,65 @@
+"""What a target sees: from the mask, and without one from the weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from mixlens.kernels.visibility import Visibility, seen_through
+
+LOWER = torch.ones(5, 5).tril().bool()
+
+
+@pytest.mark.parametrize("low", [-1e4, -1e9, -torch.inf, "lowest"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_every_number_that_stands_for_a_mask_hides(low: float | str, dtype: torch.dtype) -> None:
+    value = torch.finfo(dtype).min if low == "lowest" else max(low, torch.finfo(dtype).min)  # type: ignore[type-var]
+    mask = torch.zeros(5, 5, dtype=dtype).masked_fill(~LOWER, value)
+    seen = Visibility(mask[None, None]).seen
+    assert seen is not None
+    torch.testing.assert_close(seen[0, 0], LOWER)
+    assert Visibility(mask[None, None]).hides_later
+    assert Visibility(mask[None, None]).ends == [5]
+    assert Visibility(mask[None, None, :2]).ends == [2]
+
+
+def test_biases_hide_nothing() -> None:
+    far = -64.0 * (torch.arange(50)[:, None] - torch.arange(50)).abs()
+    assert bool(seen_through(far).all())
+    assert not Visibility(far[None, None]).hides_later
+    assert bool(seen_through(torch.ones(5, 5)).all())
+
+
+def test_a_row_that_is_masked_throughout_is_uniform_unless_it_is_infinite() -> None:
+    lowest = torch.full((1, 4), torch.finfo(torch.float32).min)
+    assert bool(seen_through(lowest).all())
+    assert not bool(seen_through(torch.full((1, 4), -torch.inf)).any())
+
+
+def test_heads_that_agree_are_one() -> None:
+    same = LOWER.expand(2, 3, 5, 5)
+    seen = Visibility(seen=same).seen
+    assert seen is not None
+    assert seen.shape == (2, 1, 5, 5)
+    differing = same.clone()
+    differing[0, 2, 4, 0] = False
+    seen = Visibility(seen=differing).seen
+    assert seen is not None
+    assert seen.shape == (2, 3, 5, 5)
+
+
+def test_without_a_mask_everything_or_what_has_weight_is_seen() -> None:
+    assert Visibility().seen is None
+    assert Visibility().ends is None
+    assert Visibility().blank is None
+    weights = torch.softmax(torch.randn(1, 2, 5, 5).masked_fill(~LOWER, -torch.inf), -1)
+    assert Visibility.of_weights(weights).hides_later
+
+
+def test_targets_that_see_nothing_are_found() -> None:
+    mask = LOWER.clone()
+    mask[3] = False
+    blank = Visibility(seen=mask).blank
+    assert blank is not None
+    assert blank.flatten().tolist() == [False, False, False, True, False]
+    assert Visibility(seen=LOWER).blank is None
