@@ -99,6 +99,7 @@ ORDER = [
     {"loading", "wrappers"},
     {"replay"},
     {"vocabulary"},
+    {"probabilities"},
     {"explained"},
     {"explained_embedding"},
     {"measures"},

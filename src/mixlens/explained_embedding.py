@@ -73,7 +73,7 @@ def explained_embedding(
         names = [f"similarity to {_short(text)}" for text in texts]
     directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
     nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
-    return ExplainedEmbedding(nobody, None, None, of, tuple(names), real, kind, directions)
+    return ExplainedEmbedding(nobody, None, None, of, tuple(names), None, real, kind, directions)
 
 
 def _embeddings(recording: Recording, texts: list[str], kind: str) -> Float[Tensor, "text d_model"]:

@@ -95,16 +95,41 @@ def _inner(model: Any) -> tuple[Any, Any]:
             remember_pooling(inner, model)
         return inner, getattr(model, "tokenizer", None)
     if package == "peft" and hasattr(model, "get_base_model"):
-        if getattr(model.active_peft_config, "is_prompt_learning", False):
-            raise UnsupportedModel(
-                f"{type(model.active_peft_config).__name__} puts learned vectors in front of the"
-                " text, which are not in the model itself: only adapters inside the layers, such"
-                " as LoRA, can be measured"
-            )
+        _require_adapters_inside(model)
         return model.get_base_model(), None
     if _is_pipeline(model):
         return model.model, model.tokenizer
     return None, None
+
+
+def _require_adapters_inside(model: Any) -> None:
+    """Raise if PEFT's own `forward` does more than call the model inside."""
+    instead = "only adapters inside the layers that act on every token, such as LoRA, can be measured"
+    for adapter in model.active_adapters:
+        config = model.peft_config[adapter]
+        kind = type(config).__name__
+        if getattr(config, "is_prompt_learning", False):
+            raise UnsupportedModel(
+                f"{kind} puts learned vectors in front of the text, which are not in the model"
+                f" itself: {instead}"
+            )
+        if getattr(config, "alora_invocation_tokens", None) is not None:
+            raise UnsupportedModel(
+                f"the adapter {adapter!r} is an activated LoRA: PEFT switches it on behind its"
+                " invocation tokens, and the model inside does not know where that is. Train it as"
+                " a plain LoRA, or measure the model without it (get_base_model after"
+                " delete_adapter)."
+            )
+    tuner = type(model.base_model)
+    if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
+        raise UnsupportedModel(
+            f"{tuner.__name__} of PEFT computes something before the model inside is called, which"
+            f" the model does not do by itself: {instead}"
+        )
+
+
+# AdaLoRA adds to the loss alone; adaption prompts call the model's own `forward`.
+_PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
 
 
 def _described(given: Any) -> str:
