@@ -94,7 +94,7 @@ ORDER = [
     {"contracts"},
     {"registry"},
     {"kernels"},
-    {"pooling"},
+    {"pooling", "sentence_encoder"},
     {"recording"},
     {"loading", "wrappers"},
     {"replay"},

@@ -16,9 +16,9 @@ from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.parts import parts_of, tensors_of
-from mixlens.pooling import remember_pooling
 from mixlens.recording.placement import rounds_activations
 from mixlens.recording.turns import turn
+from mixlens.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
@@ -27,7 +27,9 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
         inner, own = _inner(model)
         if inner is None:
             break
-        model, tokenizer = inner, tokenizer or own
+        if tokenizer is None or (isinstance(own, SentenceTokenizer) and own.wraps(tokenizer)):
+            tokenizer = own
+        model = inner
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
     _require_own_numbers(model)
@@ -91,9 +93,12 @@ def _inner(model: Any) -> tuple[Any, Any]:
     if package == "sentence_transformers":
         first = model[0] if isinstance(model, nn.Sequential) else model
         inner = next((part for part in first.children() if hasattr(part, "config")), None)
+        tokenizer = getattr(model, "tokenizer", None)
         if inner is not None and isinstance(model, nn.Sequential):
-            remember_pooling(inner, model)
-        return inner, getattr(model, "tokenizer", None)
+            remember_encoder(inner, model)
+            if encoder_of(inner) is model and tokenizer is not None:
+                tokenizer = SentenceTokenizer(model)
+        return inner, tokenizer
     if package == "peft" and hasattr(model, "get_base_model"):
         _require_adapters_inside(model)
         return model.get_base_model(), None
@@ -104,7 +109,9 @@ def _inner(model: Any) -> tuple[Any, Any]:
 
 def _require_adapters_inside(model: Any) -> None:
     """Raise if PEFT's own `forward` does more than call the model inside."""
-    instead = "only adapters inside the layers that act on every token, such as LoRA, can be measured"
+    instead = (
+        "only adapters inside the layers that act on every token, such as LoRA, can be measured"
+    )
     for adapter in model.active_adapters:
         config = model.peft_config[adapter]
         kind = type(config).__name__
