@@ -66,7 +66,8 @@ def _same_answer(one: Case, other: Case) -> bool:
         and set(known[0].values()) != set(known[1].values())
     ):
         numbers = [
-            int(explained(case.recording, of="logit", **case.explain).chosen[0]) for case in (one, other)
+            int(explained(case.recording, of="logit", **case.explain).chosen[0])
+            for case in (one, other)
         ]
         return numbers[0] == numbers[1]
     return predicted(one) == predicted(other)
