@@ -165,9 +165,9 @@ def explained(
     link = find_link(recording.model, recording.output) if of == "probability" else None
     if link == "sigmoid" and foil is not None:
         raise InvalidInput(
-            "a foil, and problem_type is multi_label_classification: its classes do not exclude each"
-            " other, so no probability is shared by two. Set the option of to logit, or drop the"
-            " foil."
+            "a foil, and problem_type is multi_label_classification: its classes do not exclude"
+            " each other, so two of them share no probability. Set the option of to logit, or drop"
+            " the foil."
         )
     per_text = len(logits) == recording.batch  # several codebooks have a row of logits each
     if logits.dim() == 2 and per_text:

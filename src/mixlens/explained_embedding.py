@@ -101,8 +101,8 @@ def _require_short(model: nn.Module, tokens: int) -> None:
     limit = length_limit(model)
     if limit is not None and tokens > limit:
         raise InputTooLong(
-            f"{tokens} tokens, and this encoder reads {limit} (max_seq_length): shorten the text, or"
-            " set the option pooling to explain the whole of it"
+            f"{tokens} tokens, and this encoder reads {limit} (max_seq_length): shorten the text,"
+            " or set the option pooling to explain the whole of it"
         )
 
 

@@ -51,17 +51,11 @@ def target_prefix(model: nn.Module, tokenizer: Any, ids: Sequence[int]) -> list[
     if begins_by_itself(tokenizer, ids[0], start_token(model)):
         return []
     shift = getattr(model, "prepare_decoder_input_ids_from_labels", None)
-    if shift is not None:
-        try:
-            first = int(shift(labels=torch.tensor([list(ids)]))[0, 0])
-        except (
-            AttributeError,
-            ValueError,
-            TypeError,
-        ):  # its configuration names no start or padding token
-            return [start_token(model)]
-        return [first]
-    return [start_token(model)]
+    try:
+        first = None if shift is None else int(shift(labels=torch.tensor([list(ids)]))[0, 0])
+    except (AttributeError, ValueError, TypeError):  # no start or padding token is configured
+        first = None
+    return [start_token(model) if first is None else first]
 
 
 def begins_by_itself(tokenizer: Any, first: int, start: int) -> bool:

@@ -37,9 +37,7 @@ def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
             " processor: use Lens(model, processor=…), or pass a text or a dict of input tensors"
         )
     labels = {}
-    if {"audio", "text"} <= set(parts) and takes_decoder_ids(
-        model
-    ):  # what is said, for the decoder
+    if {"audio", "text"} <= set(parts) and takes_decoder_ids(model):  # the text is the decoder's
         tokenizer = getattr(processor, "tokenizer", processor)
         labels["labels"] = labels_of_texts(model, tokenizer, parts.pop("text"))
     takes = inspect.signature(processor.__call__).parameters
