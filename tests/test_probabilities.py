@@ -31,7 +31,7 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 def bert(head: str = "SequenceClassification", **settings: Any) -> Any:
-    return getattr(hf, f"BertFor{head}")(hf.BertConfig(**_BERT, **settings))
+    return getattr(hf, f"BertFor{head}")(hf.BertConfig(**{**_BERT, **settings}))
 
 
 def gpt2(head: str, **settings: Any) -> Any:
@@ -164,7 +164,7 @@ def test_predictions_and_evaluations_are_those_of_the_pipeline(settings: dict[st
     recording = measured.record(text)
     erased = np.zeros((2, len(recording.tokens[recording.structure.stacks[0].name][0])), bool)
     erased[1, 2] = True
-    values = outputs(recording, erased, {"label": 3}, "[MASK]")
+    values = outputs(recording, erased, {"label": 3}, "mask")
     assert values[0] == pytest.approx(theirs["LABEL_3"], abs=1e-6)
     ids = bundled.tokenizer(text)["input_ids"]
     ids[2] = bundled.tokenizer.mask_token_id

@@ -85,12 +85,13 @@ def _is_pipeline(given: Any) -> bool:
 
 def _inner(model: Any) -> tuple[Any, Any]:
     """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
-    package, kind = type(model).__module__.split(".")[0], type(model).__name__
+    kind = type(model).__name__
+    packages = {each.__module__.split(".")[0] for each in type(model).__mro__}
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         return model.module, None
-    if kind == "OptimizedModule" and package == "torch":
+    if kind == "OptimizedModule" and "torch" in packages:
         return model._orig_mod, None
-    if package == "sentence_transformers":
+    if "sentence_transformers" in packages:
         first = model[0] if isinstance(model, nn.Sequential) else model
         inner = next((part for part in first.children() if hasattr(part, "config")), None)
         tokenizer = getattr(model, "tokenizer", None)
@@ -99,7 +100,7 @@ def _inner(model: Any) -> tuple[Any, Any]:
             if encoder_of(inner) is model and tokenizer is not None:
                 tokenizer = SentenceTokenizer(model)
         return inner, tokenizer
-    if package == "peft" and hasattr(model, "get_base_model"):
+    if "peft" in packages and hasattr(model, "get_base_model"):
         _require_adapters_inside(model)
         return model.get_base_model(), None
     if _is_pipeline(model):
