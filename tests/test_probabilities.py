@@ -44,8 +44,9 @@ def bart(**settings: Any) -> Any:
 
 
 def t5(**settings: Any) -> Any:
-    size = {"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 2, "num_heads": 4}
-    config = hf.T5Config(**size, eos_token_id=2, decoder_start_token_id=0, **settings)  # type: ignore[arg-type]
+    size: dict[str, Any] = {"vocab_size": 50, "d_model": 16, "d_kv": 4, "d_ff": 24}
+    size |= {"num_layers": 2, "num_heads": 4, "eos_token_id": 2, "decoder_start_token_id": 0}
+    config = hf.T5Config(**size, **settings)
     return hf.T5ForSequenceClassification(config)
 
 
@@ -156,7 +157,7 @@ def test_predictions_and_evaluations_are_those_of_the_pipeline(settings: dict[st
     bundled = Lens.bundled()
     torch.manual_seed(0)
     model = models.randomised(bert(**{**settings, "vocab_size": len(bundled.tokenizer)}))
-    own: Any = hf.TextClassificationPipeline(model=model, tokenizer=bundled.tokenizer)  # type: ignore[no-untyped-call]
+    own: Any = hf.TextClassificationPipeline(model=model, tokenizer=bundled.tokenizer)
     text = "The old dogs bark."
     theirs = {each["label"]: each["score"] for each in own(text, top_k=None)}
     measured = Lens(own)

@@ -23,7 +23,10 @@ parts: Any = pytest.importorskip("sentence_transformers.sentence_transformer.mod
 
 ONE = "The old DOGS near the river bark at the children who came home from school again."
 OTHER = "Some dogs are loud."
-PROMPT = {"prompts": {"query": "The keys are here: "}, "default_prompt_name": "query"}
+PROMPT: dict[str, Any] = {
+    "prompts": {"query": "The keys are here: "},
+    "default_prompt_name": "query",
+}
 
 
 @pytest.fixture(scope="module")

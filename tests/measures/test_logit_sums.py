@@ -19,7 +19,7 @@ _SHAPE: dict[str, Any] = {"vocab_size": 50, "n_embd": 16, "n_layer": 2, "n_head"
 
 
 def _phi() -> Any:
-    return hf.PhiForCausalLM(hf.PhiConfig(**models._CAUSAL, partial_rotary_factor=0.5))
+    return hf.PhiForCausalLM(hf.PhiConfig(**models._CAUSAL))
 
 
 def _gemma() -> Any:
@@ -28,8 +28,9 @@ def _gemma() -> Any:
 
 
 def _vit() -> Any:
-    size = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = hf.ViTConfig(**size, intermediate_size=24, image_size=16, patch_size=8, num_labels=5)  # type: ignore[arg-type]
+    size: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+    size |= {"intermediate_size": 24, "image_size": 16, "patch_size": 8, "num_labels": 5}
+    config = hf.ViTConfig(**size)
     return hf.ViTForImageClassification(config)
 
 

@@ -129,7 +129,7 @@ def whisper() -> Lens:
     letters = sorted(set("the dogs bark".replace(" ", "Ġ")))
     marks = ("startoftranscript", "en", "transcribe", "translate", "notimestamps")
     end = "<|endoftext|>"
-    tokenizer = hf.WhisperTokenizer(  # type: ignore[no-untyped-call]
+    tokenizer = hf.WhisperTokenizer(
         vocab={letter: number for number, letter in enumerate(letters)},
         merges=[],
         unk_token=end,
@@ -150,7 +150,7 @@ def whisper() -> Lens:
     extractor.n_samples, extractor.nb_max_frames = 120, 12
     torch.manual_seed(0)
     model = models.randomised(hf.WhisperForConditionalGeneration(config))
-    processor = hf.WhisperProcessor(extractor, tokenizer)  # type: ignore[no-untyped-call]
+    processor = hf.WhisperProcessor(extractor, tokenizer)
     return Lens(model, processor=processor)
 
 

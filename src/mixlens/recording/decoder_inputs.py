@@ -61,7 +61,7 @@ def target_prefix(model: nn.Module, tokenizer: Any, ids: Sequence[int]) -> list[
 def begins_by_itself(tokenizer: Any, first: int, start: int) -> bool:
     """Does the tokenizer put the decoder's start token in front of every target text?"""
     prefix = getattr(tokenizer, "prefix_tokens", None) or [None]
-    return first == start == prefix[0]
+    return bool(first == start == prefix[0])
 
 
 def labels_of_texts(model: nn.Module, tokenizer: Any, texts: Any) -> Int[Tensor, "text token"]:
