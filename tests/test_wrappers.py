@@ -132,6 +132,22 @@ def test_prompts_outside_the_model_are_refused() -> None:
         Lens(peft.get_peft_model(built("bert"), settings))
 
 
+def test_adapters_that_need_pefts_own_forward_are_refused() -> None:
+    peft = pytest.importorskip("peft")
+    plain: dict[str, Any] = {"target_modules": ["q_proj", "v_proj"], "task_type": "CAUSAL_LM"}
+    activated = peft.LoraConfig(**plain, alora_invocation_tokens=[3, 4])
+    with pytest.raises(mixlens.UnsupportedModel, match="'default' is an activated LoRA"):
+        Lens(peft.get_peft_model(built("llama", head=True), activated))
+    with pytest.raises(mixlens.UnsupportedModel, match="PolyModel of PEFT computes something"):
+        Lens(peft.get_peft_model(built("llama", head=True), peft.PolyConfig(**plain, r=2)))
+    both = peft.get_peft_model(built("llama", head=True), peft.LoraConfig(**plain))
+    both.add_adapter("second", activated)
+    Lens(both)  # it is there, and it is not active
+    both.base_model.set_adapter(["default", "second"])
+    with pytest.raises(mixlens.UnsupportedModel, match="'second' is an activated LoRA"):
+        Lens(both)
+
+
 def test_sentence_transformers_and_pipelines_bring_their_tokenizer(tmp_path: Path) -> None:
     lens, text = Lens.bundled(), "The dogs are old."
     expected = lens.measure("attention", text)

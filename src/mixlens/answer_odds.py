@@ -20,8 +20,9 @@ from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.explained import logits_of
 from mixlens.recording.calls import forward
 from mixlens.recording.checks import takes_decoder_ids
+from mixlens.recording.decoder_inputs import start_token
 from mixlens.recording.encoding import padded
-from mixlens.recording.inputs import made_ready, start_token
+from mixlens.recording.inputs import made_ready
 
 _ALIKE = 100  # units of rounding by which two runs of one text may differ
 
@@ -32,13 +33,16 @@ def answer_odds(
     prompts: Sequence[Sequence[int]],
     answer: Sequence[int],
     batch_size: int | None = None,
+    start: int | None = None,
 ) -> np.ndarray:
-    """The log-odds of the answer after each prompt; both are token ids."""
+    """The log-odds of the answer after each prompt; both are token ids. A decoder begins with
+    `start`, by default the token that the model names.
+    """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
     odds = np.zeros(len(prompts))
 
     def run(places: list[int]) -> list[float]:
-        return _batch_odds(model, tokenizer, [prompts[place] for place in places], answer)
+        return _batch_odds(model, tokenizer, [prompts[place] for place in places], answer, start)
 
     for places in plan_batches(lengths, model, batch_size=batch_size):
         odds[places] = halve_until_it_fits(run, places)
@@ -49,14 +53,19 @@ def answer_odds(
 
 @torch.no_grad()
 def _batch_odds(
-    model: nn.Module, tokenizer: Any, prompts: Sequence[Sequence[int]], answer: Sequence[int]
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
 ) -> list[float]:
     decodes = takes_decoder_ids(model)
     following = [] if decodes else list(answer[:-1])
     rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
     tensors = padded(rows, tokenizer, set(_parameters(model)))
     if decodes:
-        begun = torch.tensor([[start_token(model), *answer[:-1]]])
+        first = start_token(model) if start is None else start
+        begun = torch.tensor([[first, *answer[:-1]]])
         tensors["decoder_input_ids"] = begun.expand(len(prompts), -1)
     firsts = [0 if decodes else len(prompt) - 1 for prompt in prompts]
     width = len(answer) if decodes else int(tensors["input_ids"].shape[1])

@@ -184,7 +184,7 @@ def explained_output(
     if at_target and recording.produced is not None and not {"position", "word"} & set(explain):
         given["word"] = recording.produced[0].ids[choice.place]
     try:
-        return given, explained(whole, **given).names[0]
+        return given, explained(whole, **{"of": "logit", **given}).names[0]
     except MixlensError:
         if explain:
             raise

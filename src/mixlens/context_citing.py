@@ -114,9 +114,9 @@ def context_cite(
         lambda: estimate_of_prompt(model, tokenizer, whole), available_to(model)
     )
     with turn(model), in_words:
-        ids = _answer_ids(model, tokenizer, whole, answer, options)
+        ids, start = _answer_ids(model, tokenizer, whole, answer, options)
         prompts = [prompt_of(tokenizer, prompt(kept)).ids for kept in different.tolist()]
-        odds = answer_odds(model, tokenizer, prompts, ids, batch_size)[again.reshape(-1)]
+        odds = answer_odds(model, tokenizer, prompts, ids, batch_size, start)[again.reshape(-1)]
     scores, intercept = surrogate(masks[:ablations], odds[:ablations], len(ids))
     return ContextCitation(
         segments=tuple(name for name, _, _ in spans),
@@ -197,8 +197,10 @@ def _filled(template: str, context: str, query: str) -> str:
 
 def _answer_ids(
     model: nn.Module, tokenizer: Any, prompt: Any, answer: Any, options: Mapping[str, Any]
-) -> list[int]:
-    """Tokens of the answer, generated after the whole prompt or given."""
+) -> tuple[list[int], int | None]:
+    """Tokens of the answer, generated after the whole prompt or given, and the token that a decoder
+    begins with.
+    """
     own = prompt_of(tokenizer, prompt).ids
     require_causal(model, own)
     made = continued(model, tokenizer, prompt, answer=answer, options=options)
@@ -210,4 +212,6 @@ def _answer_ids(
             "the prompt has other tokens if the answer follows it: begin the answer with a space,"
             " or give it as token ids"
         )
-    return [produced[0].ids[place] for place in made.targets]
+    begun = made.ready.tensors.get("decoder_input_ids")
+    start = None if begun is None else int(begun[0, 0])
+    return [produced[0].ids[place] for place in made.targets], start

@@ -9,8 +9,9 @@ of a class or of a word.
 What is not named defaults to the model's own prediction: the most probable class, the most probable
 word at the one mask token, or after the last token. Of a continued prompt, the token that the
 position produced is explained, and if there are several, the position must be named.
-`of="probability"` is the softmax probability, with a foil that of the two alone; `of="logit"` is
-the logit, with a foil the difference of the two. A list gives each text of a batch its own.
+`of="probability"` is the probability as the model's own API computes it (`mixlens.probabilities`),
+with a foil that of the two alone; `of="logit"` is the logit, with a foil the difference of the two.
+A list gives each text of a batch its own.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, NonFiniteActivations
 from mixlens.loading import require_head
+from mixlens.probabilities import Link, find_link, to_probabilities
 from mixlens.recording.padding import row_lengths
 from mixlens.recording.probe import is_plain_text
 from mixlens.replay.intervention import token_input
@@ -62,6 +64,7 @@ class Explained:
     positions: Int[Tensor, " batch"] | None  # None: the model gives one row of logits per text
     of: str
     names: tuple[str, ...]
+    link: Link | None  # from logits to probabilities; None: nothing asks for a probability
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
         """The explained number in a model's output for copies of the named texts."""
@@ -78,8 +81,8 @@ class Explained:
             if self.of == "logit":
                 return logits[:, 0] - logits[:, 1]
             return torch.softmax(logits, -1)[:, 0]
-        if self.of == "probability":
-            logits = torch.softmax(logits, -1)
+        if self.link is not None:
+            logits = to_probabilities(logits, self.link)
         return logits.gather(1, self.chosen[rows][:, None])[:, 0]
 
     def only_what_is_read(self, model: nn.Module) -> dict[str, Tensor]:
@@ -159,16 +162,18 @@ def explained(
         raise InvalidInput(f"of={of!r}: choose probability, logit, similarity or embedding")
     require_head(recording.model)
     logits = logits_of(recording.output)
-    if logits.shape[-1] == 1 and of == "probability":
+    link = find_link(recording.model, recording.output) if of == "probability" else None
+    if link == "sigmoid" and foil is not None:
         raise InvalidInput(
-            "this model gives one number, not probabilities (a regression): set the option of to"
-            " logit"
+            "a foil, and problem_type is multi_label_classification: its classes do not exclude"
+            " each other, so two of them share no probability. Set the option of to logit, or drop"
+            " the foil."
         )
     per_text = len(logits) == recording.batch  # several codebooks have a row of logits each
     if logits.dim() == 2 and per_text:
-        return _of_class(recording, logits, label, word, foil, position, of)
+        return _of_class(recording, logits, label, word, foil, position, of, link)
     if logits.dim() == 3 and per_text:
-        return _of_token(recording, logits, label, word, foil, position, of)
+        return _of_token(recording, logits, label, word, foil, position, of, link)
     raise InvalidInput(
         f"logits of shape {tuple(logits.shape)} for {recording.batch} texts are neither classes of"
         " a text nor of its tokens"
@@ -183,6 +188,7 @@ def _of_class(
     foil: Named,
     position: Place,
     of: str,
+    link: Link | None,
 ) -> Explained:
     if word is not None or position is not None:
         raise InvalidInput(
@@ -198,7 +204,7 @@ def _of_class(
             f"{name} vs {label_name(recording, int(i))}"
             for name, i in zip(names, foils, strict=True)
         ]
-    return Explained(chosen, foils, None, of, tuple(names))
+    return Explained(chosen, foils, None, of, tuple(names), link)
 
 
 def _of_token(
@@ -209,6 +215,7 @@ def _of_token(
     foil: Named,
     position: Place,
     of: str,
+    link: Link | None,
 ) -> Explained:
     places = _positions(recording, logits, position)
     at_place = recording.token_logits(logits, places)
@@ -233,7 +240,7 @@ def _of_token(
     for row in range(recording.batch):
         against = "" if foils is None else f" vs {name(recording, int(foils[row]))}"
         names.append(f"{name(recording, int(chosen[row]))}{against} at {int(places[row])}")
-    return Explained(chosen, foils, places, of, tuple(names))
+    return Explained(chosen, foils, places, of, tuple(names), link)
 
 
 def _require_different(chosen: Tensor, foils: Tensor | None) -> None:

@@ -6,27 +6,37 @@ different text.
 * `of="embedding"`: the part of the embedding along its own direction, which is held fixed. For the
   text as it is this is the embedding's length.
 
-An embedding is pooled from what the encoder returns for the tokens (`mixlens.pooling`).
+An embedding is pooled from what the encoder returns for the tokens (`mixlens.pooling`), or made by
+the modules of a SentenceTransformer (`mixlens.sentence_encoder`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
-from mixlens.errors import InvalidInput, UnsupportedModel
+from mixlens.errors import InputTooLong, InvalidInput, UnsupportedModel
 from mixlens.explained import NO_OUTPUT, Explained
-from mixlens.pooling import pooled, pooling_of
+from mixlens.pooling import length_limit, pooled, pooling_of
 from mixlens.recording.calls import forward
 from mixlens.recording.inputs import prepared
+from mixlens.sentence_encoder import (
+    SentenceEmbedding,
+    SentenceTokenizer,
+    encoder_of,
+    require_own_embedding,
+)
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
+
+Embed = Callable[[Tensor, Tensor], Tensor]
+"""From states [text, token, d_model] and the mask of real tokens to one vector for each text."""
 
 _SHOWN = 40  # characters of a text in a label
 
@@ -36,14 +46,14 @@ class ExplainedEmbedding(Explained):
     """One number of each text's embedding."""
 
     real: Bool[Tensor, "batch token"]
-    pooling: str
-    directions: Float[Tensor, "batch d_model"]  # of length one
+    embed: Embed
+    directions: Float[Tensor, "batch d_embedding"]  # of length one
 
     def __call__(self, output: Any, rows: Int[Tensor, " copies"]) -> Float[Tensor, " copies"]:
         """The explained number in a model's output for copies of the named texts."""
         states = _states(output)
         rows = rows.to(states.device)
-        vectors = pooled(states, self.real[rows], self.pooling)
+        vectors = self.embed(states, self.real[rows])
         along = (vectors * self.directions[rows]).sum(-1)
         return along if self.of == "embedding" else along / (vectors * vectors).sum(-1).sqrt()
 
@@ -58,31 +68,56 @@ def explained_embedding(
             if to is None
             else "the option to is for of='similarity': an embedding is explained by itself"
         )
-    kind = pooling_of(recording.model, pooling)
+    own = pooling is None and isinstance(recording.tokenizer, SentenceTokenizer)
+    encoder = encoder_of(recording.model) if own else None
+    embed = _embed(recording.model, pooling) if encoder is None else SentenceEmbedding(encoder)
     states = _states(recording.output)
     stack = recording.structure.calls[-1][0].name
     lengths = torch.tensor(list(recording.lengths[stack]), device=states.device)
     real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+    if encoder is None and pooling is None:
+        _require_short(recording.model, int(lengths.max()))
     if to is None:
-        vectors, names = pooled(states, real, kind), ["the embedding"] * recording.batch
+        vectors, names = embed(states, real), ["the embedding"] * recording.batch
     else:
         texts = [to] * recording.batch if isinstance(to, str) else list(to)
         if len(texts) != recording.batch:
             raise InvalidInput(f"to: {len(texts)} texts were given for {recording.batch}")
-        vectors = _embeddings(recording, texts, kind)
+        vectors = _embeddings(recording, texts, embed, limited=encoder is None and pooling is None)
+        if encoder is not None:
+            require_own_embedding(encoder, texts[0], vectors[0])
         names = [f"similarity to {_short(text)}" for text in texts]
     directions = vectors.detach() / vectors.detach().norm(dim=-1, keepdim=True)
     nobody = torch.zeros(recording.batch, dtype=torch.long, device=states.device)
-    return ExplainedEmbedding(nobody, None, None, of, tuple(names), real, kind, directions)
+    return ExplainedEmbedding(nobody, None, None, of, tuple(names), None, real, embed, directions)
 
 
-def _embeddings(recording: Recording, texts: list[str], kind: str) -> Float[Tensor, "text d_model"]:
+def _embed(model: nn.Module, pooling: str | None) -> Embed:
+    kind = pooling_of(model, pooling)
+    return lambda states, real: pooled(states, real, kind)
+
+
+def _require_short(model: nn.Module, tokens: int) -> None:
+    limit = length_limit(model)
+    if limit is not None and tokens > limit:
+        raise InputTooLong(
+            f"{tokens} tokens, and this encoder reads {limit} (max_seq_length): shorten the text,"
+            " or set the option pooling to explain the whole of it"
+        )
+
+
+def _embeddings(
+    recording: Recording, texts: list[str], embed: Embed, *, limited: bool
+) -> Float[Tensor, "text d_embedding"]:
     tensors = prepared(recording.model, recording.tokenizer, texts).tensors
     with torch.no_grad():
         states = _states(forward(recording.model, tensors))
     mask = tensors.get("attention_mask")
     ones = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-    return pooled(states, ones if mask is None else mask.to(states.device).bool(), kind)
+    real = ones if mask is None else mask.to(states.device).bool()
+    if limited:
+        _require_short(recording.model, int(real.sum(1).max()))
+    return embed(states, real)
 
 
 def _states(output: Any) -> Float[Tensor, "text token d_model"]:

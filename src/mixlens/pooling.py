@@ -1,14 +1,14 @@
 """From the states of a text's tokens to one vector, as a sentence encoder makes it.
 
-Which pooling a model was trained with is known from sentence-transformers: from the object, or from
-the file `1_Pooling/config.json` next to the weights.
+Which pooling a model was trained with is in the file `1_Pooling/config.json` that
+sentence-transformers saves next to the weights. A SentenceTransformer itself pools with its own
+modules (`mixlens.sentence_encoder`).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,8 +21,6 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 POOLINGS = ("mean", "cls", "last")
 _NAMES = {"mean": "mean", "cls": "cls", "lasttoken": "last"}  # as sentence-transformers has them
 _PLAIN = ("Transformer", "Pooling", "Normalize")  # a length does not change a cosine
-
-_known: weakref.WeakKeyDictionary[nn.Module, str] = weakref.WeakKeyDictionary()
 
 
 def pooled(
@@ -43,23 +41,13 @@ def pooling_of(model: nn.Module, named: str | None) -> str:
         if named not in POOLINGS:
             raise InvalidInput(f"pooling={named!r}: choose one of {', '.join(POOLINGS)}")
         return named
-    known = _known.get(model) or _from_files(str(getattr(model.config, "_name_or_path", "")))
+    known = _from_files(str(getattr(model.config, "_name_or_path", "")))
     if known is None:
         raise InvalidInput(
             "nothing says how this model makes one vector of a text: set the option pooling to"
             f" {', '.join(POOLINGS[:-1])} or {POOLINGS[-1]}"
         )
     return known
-
-
-def remember_pooling(model: nn.Module, modules: nn.Sequential) -> None:
-    """What the parts of a SentenceTransformer say, for the model inside it."""
-    kinds = [type(part).__name__ for part in modules]
-    if "Pooling" in kinds and all(kind in _PLAIN for kind in kinds):
-        settings: Any = modules[kinds.index("Pooling")]
-        kind = _kind(settings.get_config_dict())
-        if kind is not None:
-            _known[model] = kind
 
 
 def _from_files(name: str) -> str | None:
@@ -78,8 +66,36 @@ def _from_files(name: str) -> str | None:
     path = os.path.join(name, "1_Pooling", "config.json")
     if not os.path.exists(path):
         return None
+    _require_plain_texts(name)
+    return _kind(_settings(path))
+
+
+def _require_plain_texts(name: str) -> None:
+    """Raise if the encoder reads texts otherwise than its tokenizer does."""
+    texts = _settings(os.path.join(name, "config_sentence_transformers.json"))
+    prompt = (texts.get("prompts") or {}).get(texts.get("default_prompt_name"))
+    spelling = _settings(os.path.join(name, "sentence_bert_config.json")).get("do_lower_case")
+    if prompt or spelling or texts.get("truncate_dim"):
+        said = f"the prompt {prompt!r}" if prompt else "settings of its own"
+        raise UnsupportedModel(
+            f"this encoder was saved with {said}, which changes its embeddings: load it by"
+            " sentence_transformers.SentenceTransformer and pass that to Lens, or set the option"
+            " pooling to explain the text as it is"
+        )
+
+
+def length_limit(model: nn.Module) -> int | None:
+    """Return how many tokens of a text a saved encoder reads; None if its files do not say."""
+    name = str(getattr(model.config, "_name_or_path", ""))
+    return _settings(os.path.join(name, "sentence_bert_config.json")).get("max_seq_length")
+
+
+def _settings(path: str) -> dict[str, Any]:
+    """Read a file of settings; a file that does not exist has none."""
+    if not os.path.isfile(path):
+        return {}
     with open(path) as file:
-        return _kind(json.load(file))
+        return dict(json.load(file))
 
 
 def _kind(settings: Mapping[str, Any]) -> str | None:

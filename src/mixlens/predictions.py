@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
 from mixlens.errors import InvalidInput
 from mixlens.explained import explained, logits_of
+from mixlens.probabilities import find_link, to_probabilities
 from mixlens.vocabulary import label_name, predicts_classes
 
 if TYPE_CHECKING:
@@ -26,9 +25,10 @@ def predicted(
             " time"
         )
     logits = logits_of(recording.output)
-    where = explained(recording, position=position).positions
+    where = explained(recording, position=position, of="logit").positions
     row = logits[0] if where is None else logits[0, int(where[0])]
-    best = torch.softmax(row.float(), -1).topk(min(top, row.shape[-1]))
+    link = find_link(recording.model, recording.output)
+    best = to_probabilities(row.float(), link).topk(min(top, row.shape[-1]))
     places = best.indices.tolist()
     if predicts_classes(recording, logits):
         names = [label_name(recording, place) for place in places]

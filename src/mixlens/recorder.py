@@ -99,7 +99,7 @@ def record(
     _require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
     with turn(model), outside_inference_mode(), uncompiled(model):
-        given = processed(lens.processor, given) if is_raw(given) else given
+        given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
         available = available_to(model)

@@ -74,7 +74,7 @@ def measure_given(
                 "with device= all texts are one batch: leave out on_error and batch_size"
             )
         return measure_batch(lens, name, given, chosen, options, device=device)
-    given = processed(lens.processor, given) if is_raw(given) else given
+    given = processed(lens.processor, given, lens.model) if is_raw(given) else given
     alone = isinstance(given, str) or is_pair(given)
     if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
         return _measure_at_once(lens, name, given, {**chosen, **options})

@@ -24,9 +24,12 @@ def special_id(recording: Recording, name: str) -> int | None:
 
 def predicts_classes(recording: Recording, logits: Tensor) -> bool:
     """Does the model give the text or each token a class, rather than a word?"""
-    if logits.dim() == 2:
-        return True
-    config, outputs = recording.model.config, int(logits.shape[-1])
+    return logits.dim() == 2 or gives_token_classes(recording.model.config, logits)
+
+
+def gives_token_classes(config: Any, logits: Tensor) -> bool:
+    """Are these logits [text, token, output] of classes rather than of words?"""
+    outputs = int(logits.shape[-1])
     vocabulary = getattr(config, "vocab_size", None)
     return outputs != vocabulary and outputs == getattr(config, "num_labels", None)
 

@@ -16,9 +16,9 @@ from torch import nn
 
 from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.parts import parts_of, tensors_of
-from mixlens.pooling import remember_pooling
 from mixlens.recording.placement import rounds_activations
 from mixlens.recording.turns import turn
+from mixlens.sentence_encoder import SentenceTokenizer, encoder_of, remember_encoder
 
 
 def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
@@ -27,7 +27,9 @@ def unwrapped(model: Any, tokenizer: Any = None) -> tuple[nn.Module, Any]:
         inner, own = _inner(model)
         if inner is None:
             break
-        model, tokenizer = inner, tokenizer or own
+        if tokenizer is None or (isinstance(own, SentenceTokenizer) and own.wraps(tokenizer)):
+            tokenizer = own
+        model = inner
     if not isinstance(model, nn.Module) or not hasattr(model, "config"):
         raise InvalidInput(f"a transformers model is needed, not {_described(model)}")
     _require_own_numbers(model)
@@ -83,28 +85,59 @@ def _is_pipeline(given: Any) -> bool:
 
 def _inner(model: Any) -> tuple[Any, Any]:
     """What is inside one wrapper, and its tokenizer; None if this is not a known wrapper."""
-    package, kind = type(model).__module__.split(".")[0], type(model).__name__
+    kind = type(model).__name__
+    packages = {each.__module__.split(".")[0] for each in type(model).__mro__}
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         return model.module, None
-    if kind == "OptimizedModule" and package == "torch":
+    if kind == "OptimizedModule" and "torch" in packages:
         return model._orig_mod, None
-    if package == "sentence_transformers":
+    if "sentence_transformers" in packages:
         first = model[0] if isinstance(model, nn.Sequential) else model
         inner = next((part for part in first.children() if hasattr(part, "config")), None)
+        tokenizer = getattr(model, "tokenizer", None)
         if inner is not None and isinstance(model, nn.Sequential):
-            remember_pooling(inner, model)
-        return inner, getattr(model, "tokenizer", None)
-    if package == "peft" and hasattr(model, "get_base_model"):
-        if getattr(model.active_peft_config, "is_prompt_learning", False):
-            raise UnsupportedModel(
-                f"{type(model.active_peft_config).__name__} puts learned vectors in front of the"
-                " text, which are not in the model itself: only adapters inside the layers, such"
-                " as LoRA, can be measured"
-            )
+            remember_encoder(inner, model)
+            if encoder_of(inner) is model and tokenizer is not None:
+                tokenizer = SentenceTokenizer(model)
+        return inner, tokenizer
+    if "peft" in packages and hasattr(model, "get_base_model"):
+        _require_adapters_inside(model)
         return model.get_base_model(), None
     if _is_pipeline(model):
         return model.model, model.tokenizer
     return None, None
+
+
+def _require_adapters_inside(model: Any) -> None:
+    """Raise if PEFT's own `forward` does more than call the model inside."""
+    instead = (
+        "only adapters inside the layers that act on every token, such as LoRA, can be measured"
+    )
+    for adapter in model.active_adapters:
+        config = model.peft_config[adapter]
+        kind = type(config).__name__
+        if getattr(config, "is_prompt_learning", False):
+            raise UnsupportedModel(
+                f"{kind} puts learned vectors in front of the text, which are not in the model"
+                f" itself: {instead}"
+            )
+        if getattr(config, "alora_invocation_tokens", None) is not None:
+            raise UnsupportedModel(
+                f"the adapter {adapter!r} is an activated LoRA: PEFT switches it on behind its"
+                " invocation tokens, and the model inside does not know where that is. Train it as"
+                " a plain LoRA, or measure the model without it (get_base_model after"
+                " delete_adapter)."
+            )
+    tuner = type(model.base_model)
+    if tuner.forward.__qualname__.split(".")[0] not in _PLAIN_TUNERS:
+        raise UnsupportedModel(
+            f"{tuner.__name__} of PEFT computes something before the model inside is called, which"
+            f" the model does not do by itself: {instead}"
+        )
+
+
+# AdaLoRA adds to the loss alone; adaption prompts call the model's own `forward`.
+_PLAIN_TUNERS = ("BaseTuner", "AdaLoraModel", "_forward_unimplemented")
 
 
 def _described(given: Any) -> str:

@@ -411,7 +411,7 @@ def test_each_text_may_have_its_own_word() -> None:
         ("classifier", "the keys .", {"label": 5}, "3 classes"),
         ("classifier", "the keys .", {"word": "are"}, "not by word"),
         ("classifier", "the keys .", {"of": "entropy"}, "choose probability"),
-        ("regression", "the keys .", {}, "one number, not probabilities"),
+        ("regression", "the keys .", {}, "numbers, not probabilities"),
         ("tagger", "the keys .", {}, "say which token by the option position"),
         ("tagger", "the keys .", {"position": 1, "word": "are"}, "option label, not by word"),
     ],

@@ -48,8 +48,8 @@ def observe(case: Case) -> dict[str, Any]:
         return {"value": float(prefers_target(case)), "label": None}
     if not isinstance(example, Labelled):
         raise InvalidInput(f"{example.kind} examples have no right answer")
-    wanted = explained(case.recording, label=example.label).chosen[0]
-    right = bool(explained(case.recording).chosen[0] == wanted)
+    wanted = explained(case.recording, label=example.label, of="logit").chosen[0]
+    right = bool(explained(case.recording, of="logit").chosen[0] == wanted)
     return {"value": float(right), "label": example.label}
 
 

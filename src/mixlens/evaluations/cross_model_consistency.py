@@ -52,7 +52,7 @@ def predicted(case: Case) -> str:
     """What the model says, as a name that a different model has too."""
     if isinstance(case.example, Agreement):
         return case.example.target if prefers_target(case) else case.example.foil
-    return explained(case.recording, **case.explain).names[0]
+    return explained(case.recording, of="logit", **case.explain).names[0]
 
 
 def _same_answer(one: Case, other: Case) -> bool:
@@ -66,7 +66,8 @@ def _same_answer(one: Case, other: Case) -> bool:
         and set(known[0].values()) != set(known[1].values())
     ):
         numbers = [
-            int(explained(case.recording, **case.explain).chosen[0]) for case in (one, other)
+            int(explained(case.recording, of="logit", **case.explain).chosen[0])
+            for case in (one, other)
         ]
         return numbers[0] == numbers[1]
     return predicted(one) == predicted(other)

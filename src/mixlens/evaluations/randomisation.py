@@ -186,7 +186,7 @@ def asked(case: Case) -> dict[str, Any]:
     """Options that name the output which the trained model was asked for, or predicts."""
     if case.explain:
         return dict(case.explain)
-    output = explained(case.recording)
+    output = explained(case.recording, of="logit")
     kind = "label" if logits_of(case.recording.output).dim() == 2 else "word"
     place = {} if output.positions is None else {"position": int(output.positions[0])}
     return {kind: int(output.chosen[0]), **place}

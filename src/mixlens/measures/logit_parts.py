@@ -4,7 +4,8 @@ Ferrando et al. 2023, Explaining How Transformers Use Context to Build Predictio
 pre-norm model the state that a logit is read off is a sum, of the embedding and of what every
 attention and feed-forward block adds. With the sigma of the final norm held, each summand's part of
 the logit is a product. What an attention block adds is split by head and source, exactly. Biases of
-the output projection, the feed-forward part and the final norm's shift belong to no source.
+the output projection, the feed-forward part, the final norm's shift and the head's bias belong to
+no source.
 
 Beyond the authors' models: RMS norms, grouped heads, parallel blocks, norms on the attention branch
 (their sigma is held), scaled branches, logits that are multiplied by a number, and soft-caps of the

@@ -1,9 +1,10 @@
 """One forward pass of any Hugging Face transformer, taken apart and verified.
 
-inputs, encoding, processing, checks, padding, stand_in, labels, pictures
+inputs, encoding, decoder_inputs, processing, checks, padding, stand_in, labels, pictures
                                 what the model is given, and what its tokens are called
 prompts, chats                  a prompt, or a chat and its turns
-continuation, generation        what follows it, and which position produced it
+continuation, generation, generation_options
+                                what follows it, and which position produced it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, torch_attention  attention that does not pass its interface
 mask_reading                    what a mask means to the attention that a model was loaded with

@@ -19,9 +19,10 @@ from torch import nn
 
 from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.recording.checks import check_answer_ids, takes_decoder_ids
+from mixlens.recording.decoder_inputs import start_token, target_prefix
 from mixlens.recording.encoding import encoded, token_row
 from mixlens.recording.generation import generated, require_room, with_mask
-from mixlens.recording.inputs import Prepared, made_ready, start_token
+from mixlens.recording.inputs import Prepared, made_ready
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow, whole_numbers
 
@@ -60,7 +61,7 @@ def continued(
     if takes_decoder_ids(model):
         return _decoded(model, tokenizer, prompt, answer, options)
     if answer is None:
-        new = generated(model, [*prompt.ids], options)
+        new = generated(model, [*prompt.ids], options)[len(prompt.ids) :]
         whole = _with_generated(tokenizer, prompt, new)
         count = len(prompt.ids)
     else:
@@ -211,14 +212,19 @@ def _decoded(
 ) -> Continued:
     """The prompt is the encoder's; the decoder's positions produce the continuation."""
     tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
-    first, text, offsets = start_token(model), "", None
+    text, offsets = "", None
     if answer is None:
-        new = generated(model, prompt.ids, options, tensors)
+        first, *new = generated(model, prompt.ids, options, tensors)
     elif isinstance(answer, str):
         made = encoded(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")
+        before = target_prefix(model, tokenizer, new)
+        if before:
+            first = before[0]
+        else:  # the tokenizer wrote the start token itself
+            (first, *new), offsets = new, None if offsets is None else offsets[1:]
     else:
-        new = list(answer)
+        first, new = start_token(model), list(answer)
     require_room(model, "decoder_", 1, len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
         text, places = _spelled(tokenizer, [first], new, 0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from mixlens.errors import (
     in_short,
 )
 from mixlens.recording.checks import position_limit, takes_decoder_ids
+from mixlens.recording.generation_options import check_options
 from mixlens.recording.inputs import made_ready
 
 _NEW_TOKENS = 20
@@ -29,7 +31,9 @@ _NEW_TOKENS = 20
 def generated(
     model: Any, ids: Sequence[int], options: Mapping[str, Any], tensors: Any = None
 ) -> list[int]:
-    """What the model generates after these ids, its own choice at every step by default."""
+    """Return the prompt's ids (of a decoder: its start token) and the tokens that the model
+    generates after them, its own choice at every step by default.
+    """
     if not getattr(model, "can_generate", lambda: False)():
         raise UnsupportedModel(
             f"{type(model).__name__} does not generate text: a causal or encoder-decoder language"
@@ -38,8 +42,9 @@ def generated(
     options = _checked(model, len(ids), options)
     if tensors is None:
         tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([list(ids)])}))
+    decodes = takes_decoder_ids(model)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _tokens_read(model, decodes) as reads:
             made = model.generate(**tensors, **options)
     except MixlensError:
         raise
@@ -47,16 +52,57 @@ def generated(
         raise InvalidInput(
             f"generate of {type(model).__name__} refuses these options: {in_short(error)}"
         ) from error
-    row = getattr(made, "sequences", made)
-    if len(row) != 1:
+    rows = getattr(made, "sequences", made)
+    if len(rows) != 1:
         raise InvalidInput(
-            f"{len(row)} continuations were generated: leave out num_return_sequences, and look at"
+            f"{len(rows)} continuations were generated: leave out num_return_sequences, and look at"
             " one at a time"
         )
-    new: list[int] = row[0].tolist()[1 if takes_decoder_ids(model) else len(ids) :]
-    if not new:
+    row: list[int] = rows[0].tolist()
+    before = row[:1] if decodes else list(ids)
+    if row[: len(before)] == before and len(row) == len(before):
         raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
-    return new
+    _require_read(model, reads, before, row)
+    return row
+
+
+@contextlib.contextmanager
+def _tokens_read(model: nn.Module, decodes: bool) -> Iterator[list[Tensor | None]]:
+    """Collect the token ids of every forward pass."""
+    reads: list[Tensor | None] = []
+    name = "decoder_input_ids" if decodes else "input_ids"
+
+    def keep(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        reads.append(kwargs.get(name))
+
+    handle = model.register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        yield reads
+    finally:
+        handle.remove()
+
+
+def _require_read(
+    model: nn.Module, reads: Sequence[Tensor | None], before: list[int], row: list[int]
+) -> None:
+    """Raise unless the model read the tokens of `row` but the last, beginning with `before`."""
+    ids = [read for read in reads if read is not None]
+    is_known = bool(ids) and len(ids) == len(reads) and row[: len(before)] == before
+    beams = max((len(read) for read in ids), default=0)
+    if is_known and beams == 1:  # a step reads one token, or all of them without a cache
+        last = len(row) - 1
+        whole = ids[-1] if ids[-1].shape[1] >= last else torch.cat(ids, 1)
+        is_known = whole[0, :last].tolist() == row[:last]
+    elif is_known:  # beams change places, but all of them begin alike
+        first = next(iter(ids))
+        width = min(len(before), int(first.shape[1]))
+        is_known = bool((first[:, :width] == first.new_tensor(before[:width])).all())
+    if not is_known:
+        raise UnsupportedModel(
+            f"generate of {type(model).__name__} lets the model read other tokens than it returns,"
+            " so that no recording of them would be of the same run. Generate by yourself, and pass"
+            " the tokens as answer."
+        )
 
 
 def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +119,7 @@ def _checked(model: Any, tokens: int, given: Mapping[str, Any]) -> dict[str, Any
     """Options of `generate`: the likeliest token at every step, unless they say otherwise."""
     options = dict(given)
     config = options.get("generation_config")
+    check_options(model, options, config)
     if config is None:
         unsaid = options
         if not options.keys() & {"max_new_tokens", "max_length", "stopping_criteria"}:

@@ -28,6 +28,13 @@ from mixlens.recording.checks import (
     check_shapes,
     takes_decoder_ids,
 )
+from mixlens.recording.decoder_inputs import (
+    from_labels,
+    read_by_decoder,
+    repeats_the_source,
+    start_token,
+    target_prefix,
+)
 from mixlens.recording.encoding import Encoding, encoded, padded, token_rows
 from mixlens.recording.padding import real_tokens_first, row_lengths
 from mixlens.recording.placement import entry_device, sent
@@ -132,7 +139,8 @@ def _from_texts(
     texts: Sequence[Text],
     encodings: Sequence[Encoding] | None,
 ) -> Prepared:
-    translated = takes_decoder_ids(model)
+    classified = takes_decoder_ids(model) and repeats_the_source(model)
+    translated = takes_decoder_ids(model) and not classified
     firsts = [text if isinstance(text, str) else text[0] for text in texts]
     pairs = [None if isinstance(text, str) else text[1] for text in texts]
     if any(pair is None for pair in pairs) != all(pair is None for pair in pairs):
@@ -141,25 +149,20 @@ def _from_texts(
     rows = encodings or encoded(tokenizer, firsts, None if translated or not seconds else seconds)
     accepted = inspect.signature(model.forward).parameters
     tensors = padded(rows, tokenizer, set(accepted))
-    decoder_rows = None
+    decoder_rows: Sequence[TokenRow] | None = None
     if translated:
-        starts = start_token(model)
-        targets = (
-            encoded(tokenizer, seconds, None, as_target=True)
-            if seconds
-            else [{"input_ids": []} for _ in texts]
-        )
-        shifted = [
-            {
-                "input_ids": [starts, *row["input_ids"][:-1]],
-                "offset_mapping": [(0, 0), *row.get("offset_mapping", [])[:-1]],
-            }
-            for row in targets
-        ]
+        if seconds:
+            targets = encoded(tokenizer, seconds, None, as_target=True)
+            shifted = [_shifted(model, tokenizer, row) for row in targets]
+        else:
+            shifted = [_begun(model) for _ in texts]
         made = padded(shifted, tokenizer, {"attention_mask"})
         tensors["decoder_input_ids"] = made["input_ids"]
         tensors["decoder_attention_mask"] = made["attention_mask"]
         decoder_rows = _labelled(tokenizer, shifted, seconds or [""] * len(shifted))
+    elif classified:
+        tensors = _with_decoder_ids(model, tensors, None)
+        decoder_rows = _rows(tokenizer, tensors, "decoder_")
     tensors = made_ready(model, tensors)
     whole = [
         text if pair is None or translated else f"{text} {pair}"
@@ -168,25 +171,20 @@ def _from_texts(
     return Prepared(tensors, _labelled(tokenizer, rows, whole), decoder_rows)
 
 
+def _shifted(model: nn.Module, tokenizer: Any, target: Encoding) -> Encoding:
+    """What the decoder reads to produce a target text."""
+    before = target_prefix(model, tokenizer, target["input_ids"])
+    places = [(0, 0)] * len(before) + list(target.get("offset_mapping", []))[:-1]
+    return {"input_ids": [*before, *target["input_ids"][:-1]], "offset_mapping": places}
+
+
+def _begun(model: nn.Module) -> Encoding:
+    return {"input_ids": [start_token(model)], "offset_mapping": [(0, 0)]}
+
+
 def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) -> list[TokenRow]:
     ids, offsets = [row["input_ids"] for row in rows], [row.get("offset_mapping") for row in rows]
     return token_rows(tokenizer, ids, texts, offsets)
-
-
-def start_token(model: nn.Module) -> int:
-    """The token that a decoder begins with."""
-    for config in (
-        getattr(model, "generation_config", None),
-        model.config,
-        getattr(model.config, "decoder", None),
-    ):
-        for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
-            number = getattr(config, name, None)
-            if isinstance(number, int):
-                return number
-    raise WrongKeys(
-        "this model names no decoder_start_token_id: pass a dict with decoder_input_ids"
-    )
 
 
 def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
@@ -197,17 +195,27 @@ def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Pr
         )
     labels = tensors.pop("labels", None)
     if takes_decoder_ids(model) and not any(name.startswith("decoder_input") for name in tensors):
-        rows = (
-            next(value for value in tensors.values() if isinstance(value, Tensor)).shape[0]
-            if tensors
-            else 1
-        )
-        start = torch.full((rows, 1), start_token(model))
-        tensors["decoder_input_ids"] = (
-            start if labels is None else torch.cat([start, labels[:, :-1].clamp_min(0)], 1)
-        )
+        tensors = _with_decoder_ids(model, tensors, labels)
     tensors = made_ready(model, tensors)
     return Prepared(tensors, _rows(tokenizer, tensors, ""), _rows(tokenizer, tensors, "decoder_"))
+
+
+def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) -> dict[str, Any]:
+    """Inputs of an encoder with those of the decoder: from labels, or from the source (of a head
+    for classes), or the start token.
+    """
+    if repeats_the_source(model):
+        tensors = made_ready(model, tensors)
+        tensors["decoder_input_ids"] = read_by_decoder(model, tensors)
+        if "attention_mask" in tensors:
+            tensors.setdefault("decoder_attention_mask", tensors["attention_mask"])
+        return tensors
+    if labels is not None:
+        tensors = made_ready(model, tensors)
+        return {**from_labels(model, tensors, sent(labels, entry_device(model))), **tensors}
+    given = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
+    tensors["decoder_input_ids"] = torch.full((next(given, 1), 1), start_token(model))
+    return tensors
 
 
 def as_tensor(name: str, value: Any) -> Any:

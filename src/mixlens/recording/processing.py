@@ -10,7 +10,11 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from torch import nn
+
 from mixlens.errors import InvalidInput, MissingTokenizer
+from mixlens.recording.checks import takes_decoder_ids
+from mixlens.recording.decoder_inputs import labels_of_texts
 
 _RAW = ("images", "audio", "videos", "text")
 
@@ -24,7 +28,7 @@ def is_raw(given: Any) -> bool:
     )
 
 
-def processed(processor: Any, given: Any) -> dict[str, Any]:
+def processed(processor: Any, given: Any, model: nn.Module) -> dict[str, Any]:
     """The tensors that the model takes, made by its own processor."""
     parts = dict(given) if isinstance(given, Mapping) else {"images": given}
     if processor is None:
@@ -32,6 +36,10 @@ def processed(processor: Any, given: Any) -> dict[str, Any]:
             f"a dict with {' and '.join(name for name in _RAW if name in parts)} is for the model's"
             " processor: use Lens(model, processor=…), or pass a text or a dict of input tensors"
         )
+    labels = {}
+    if {"audio", "text"} <= set(parts) and takes_decoder_ids(model):  # the text is the decoder's
+        tokenizer = getattr(processor, "tokenizer", processor)
+        labels["labels"] = labels_of_texts(model, tokenizer, parts.pop("text"))
     takes = inspect.signature(processor.__call__).parameters
     if "audio" in parts and "audio" not in takes and "raw_speech" in takes:
         parts["raw_speech"] = parts.pop("audio")
@@ -47,7 +55,7 @@ def processed(processor: Any, given: Any) -> dict[str, Any]:
         raise InvalidInput(
             f"{type(processor).__name__} does not take these {', '.join(parts)}: {error}"
         ) from error
-    return dict(made)
+    return {**made, **labels}
 
 
 def _several(rows: Any) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from mixlens.corpus.examples import Labelled
@@ -20,6 +19,7 @@ from mixlens.evaluations.aopc import read_without, removal_order
 from mixlens.evaluations.case import Case
 from mixlens.evaluations.sources import counted
 from mixlens.explained import explained, logits_of
+from mixlens.probabilities import find_link, to_probabilities
 
 SHARES = tuple(range(10, 100, 10))  # per cent
 
@@ -39,13 +39,18 @@ def observe(
     example = case.example
     if not isinstance(example, Labelled):
         raise InvalidInput(f"{example.kind} examples have no class")
-    right = int(explained(case.recording, label=example.label).chosen[0])
+    right = int(explained(case.recording, label=example.label, of="logit").chosen[0])
     row = case.target_row(measure, "rollout", **(options or {}))
     order = removal_order(row, counted(case, special_tokens=False, own=False), seed)
     masked = masked_in_order(order, len(case.row))
     whole = np.zeros((1, len(case.row)), bool)
+    link = find_link(case.recording.model, case.recording.output)
+
+    def probabilities_in(output: Any, _: Tensor) -> Tensor:
+        return to_probabilities(logits_of(output).float(), link)
+
     probabilities = read_without(
-        case.recording, np.concatenate([whole, masked]), None, _probabilities
+        case.recording, np.concatenate([whole, masked]), None, probabilities_in
     )
     predicted = int(probabilities[0].argmax())
     falls = probabilities[0, predicted] - probabilities[1:, predicted]
@@ -53,7 +58,3 @@ def observe(
         "aopc": float(falls.mean()),
         "accuracy": float((probabilities[1:].argmax(-1) == right).mean()),
     }
-
-
-def _probabilities(said: Any, _: Tensor) -> Tensor:
-    return torch.softmax(logits_of(said).float(), -1)

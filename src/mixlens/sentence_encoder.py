@@ -1,0 +1,175 @@
+"""A SentenceTransformer: the texts that it reads, and the embedding that it makes of token states.
+
+Its own `preprocess` makes the token ids, with its prompt, its maximum length and its spelling. Its
+own modules after the transformer (pooling, dense layers) make the embedding, which is cut to
+`truncate_dim`. So the embedding that is explained is the one of `encode`. A last `Normalize` is
+left out: a length does not change a cosine.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from mixlens.errors import UnsupportedModel
+
+_OFF = 1e-3  # relative difference to the encoder's own embedding; half precision has 5e-4
+
+_encoders: weakref.WeakKeyDictionary[nn.Module, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
+class SentenceTokenizer:
+    """The tokenizer of a SentenceTransformer, which reads plain texts as the encoder does."""
+
+    def __init__(self, encoder: Any) -> None:
+        self._encoder = encoder
+        self._tokenizer = encoder.tokenizer
+
+    def wraps(self, tokenizer: Any) -> bool:
+        """Return whether this is the encoder's own tokenizer."""
+        return tokenizer is self._tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("_encoder", "_tokenizer"):
+            raise AttributeError(name)
+        return getattr(self._tokenizer, name)
+
+    def __len__(self) -> int:
+        return len(self._tokenizer)
+
+    def __call__(self, text: Any = None, **options: Any) -> Any:
+        """Tokenise. Pairs, word lists and calls with other options go to the tokenizer itself."""
+        several = isinstance(text, list) and all(isinstance(part, str) for part in text)
+        plain = not set(options) - {"return_offsets_mapping"}
+        if not plain or not (several or isinstance(text, str)):
+            return self._tokenizer(text, **options)
+        rows = [self._read(part, **options) for part in (text if several else [text])]
+        if not several:
+            return rows[0]
+        names = set.intersection(*map(set, rows)) if rows else ()
+        return {name: [row[name] for row in rows] for name in names}
+
+    def _read(self, text: str, return_offsets_mapping: bool = False) -> dict[str, list[Any]]:
+        features, prompt = encoder_features(self._encoder, text), find_prompt(self._encoder)
+        mask = features.get("attention_mask")
+        real = slice(None) if mask is None else mask[0].bool()
+        row = {
+            name: features[name][0][real].tolist()
+            for name in ("input_ids", "token_type_ids")
+            if isinstance(features.get(name), Tensor)
+        }
+        count = len(row["input_ids"])
+        row["attention_mask"] = [1] * count
+        spelled = dict(
+            self._tokenizer(prompt + text, return_offsets_mapping=return_offsets_mapping)
+        )
+        if len(spelled["input_ids"]) > count:
+            warnings.warn(
+                f"the text has {len(spelled['input_ids'])} tokens with its prompt, and the encoder"
+                f" reads {count} of them: set its max_seq_length to read more",
+                stacklevel=2,
+            )
+        if return_offsets_mapping:
+            row["offset_mapping"] = _places(spelled, row["input_ids"], len(prompt))
+        return row
+
+
+def _places(spelled: Mapping[str, Any], ids: list[int], prompt: int) -> list[tuple[int, int]]:
+    """Return the characters of each token in the text without its prompt; (0, 0) for other tokens.
+
+    A text that was cut keeps its last special token, so tokens are compared one by one.
+    """
+    places = []
+    for number, token in enumerate(ids):
+        known = number < len(spelled["input_ids"]) and spelled["input_ids"][number] == token
+        start, stop = spelled["offset_mapping"][number] if known else (0, 0)
+        places.append((max(start - prompt, 0), stop - prompt) if stop > prompt else (0, 0))
+    return places
+
+
+def find_prompt(encoder: Any) -> str:
+    """Return the prompt that `encode` puts in front of a text if it is told nothing else."""
+    prompts = getattr(encoder, "prompts", None) or {}
+    return prompts.get(getattr(encoder, "default_prompt_name", None)) or ""
+
+
+def encoder_features(encoder: Any, text: str) -> dict[str, Any]:
+    """Return the inputs of one text as the encoder's own `encode` prepares them."""
+    prompt = find_prompt(encoder)
+    if hasattr(encoder, "preprocess"):
+        return dict(encoder.preprocess([text], prompt=prompt or None))
+    return dict(encoder.tokenize([prompt + text]))  # before version 5.3
+
+
+def remember_encoder(model: nn.Module, encoder: Any) -> None:
+    """Note which SentenceTransformer a model is part of, for as long as that exists."""
+    kinds = {kind.__name__ for kind in type(encoder).__mro__}
+    if "SentenceTransformer" in kinds and len(encoder) > 1:
+        _encoders[model] = weakref.ref(encoder)
+
+
+def encoder_of(model: nn.Module) -> Any:
+    """Return the SentenceTransformer around a model, or None."""
+    known = _encoders.get(model)
+    return None if known is None else known()
+
+
+class SentenceEmbedding:
+    """Make embeddings of token states, as a SentenceTransformer does."""
+
+    def __init__(self, encoder: Any) -> None:
+        steps = list(encoder)[1:]
+        while steps and type(steps[-1]).__name__ == "Normalize":
+            steps.pop()
+        if any(part.training for step in steps for part in step.modules()):
+            raise UnsupportedModel(
+                "the encoder is in training mode, where dropout makes every run different: call"
+                " model.eval() first"
+            )
+        self.steps = steps
+        self.dimensions = getattr(encoder, "truncate_dim", None)
+        self.prompt_length = encoder_features(encoder, "a").get("prompt_length")
+        if self.prompt_length is None and find_prompt(encoder):
+            excluded = [step for step in steps if not getattr(step, "include_prompt", True)]
+            if excluded:
+                raise UnsupportedModel(
+                    "the encoder leaves its prompt out of the pooling, and this version of"
+                    " sentence-transformers does not say how long the prompt is: update it"
+                )
+
+    def __call__(
+        self, states: Float[Tensor, "text token d_model"], real: Bool[Tensor, "text token"]
+    ) -> Float[Tensor, "text d_embedding"]:
+        """Return one vector for each text; real tokens come first."""
+        weights = [weight for step in self.steps for weight in step.parameters()]
+        given = states.to(weights[0].dtype) if weights else states
+        features: dict[str, Any] = {"token_embeddings": given, "attention_mask": real.long()}
+        if self.prompt_length is not None:
+            features["prompt_length"] = self.prompt_length
+        for step in self.steps:
+            features = step(features)
+        vectors: Tensor = features["sentence_embedding"].to(states.dtype)
+        return vectors[..., : self.dimensions]
+
+
+@torch.no_grad()
+def require_own_embedding(encoder: Any, text: str, vector: Float[Tensor, " d_embedding"]) -> None:
+    """Raise unless a vector has the direction that the encoder itself gives a text."""
+    features = encoder_features(encoder, text)
+    device = next(encoder.parameters()).device
+    moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in features.items()}
+    own = encoder(moved)["sentence_embedding"][0].to(vector)
+    own = own[: getattr(encoder, "truncate_dim", None)]
+    off = (own / own.norm() - vector / vector.norm()).norm()
+    if not bool(off < _OFF):
+        raise UnsupportedModel(
+            f"{float(off):.1e}: the embedding of {text[:40]!r} differs by so much from that of the"
+            f" {type(encoder).__name__} itself, which does more than its modules show. Set the"
+            " option pooling to explain the pooled states."
+        )
