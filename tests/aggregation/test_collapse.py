@@ -91,10 +91,12 @@ def test_the_command_prints_the_warning() -> None:
 def test_the_page_has_the_warning_where_the_rollout_is_shown() -> None:
     maps = Lens.bundled("causal").measure("value_zeroing", TEXT)
     (entry,) = payload_of(maps)["maps"]
-    assert "collapsed onto the token '<s>'" in entry["joined"]["warning"]
-    assert entry["warning"] is None
+    first, *_, last = entry["joined"]["warnings"]
+    assert first is None, "one layer is not yet a product"
+    assert "collapsed onto the token '<s>'" in last
+    assert not any(entry["warnings"])
     assert entry["reading"] == "mean"
     (rolled,) = payload_of(roll_out(maps))["maps"]
-    assert "collapsed" in rolled["warning"]
+    assert "collapsed" in rolled["warnings"][-1]
     (masked,) = payload_of(Lens.bundled().measure("value_zeroing", TEXT))["maps"]
-    assert masked["joined"]["warning"] is None
+    assert not any(masked["joined"]["warnings"])

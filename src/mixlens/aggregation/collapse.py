@@ -37,14 +37,17 @@ class Collapse(NamedTuple):
         )
 
 
-def collapse_of(maps: MixingMaps) -> Collapse | None:
-    """Return the source onto which a rollout of tokens has collapsed in its last layer, or None."""
+def collapse_of(maps: MixingMaps, place: int = -1) -> Collapse | None:
+    """Return the source onto which a rollout of tokens has collapsed, or None.
+
+    `place` is that of the layer among those held.
+    """
     is_rollout = (maps.facts.joined_by or "").startswith("rollout")
     of_tokens = maps.facts.same_tokens and len(maps.source_row) == len(maps.target_row)
     if not is_rollout or not of_tokens or len(maps.source_row) < FEWEST:
         return None
     held = np.array(maps.target_positions)
-    rows = np.abs(shares(maps.scores[-1]))
+    rows = np.abs(shares(maps.scores[place]))
     source = int(rows.sum(0).argmax())
     taken = rows[held != source, source]
     if not len(taken) or taken.mean() < MEAN_SHARE or taken.min() < LEAST_SHARE:

@@ -105,13 +105,12 @@ def comparison_payload(
                 "reaches_input": False,
                 "own_share": _holds_residual(name),
                 "reading": "all",
-                "warning": None,
                 "scores": None if layers is None else packing.whole(layers[:, None]),
                 "joined": {
                     "how": aggregate,
                     "residual": 0,
                     "own_share": _holds_residual(name),
-                    "warning": (warnings or {}).get(name),
+                    "warnings": [(warnings or {}).get(name)],
                     "scores": packing.whole(values[None, None]),
                 },
             }
@@ -196,7 +195,7 @@ def _entry(
         "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
         "own_share": layers.facts.residual_included,
         "reading": _first_depth(layers, joined),
-        "warning": _warning(layers),
+        "warnings": _warnings(layers),
         "scores": budget.packed(layers.scores),
         "totals": packing.totals(layers.scores),
         "heads": packed_heads,
@@ -207,7 +206,7 @@ def _entry(
             "residual": float(layers.rollout_residual or 0),
             "normalise": layers.rollout_normalised,
             "own_share": joined.facts.residual_included,
-            "warning": _warning(joined),
+            "warnings": _warnings(joined),
             "scores": budget.packed(joined.scores),
             "totals": packing.totals(joined.scores),
         },
@@ -239,9 +238,10 @@ def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
     return "mean" if how == "mean" else 0 if how == "first" else len(maps.layers) - 1
 
 
-def _warning(maps: MixingMaps) -> str | None:
-    collapse = collapse_of(maps)
-    return None if collapse is None else str(collapse)
+def _warnings(maps: MixingMaps) -> list[str | None]:
+    """Why the numbers of a layer must not be read as an answer, for each layer held."""
+    collapses = [collapse_of(maps, place) for place in range(len(maps.layers))]
+    return [None if collapse is None else str(collapse) for collapse in collapses]
 
 
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:

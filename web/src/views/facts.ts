@@ -82,5 +82,5 @@ function differing(
 ): (HTMLElement | string)[] {
   const label = h("b", {}, short(context.sources.label(group)));
   const shares = ` ${percent(other[group]!)} instead of ${percent(mine[group]!)}`;
-  return [": it gives ", label, shares];
+  return ["; it differs most on ", label, `:${shares}`];
 }
