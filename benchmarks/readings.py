@@ -36,7 +36,7 @@ def cue_ranks_first(case: Case, measure: str, reading: str) -> bool:
 
 def count_found(cases: Iterable[Case]) -> tuple[int, float, Counter[tuple[str, str]]]:
     """Return the number of examples, of hits by chance, and of hits by measure and reading."""
-    total, chance, found = 0, 0.0, Counter[tuple[str, str]]()
+    total, chance, counts = 0, 0.0, Counter[tuple[str, str]]()
     for case in cases:
         try:
             cues = {token for tokens in case.cues for token in tokens}
@@ -51,8 +51,8 @@ def count_found(cases: Iterable[Case]) -> tuple[int, float, Counter[tuple[str, s
         except MixlensError:
             continue
         total, chance = total + 1, chance + len(cues) / words
-        found.update({key: int(hit) for key, hit in hits.items()})
-    return total, chance, found
+        counts.update({key: int(hit) for key, hit in hits.items()})
+    return total, chance, counts
 
 
 def main() -> None:
@@ -67,12 +67,12 @@ def main() -> None:
     files = [corpus.read(path, "agreement") for path in given.data] or [corpus.bundled()]
     for data in files:
         cases = (Case(lens, example) for example in data.sample(given.examples).examples)
-        total, chance, found = count_found(cases)
+        total, chance, counts = count_found(cases)
         print(f"{data.name}: {total} examples, by chance {chance:.1f}")
         print(f"{'':16}" + "".join(f"{reading:>9}" for reading in AGGREGATES))
         for measure in MEASURES:
-            counts = "".join(f"{found[measure, reading]:9}" for reading in AGGREGATES)
-            print(f"{measure:16}{counts}", flush=True)
+            cells = "".join(f"{counts[measure, reading]:9}" for reading in AGGREGATES)
+            print(f"{measure:16}{cells}", flush=True)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,11 @@ def test_several_layers_are_read_as_the_mean_of_their_shares(
     for target in range(4):
         expected = mean_of_shares(scores[:, target])
         row = maps.row(target)
-        found = {source.position: source.score for source in row.top(4)}
-        np.testing.assert_allclose([found[i] for i in range(4)], expected, rtol=1e-12)
-        assert [source.score for source in row.top(4)] == sorted(found.values(), reverse=True)
+        scores_by_source = {source.position: source.score for source in row.top(4)}
+        np.testing.assert_allclose([scores_by_source[i] for i in range(4)], expected, rtol=1e-12)
+        assert [source.score for source in row.top(4)] == sorted(
+            scores_by_source.values(), reverse=True
+        )
         assert f"mean of {layers} layers" in repr(row)
 
 

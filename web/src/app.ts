@@ -122,7 +122,8 @@ export class App {
     );
     const text = measured[map]!.sources;
     const words = (text.words ?? text.labels).length;
-    const unit: Unit = text.segments && words > LONG ? "segments" : text.words ? "words" : "tokens";
+    const hasWords = text.words ?? measured[map]!.targets.words;
+    const unit: Unit = text.segments && words > LONG ? "segments" : hasWords ? "words" : "tokens";
     const wanted = payload.start?.target ?? measured[map]!.held[0] ?? 0;
     const view = VIEWS.find((each) => each === payload.start?.view) ?? "text";
     return {

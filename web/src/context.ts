@@ -73,8 +73,8 @@ export class Context {
     return found;
   }
 
-  /** What sentences speak of: the tokens or words that are chosen, and words (tokens, if words are
-   * not known) of segments. */
+  /** The sources that sentences speak of: the tokens or words that are chosen, and words (tokens, if
+   * words are not known) of segments. */
   fine(text: Text): Grouping {
     if (this.state.unit !== "segments") return this.grouping(text);
     const key = `${this.payload.texts.indexOf(text)} fine`;

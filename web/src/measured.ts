@@ -112,7 +112,8 @@ export class Measured {
     return joinedTo(depth) ?? this.joined!.layers - 1;
   }
 
-  private isJoined(depth: Depth): boolean {
+  /** Does a depth show layers joined in Python, not those of the measure? */
+  isJoined(depth: Depth): boolean {
     return this.joined !== null && typeof depth === "string" && depth !== "mean";
   }
 

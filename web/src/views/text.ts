@@ -284,10 +284,11 @@ export class TextView implements View {
   private most(): { target: string; top: [string, number][]; own: number } {
     const { context } = this;
     const { current } = context;
-    const [targets, sources] = [context.fine(current.targets), context.fine(current.sources)];
+    const { targets } = context;
+    const sources = context.fine(current.sources);
     const group = targets.of[context.state.target]!;
     const values = current.incoming(context.choice, targets, group, sources);
-    const own = current.square ? group : -1;
+    const own = current.square ? sources.of[context.state.target]! : -1;
     const top = ranked(values, own).slice(0, 3);
     return {
       target: targets.label(group),
