@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -349,7 +349,9 @@ def test_the_largest_dispute_is_not_called_an_agreement(browser: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_printed_page_has_black_text_on_its_shades(browser: Any, file: Path, scheme: str) -> None:
+def test_a_printed_page_has_black_text_on_its_shades(
+    browser: Any, file: Path, scheme: Literal["light", "dark"]
+) -> None:
     with opened(browser, color_scheme=scheme) as (page, wrong):
         page.goto(f"file://{file}")
         look = """() => {

@@ -56,7 +56,7 @@ def matrix(
     labels = [printable(label) for label in rows]
     cell = max(2, len(str(len(columns) - 1))) + 1
     largest = [float(np.nanmax(np.abs(values))) if len(values) else 0.0 for values in scores]
-    tables = []
+    tables: list[Table] = []
     for block in blocks(len(columns), (width - _widest(labels)) // cell):
         table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 1), show_header=True)
         table.add_column("", justify="right", no_wrap=True, style="bold")
@@ -76,7 +76,7 @@ def numbers(
     """
     labels, names = [[printable(each) for each in given] for given in (rows, columns)]
     cell = max(_NUMBER, *(max(map(len, [*name.split(), ""])) for name in names)) + 2
-    tables = []
+    tables: list[Table] = []
     for block in blocks(len(names), (width - _widest(labels) - 2) // cell):
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column("", justify="right", no_wrap=True, style="bold")
@@ -106,7 +106,7 @@ def by_layer(
     used += max(_NUMBER, len(name)) + 1
     largest = np.nanmax(np.abs(scores), axis=-1) if scores.size else np.zeros(len(layers))
     cell = max(2, *(len(str(layer)) for layer in layers)) + 1
-    tables = []
+    tables: list[Table] = []
     for block in blocks(len(layers), (width - used) // cell):
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("", justify="right", style="dim", no_wrap=True)
