@@ -34,8 +34,9 @@ __all__ = [
 AGGREGATES = ("mean", "rollout", "last")
 
 DEFAULT_READING = "mean"
-"""How layers are read unless a caller chooses: the mean of the normalised layers. The last layer
-and the rollout rank the source that decides the answer lower (docs/maps.md).
+"""How layers are read unless a caller chooses: the mean of the normalised layers. It is the safest
+choice for decoders with long prompts; on the small bundled models no reading is best
+(docs/maps.md).
 """
 
 
