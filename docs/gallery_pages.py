@@ -25,7 +25,7 @@ def on_startup(**_: object) -> None:
     first, *others = (lens.measure(name, TEXT) for name in NAMES)
     heads = lens.measure("attention", TEXT, per_head=True)
     first.to_html(PAGES / "agreement.html", *others, heads)
-    lens.compare(TEXT, aggregate="rollout").to_html(PAGES / "comparison.html")
+    lens.compare(TEXT).to_html(PAGES / "comparison.html")
     lens = Lens.bundled("causal")
     first, second = (lens.measure(name, STORY) for name in ("value_zeroing", "attention"))
     heads = lens.measure("attention", STORY, per_head=True)

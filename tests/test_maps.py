@@ -258,7 +258,8 @@ def test_top_sources_by_layer_number() -> None:
         np.array([[[1, 2, 3], [3, 1, 2], [2, 3, 1]], [[5, 5, 9], [0, 0, 0], [7, 8, 6]]]),
         tokens=["a", "b", "c"],
     )
-    assert maps.row("a").top(2) == [("c", 2, 9.0), ("a", 0, 5.0)]  # equal scores: the earlier one
+    last = maps.row("a").top(2, layer=-1)
+    assert last == [("c", 2, 9.0), ("a", 0, 5.0)]  # equal scores: the earlier one
     assert maps.row(-1).top(1, layer=0) == [("b", 1, 3.0)]
     assert len(maps.row(0).top(50)) == 3
     later = maps.at(layers=[1])

@@ -5,6 +5,7 @@ Unless layers are rolled out, only the target's rows are computed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mixlens.aggregation.collapse import collapse_of
 from mixlens.aggregation.target_row import (
+    DEFAULT_READING,
     layer_rows,
     rolled_out_absolute,
     target_row,
@@ -54,6 +57,7 @@ class _Rows:
     by_layer: dict[str, np.ndarray] = field(default_factory=dict)
     provenance: dict[str, dict[str, Any]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
     sources: TokenRow = field(default_factory=lambda: TokenRow(()))
 
 
@@ -62,7 +66,7 @@ def compare(
     target: int | str,
     *,
     site: str | None = None,
-    aggregate: str | int = "mean",
+    aggregate: str | int = DEFAULT_READING,
     only: Sequence[str] | None = None,
     words: bool = False,
     explain: Mapping[str, Any] | None = None,
@@ -102,6 +106,8 @@ def compare(
         for name, spec in specs.items()
     }
     rows = _rows_of(recording, choice, specs, arguments, budget, progress)
+    for name, warning in rows.warnings.items():
+        warnings.warn(f"{name}: {warning}", stacklevel=3)
     return Comparison(
         target=choice.chosen,
         target_token=choice.label,
@@ -116,6 +122,7 @@ def compare(
         row=rows.sources,
         by_layer=rows.by_layer,
         provenance=rows.provenance,
+        warnings=rows.warnings,
     )
 
 
@@ -263,6 +270,9 @@ def _add(
     elif aggregate == "rollout" and spec.gives == "maps" and not maps.facts.reaches_input:
         # layers are joined token by token, then merged into words
         joined, aggregate = rolled_out_absolute(maps), "last"
+    collapse = collapse_of(joined)
+    if collapse is not None:
+        rows.warnings[name] = str(collapse)
     if spec.gives == "maps":
         maps, joined = (replace(each, target_row=choice.row) for each in (maps, joined))
     joined = joined.words() if choice.words else joined

@@ -42,6 +42,7 @@ class Comparison:
     row: TokenRow | None = None  # the sources with their text
     by_layer: Mapping[str, np.ndarray] = field(default_factory=dict)  # measure -> [layer, source]
     provenance: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by measure
+    warnings: Mapping[str, str] = field(default_factory=dict)  # by measure, of a collapsed rollout
 
     def to_dataframe(self) -> pd.DataFrame:
         """Sources down, measures across."""
@@ -52,13 +53,19 @@ class Comparison:
         return frame
 
     def __repr__(self) -> str:
-        about = f"{self.target_token!r} (token {self.target}), {self.aggregate} of the layers"
+        about = f"{self.target_token!r} (token {self.target}), {self.reading}"
         explained = f"; explains {self.explained}" if self.explained else ""
         left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
         return (
             f"<Comparison of {len(self.scores)} measures for {about}, {len(self.sources)} sources"
             f"{explained}{left_out}>"
         )
+
+    @property
+    def reading(self) -> str:
+        """How the layers became one row, in words."""
+        names = {"mean": "mean of the layers", "rollout": "rollout", "last": "last layer"}
+        return names.get(self.aggregate, f"layer {self.aggregate}")
 
     @property
     def others(self) -> np.ndarray:
@@ -141,6 +148,7 @@ class Comparison:
             by_layer=self.by_layer,
             provenance=self.provenance,
             left_out=self.left_out,
+            warnings=self.warnings,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,6 +159,7 @@ class Comparison:
             "sources": list(self.sources),
             "own_source": self.own_source,
             "aggregate": self.aggregate,
+            "reading": self.reading,
             "explained": self.explained,
             "cue": self.cue,
             "scores": {
@@ -158,4 +167,5 @@ class Comparison:
             },
             "agreement": self.agreement().round(6).where(lambda x: x == x, None).to_dict(),
             "left_out": dict(self.left_out),
+            "warnings": dict(self.warnings),
         }

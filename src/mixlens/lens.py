@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import torch
 
+from mixlens.aggregation.target_row import DEFAULT_READING
 from mixlens.context_citing import TEMPLATE, ContextCitation, context_cite
 from mixlens.errors import InvalidInput
 from mixlens.loading import loaded, quiet_loading, tokenizer_doubt
@@ -254,17 +255,18 @@ class Lens:
     ) -> MixingMaps:
         """How much of each input token is in a few targets, up to each layer: the rows that
         `measure(…).rollout()` would have, without storing a map. A recording (of `generate`, say)
-        has targets of its own.
+        has targets of its own. A warning names the source onto which a rollout has collapsed.
         """
+        from mixlens.aggregation.collapse import warn_of_collapse
         from mixlens.rolling import roll_out_targets
 
         how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
         if isinstance(given, Recording):
-            return roll_out_targets(name, given, targets=targets, **how)
+            return warn_of_collapse(roll_out_targets(name, given, targets=targets, **how))
         if targets is None:
             raise InvalidInput("name the targets that are rolled out; all: measure(…).rollout()")
         recording = self.record(given, targets=targets, site=site)
-        return roll_out_targets(name, recording, **how)
+        return warn_of_collapse(roll_out_targets(name, recording, **how))
 
     def compare(
         self,
@@ -272,7 +274,7 @@ class Lens:
         target: int | str | None = None,
         *,
         site: str | None = None,
-        aggregate: str | int = "mean",
+        aggregate: str | int = DEFAULT_READING,
         only: Sequence[str] | None = None,
         words: bool = False,
         explain: Mapping[str, Any] | None = None,

@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from mixlens import storage
+from mixlens.aggregation.collapse import warn_of_collapse
 from mixlens.aggregation.flow import flow_through
 from mixlens.aggregation.merging import merge_spans, merge_words
 from mixlens.aggregation.rollout import normalise, roll_out
 from mixlens.aggregation.segments import leave_out_sink, merge_segments, tokens_inside
 from mixlens.aggregation.selection import merge_heads, one_head, select
+from mixlens.aggregation.target_row import reading_of
 from mixlens.contracts import Facts
 from mixlens.errors import InvalidInput
 from mixlens.labelling import labelled_scores
 from mixlens.positions import position_of
-from mixlens.row import Extra, Row, owned
+from mixlens.row import Extra, Reading, Row, owned
 from mixlens.segments import By
 from mixlens.tokens import TokenRow
 from mixlens.views import view
@@ -150,9 +152,15 @@ class MixingMaps:
         """
         position = position_of(target, self.target_row, self.target_positions)
         values = self.scores[..., self.target_positions.index(position), :]
-        return Row(
-            position, self.target_row.labels[position], values, self.layers, self.source_tokens
-        )
+        label = self.target_row.labels[position]
+        return Row(position, label, values, self.layers, self.source_tokens, self.reading)
+
+    @property
+    def reading(self) -> Reading:
+        """How the layers are read as one where no layer is named: `reading.of(scores)` are the
+        numbers, `reading.name` says it in words.
+        """
+        return reading_of(self)
 
     def __eq__(self, other: object) -> bool:
         """The same numbers, bit by bit, and everything that is known about them."""
@@ -220,8 +228,11 @@ class MixingMaps:
         `residual` is the share of the identity mixed into each layer (0: none), `normalise` makes
         rows sum to one. By default as the measure's own authors do: half the identity for
         attention, none for others; rows normalised except for GlobEnc.
+
+        In causal models the product often collapses onto the first token, which takes from no
+        other; a warning then names it.
         """
-        return roll_out(self, residual, normalise)
+        return warn_of_collapse(roll_out(self, residual, normalise))
 
     def flow(
         self,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from mixlens.aggregation.rollout import Rule, joined_facts
+from mixlens.aggregation.rollout import Rule, joined_facts, roll_out
 from mixlens.contracts import AttentionKind, Request, Scores, Spec
 from mixlens.errors import InvalidInput, RowsUnavailable, UnsupportedModel
 from mixlens.kernels.chunks import rows_at_once
@@ -89,7 +89,7 @@ def _from_maps(
     every = replace(recording, targets=None, produced=None)
     maps = measure(name, every, site=request.site, **options)
     assert not isinstance(maps, list)
-    chosen = maps.rollout(residual, normalise).at(targets=list(request.targets[0]))
+    chosen = roll_out(maps, residual, normalise).at(targets=list(request.targets[0]))
     return replace(chosen, target_row=recording.named_targets(request.site, 0))
 
 

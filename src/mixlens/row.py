@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 from mixlens.errors import InvalidInput
 from mixlens.tokens import resolved
@@ -47,35 +48,74 @@ class Source(NamedTuple):
     score: float
 
 
+def shares(values: Float[np.ndarray, "*rows source"]) -> Float[np.ndarray, "*rows source"]:
+    """Rows divided by the sum of their sizes; signs stay, and a row of zeros too."""
+    wide = values.astype(np.float64)
+    sums = np.abs(wide).sum(-1, keepdims=True)
+    parts: np.ndarray = np.divide(wide, sums, out=np.zeros_like(wide), where=sums > 0)
+    return parts
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the scores of several layers are read as one, and what that is called."""
+
+    how: str  # the "mean" of the normalised layers, the "first", the "last", or their "sum"
+    name: str  # in words: "mean of 6 layers"
+
+    def of(
+        self, scores: Float[np.ndarray, "layer *rows source"]
+    ) -> Float[np.ndarray, "*rows source"]:
+        """The scores of all layers as those of one."""
+        if self.how == "mean":
+            mean: np.ndarray = shares(scores).mean(0)
+            return mean
+        read: np.ndarray = (
+            scores.sum(0) if self.how == "sum" else scores[0 if self.how == "first" else -1]
+        )
+        return read
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Row:
-    """The scores of one target: [layer, source], or [layer, head, source]."""
+    """The scores of one target: [layer, source], or [layer, head, source].
+
+    `reading` is how `top` and the printed row read the layers as one.
+    """
 
     target: int
     token: str
     scores: np.ndarray
     layers: tuple[int, ...]
     source_tokens: tuple[str, ...]
+    reading: Reading
 
     def __repr__(self) -> str:
         heads = f", {self.scores.shape[1]} heads" if self.scores.ndim == 3 else ""
-        last = self.scores[-1] if self.scores.ndim == 2 else self.scores[-1].mean(0)
+        values = self.reading.of(self.scores)
+        values = values if values.ndim == 1 else values.mean(0)
         best = ", ".join(
-            f"{self.source_tokens[i]} {last[i]:.3g}"
-            for i in np.argsort(-np.abs(last), kind="stable")[:3]
+            f"{self.source_tokens[i]} {values[i]:.3g}"
+            for i in np.argsort(-np.abs(values), kind="stable")[:3]
         )
         return (
             f"<Row of {self.token!r} (token {self.target}): {len(self.layers)} layers{heads},"
-            f" {len(self.source_tokens)} sources; largest in layer {self.layers[-1]}: {best}>"
+            f" {len(self.source_tokens)} sources; largest ({self.reading.name}): {best}>"
         )
 
-    def top(self, k: int = 5, *, layer: int = -1, head: int | None = None) -> list[Source]:
+    def top(self, k: int = 5, *, layer: int | None = None, head: int | None = None) -> list[Source]:
         """The k sources with the largest scores, largest first. Of two equal ones the earlier comes
         first.
+
+        Without a `layer`, the layers are read as `reading` says: as a rule, the mean of the
+        normalised layers. `layer=-1` takes the scores of the last layer.
         """
         if not hasattr(k, "__index__") or k < 1:
             raise InvalidInput(f"top({k!r}): ask for at least one source, by a whole number")
-        values = self.scores[layer_index(layer, self.layers)]
+        if layer is None:
+            values = self.reading.of(self.scores)
+        else:
+            values = self.scores[layer_index(layer, self.layers)]
         if values.ndim == 2 and head is None:
             raise InvalidInput(
                 f"these scores are of {len(values)} heads: name one with head=…, or merge them"

@@ -28,7 +28,7 @@ def test_map_of_one_target() -> None:
     assert "using the bundled masked language model" in result.output
     assert "What is inside [MASK]" in result.stdout
     assert "pictures" in result.stdout
-    assert "largest in layer" in result.stdout
+    assert "largest, mean of 6 layers" in result.stdout
 
 
 def test_map_as_json_agrees_with_the_library(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.aggregation.target_row import target_row
 from mixlens.contracts import Facts
 from mixlens.measures import list_measures
+from mixlens.segments import divided
 from mixlens.tokens import TokenRow
 from tests.viewer.browser import AXE, launched, needs_axe, needs_browser, opened
 
@@ -56,13 +59,16 @@ def _ranked(page) -> dict[str, str]:  # type: ignore[no-untyped-def]
 def test_the_first_screen_has_the_numbers_of_the_maps(
     browser: Any, file: Path, maps: dict[str, MixingMaps]
 ) -> None:
-    words = maps["value_zeroing"].rollout().words()
+    words = maps["value_zeroing"].words()
     target = words.tokens.index("[MASK]")
-    row = words.last().row(target).scores[0]
-    shares = dict(zip(words.source_tokens, row / row.sum(), strict=True))
+    shares = {source.token: source.score for source in words.row(target).top(50)}
+    best = next(iter(token for token in shares if token != "[MASK]"))
+    rolled = maps["value_zeroing"].rollout().words()
     with opened(browser) as (page, wrong):
         page.goto(f"file://{file}")
-        assert page.locator(".answer").inner_text().startswith("[MASK] took most from unbelievable")
+        answer = page.locator(".answer").inner_text()
+        assert answer.startswith(f"[MASK] took most from {best}")
+        assert answer.endswith("mean of 6 layers")
         for label in ("unbelievable", "doorway", "cabinet"):
             shown = float(_ranked(page)[label].removesuffix("\u00a0%"))
             assert shown == pytest.approx(100 * shares[label], abs=0.6)
@@ -71,7 +77,7 @@ def test_the_first_screen_has_the_numbers_of_the_maps(
         assert " in layer " in layers
         assert measures.startswith("Of 2 other measures attention agrees least (rank correlation")
         page.select_option("select >> nth=1", label="Layers up to 2 (rollout)")
-        row = words.row(target).scores[2]
+        row = rolled.row(target).scores[2]
         assert next(iter(_ranked(page))) == words.source_tokens[int(np.argmax(_but(row, target)))]
         page.select_option("select >> nth=1", label="Layer 2")
         spec = list_measures()["value_zeroing"]
@@ -253,4 +259,140 @@ def test_sixteen_thousand_tokens_open(browser: Any, tmp_path: Path) -> None:
         before = page.locator(".token").count()
         page.locator(".segment").first.click()
         assert page.locator(".token").count() > before
+        assert not wrong
+
+
+@pytest.fixture(scope="module")
+def causal_maps() -> dict[str, MixingMaps]:
+    lens = Lens.bundled("causal")
+    text = "The sun is hot. The keys to the unbelievable old cabinet are"
+    return {name: lens.measure(name, text) for name in ("value_zeroing", "alti", "logit_update")}
+
+
+def test_a_collapsed_rollout_has_a_notice_and_is_not_the_first_screen(
+    browser: Any, causal_maps: dict[str, MixingMaps], tmp_path: Path
+) -> None:
+    causal_maps["value_zeroing"].to_html(tmp_path / "out.html")
+    with opened(browser) as (page, wrong):
+        page.goto(f"file://{tmp_path}/out.html")
+        assert page.locator(".notice").is_hidden()
+        assert page.locator(".answer").inner_text().endswith("mean of 6 layers")
+        for view in VIEWS:
+            page.goto("about:blank")
+            page.goto(f"file://{tmp_path}/out.html#view={view}&layer=all")
+            assert "collapsed onto the token '<s>'" in page.locator(".notice").inner_text()
+        page.get_by_role("button", name="Show the mean of layers").click()
+        assert page.locator(".notice").is_hidden()
+        assert not wrong
+
+
+def test_only_a_diagonal_with_the_residual_stream_is_the_own_share(
+    browser: Any, causal_maps: dict[str, MixingMaps], tmp_path: Path
+) -> None:
+    for name, says in (("alti", True), ("value_zeroing", False)):
+        causal_maps[name].to_html(tmp_path / f"{name}.html")
+        with opened(browser) as (page, wrong):
+            page.goto(f"file://{tmp_path}/{name}.html")
+            assert ("is its own" in page.locator(".answer").inner_text()) is says
+            page.locator(".token.target").hover()
+            assert ("is its own" in page.locator(".tip").inner_text()) is says
+            assert not wrong
+
+
+@pytest.mark.parametrize("unit", ["tokens", "words", "segments"])
+@pytest.mark.parametrize("page_of", ["segments", "tokens with segments", "tokens"])
+def test_headline_and_panel_speak_of_one_target(
+    browser: Any, causal_maps: dict[str, MixingMaps], tmp_path: Path, page_of: str, unit: str
+) -> None:
+    maps = causal_maps["value_zeroing"]
+    by = {"first": "The sun is hot.", "second": "The keys to the unbel"}  # ends inside a word
+    if page_of == "segments":
+        maps = maps.segments(by)
+    elif page_of == "tokens with segments":
+        row = replace(maps.source_row, segments=divided(maps.source_row, by))
+        maps = replace(maps, source_row=row, target_row=row)
+    maps.to_html(tmp_path / "out.html")
+    with opened(browser) as (page, wrong):
+        for target in range(len(maps.target_row)):
+            page.goto("about:blank")
+            page.goto(f"file://{tmp_path}/out.html#unit={unit}&target={target}")
+            named = page.locator(".answer .outlined").inner_text()
+            assert page.locator(".side h2 b").first.inner_text() == named
+            assert page.locator(".layers h2 b").inner_text() == named
+            if page_of == "segments":  # the same numbers too
+                best = page.locator(".side table").first.locator("tbody tr").first
+                value = best.locator("td").last.inner_text()
+                assert f"{best.locator('th').inner_text()} {value}" in (
+                    page.locator(".answer").inner_text()
+                )
+        assert not wrong
+
+
+def test_the_largest_dispute_is_not_called_an_agreement(browser: Any, tmp_path: Path) -> None:
+    first = np.array([[[0.5, 0.3, 0.15, 0.05]] * 4])
+    second = np.array([[[0.6, 0.25, 0.1, 0.05]] * 4])
+    maps, other = (
+        MixingMaps.of(scores, ["a", "b", "c", "d"], measure=name)
+        for name, scores in (("one", first), ("two", second))
+    )
+    maps.to_html(tmp_path / "out.html", other)
+    with opened(browser) as (page, wrong):
+        page.goto(f"file://{tmp_path}/out.html#view=compare")
+        headline = page.locator(".answer:visible").inner_text()
+        assert "one and two agree (rank correlation 1.00); they differ most on a:" in headline
+        page.goto("about:blank")
+        page.goto(f"file://{tmp_path}/out.html")
+        assert "two agrees (rank correlation 1.00); it differs most on a:" in (
+            page.locator(".facts").inner_text()
+        )
+        assert not wrong
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_printed_page_has_black_text_on_its_shades(
+    browser: Any, file: Path, scheme: Literal["light", "dark"]
+) -> None:
+    with opened(browser, color_scheme=scheme) as (page, wrong):
+        page.goto(f"file://{file}")
+        look = """() => {
+            const tokens = [...document.querySelectorAll('.token')].map((e) => getComputedStyle(e));
+            return {ink: tokens.map((s) => s.color), shades: tokens.map((s) => s.backgroundColor),
+                    adjust: tokens.map((s) => s.printColorAdjust),
+                    paper: getComputedStyle(document.querySelector('.mixlens')).backgroundColor};
+        }"""
+        screen = page.evaluate(look)
+        page.emulate_media(media="print", color_scheme=scheme)
+        page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        printed = page.evaluate(look)
+        assert set(printed["adjust"]) == {"exact"}
+        assert printed["paper"] == "rgb(255, 255, 255)"
+        for colour in printed["ink"]:
+            assert max(map(int, re.findall(r"\d+", colour)[:3])) < 110, "dark"
+        for colour in printed["shades"]:
+            red, green, blue, *alpha = map(int, re.findall(r"\d+", colour))
+            assert alpha == [0] or red + green + blue > 350, "light enough for black text"
+        assert len(set(printed["shades"])) > 3, "shades are kept"
+        assert page.locator(".tabs").is_hidden()
+        page.emulate_media(media="screen", color_scheme=scheme)
+        page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+        assert page.evaluate(look) == screen
+        assert not wrong
+
+
+def test_the_summed_layers_of_an_output_are_the_first_screen(
+    browser: Any, causal_maps: dict[str, MixingMaps], tmp_path: Path
+) -> None:
+    maps = causal_maps["logit_update"]
+    maps.to_html(tmp_path / "out.html")
+    row = maps.words().row(0)
+    values = row.reading.of(row.scores)
+    best = int(np.abs(values).argmax())
+    share = 100 * values[best] / np.abs(values).sum()
+    with opened(browser) as (page, wrong):
+        page.goto(f"file://{tmp_path}/out.html")
+        assert page.locator(".answer").inner_text().endswith("all layers (sum)")
+        label, value = next(iter(_ranked(page).items()))
+        assert label == maps.words().source_tokens[best].lstrip("Ġ")
+        shown = float(value.removesuffix("\u00a0%").replace("−", "-"))
+        assert shown == pytest.approx(share, abs=0.6)
         assert not wrong

@@ -1,6 +1,6 @@
 // The page: a bar of choices, the views behind tabs, a foot line that says what was measured.
 
-import { DARK, LIGHT } from "./colour";
+import { DARK, LIGHT, PRINT } from "./colour";
 import { Context, type View } from "./context";
 import { h, selectOf } from "./dom";
 import { footLines } from "./foot";
@@ -30,6 +30,7 @@ export class App {
   private readonly bar = h("header", { class: "bar-top" });
   private readonly tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views" });
   private readonly panel = h("div", { class: "panel", role: "tabpanel", tabindex: "-1" });
+  private readonly notice = h("div", { class: "notice", role: "status" });
   private readonly foot = h("footer", {});
   private readonly tip = h("div", { class: "tip", "aria-hidden": "true" });
   private readonly said = h("div", { class: "unseen", "aria-live": "polite" });
@@ -38,6 +39,7 @@ export class App {
   private context!: Context;
   private first!: State;
   private frame = 0;
+  private printing = false;
 
   constructor(
     private readonly root: HTMLElement,
@@ -51,12 +53,15 @@ export class App {
       ...(form ? [form] : []),
       this.bar,
       this.tabs,
+      this.notice,
       this.panel,
       this.foot,
       this.tip,
       this.said,
     );
     this.dark.addEventListener("change", () => this.update());
+    window.addEventListener("beforeprint", () => this.print(true));
+    window.addEventListener("afterprint", () => this.print(false));
     new ResizeObserver(() => this.soon()).observe(root);
     if (linked)
       window.addEventListener("hashchange", () => {
@@ -86,7 +91,7 @@ export class App {
         this.said.textContent = text;
       },
     });
-    this.tabs.hidden = !payload.maps.length;
+    this.tabs.hidden = this.notice.hidden = !payload.maps.length;
     this.first = payload.maps.length ? this.firstState(payload, theme) : ({ theme } as State);
     if (!payload.maps.length) this.context.state = this.first;
     else
@@ -117,7 +122,8 @@ export class App {
     );
     const text = measured[map]!.sources;
     const words = (text.words ?? text.labels).length;
-    const unit: Unit = text.segments && words > LONG ? "segments" : text.words ? "words" : "tokens";
+    const hasWords = text.words ?? measured[map]!.targets.words;
+    const unit: Unit = text.segments && words > LONG ? "segments" : hasWords ? "words" : "tokens";
     const wanted = payload.start?.target ?? measured[map]!.held[0] ?? 0;
     const view = VIEWS.find((each) => each === payload.start?.view) ?? "text";
     return {
@@ -203,10 +209,15 @@ export class App {
     this.frame = requestAnimationFrame(() => this.update());
   }
 
+  private print(printing: boolean): void {
+    this.printing = printing;
+    this.update();
+  }
+
   private paint(): void {
     const { theme } = this.context.state;
-    const dark = theme === "dark" || (theme === "auto" && this.dark.matches);
-    this.context.palette = dark ? DARK : LIGHT;
+    const dark = !this.printing && (theme === "dark" || (theme === "auto" && this.dark.matches));
+    this.context.palette = this.printing ? PRINT : dark ? DARK : LIGHT;
     this.root.dataset.theme = dark ? "dark" : "light";
     if (this.linked) document.documentElement.dataset.theme = dark ? "dark" : "light";
   }
@@ -216,6 +227,7 @@ export class App {
     if (!this.context.measured.length) return this.withoutMaps();
     this.choices();
     this.tabBar();
+    this.fillNotice();
     const { element } = this.view;
     if (this.panel.firstChild !== element) this.panel.replaceChildren(element);
     this.view.update(this.context);
@@ -281,6 +293,22 @@ export class App {
       (
         this.bar.querySelectorAll("select, button, summary")[focused] as HTMLElement | undefined
       )?.focus();
+  }
+
+  /** What must be known before the numbers are read, and the way to those that can be. */
+  private fillNotice(): void {
+    const { current, state } = this.context;
+    const warning = current.warningAt(state.depth);
+    this.notice.hidden = warning === null;
+    if (warning === null) return;
+    const mean = current.depths.includes("mean");
+    const show = () => this.set({ depth: "mean" });
+    this.notice.replaceChildren(
+      h("span", {}, `${warning} `),
+      ...(mean
+        ? [h("button", { type: "button", class: "link", onclick: show }, "Show the mean of layers")]
+        : []),
+    );
   }
 
   private themeButton(): HTMLElement {

@@ -42,6 +42,14 @@ export const DARK: Palette = {
   minus: ["#1e1b18", "#452811", "#754015", "#ad611f", "#e08a40", "#fcc797"].map(rgb),
 };
 
+/** For paper: every shade is light enough for black text, which stays readable if a printer leaves
+ * out the shades. */
+export const PRINT: Palette = {
+  ...LIGHT,
+  plus: ["#f8fafc", "#e2edf8", "#c9def3", "#aecdee", "#8cb9e6", "#659fda"].map(rgb),
+  minus: ["#fdfaf7", "#fcead9", "#f9d6b8", "#f3be92", "#eba468", "#dd8a44"].map(rgb),
+};
+
 function mixed(stops: readonly Rgb[], t: number): Rgb {
   const at = Math.min(1, Math.max(0, t)) * (stops.length - 1);
   const low = Math.min(Math.floor(at), stops.length - 2);

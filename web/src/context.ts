@@ -73,12 +73,19 @@ export class Context {
     return found;
   }
 
-  /** Words (or tokens, if words are not known) whatever is chosen: what sentences speak of. */
+  /** The sources that sentences speak of: the tokens or words that are chosen, and words (tokens, if
+   * words are not known) of segments. */
   fine(text: Text): Grouping {
+    if (this.state.unit !== "segments") return this.grouping(text);
     const key = `${this.payload.texts.indexOf(text)} fine`;
     const found = this.groupings.get(key) ?? new Grouping(text, "words");
     this.groupings.set(key, found);
     return found;
+  }
+
+  /** Is the diagonal of what is shown the share that a token keeps of itself? */
+  get ownShare(): boolean {
+    return this.current.hasOwnShare(this.state.depth);
   }
 
   /** Those opened by hand, and the one in which the target lies. */

@@ -14,7 +14,7 @@ export function footLines(context: Context): HTMLElement[] {
   const line = [
     model && `${model}${provenance.dtype ? ` in ${String(provenance.dtype)}` : ""}`,
     `${measure}${options ? ` (${options})` : ""}${steps ? ` → ${steps}` : ""}`,
-    joined && `layers joined by ${joined.how}`,
+    joined && current.isJoined(context.state.depth) && `layers joined by ${joined.how}`,
     provenance.site as string,
     citation,
     "shares in float16, three digits",

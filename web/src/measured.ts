@@ -74,10 +74,12 @@ export class Measured {
   /** The depths that can be chosen, the best first. */
   get depths(): Depth[] {
     const single = this.entry.layers.map((_, i) => i);
-    const averaged = this.entry.joined?.how === "mean";
-    const several: Depth[] =
-      single.length > 1 && !this.entry.reaches_input && !averaged ? ["mean"] : [];
-    return [...(this.joined ? (["all"] as Depth[]) : []), ...several, ...this.upTo, ...single];
+    const { joined, reaches_input } = this.entry;
+    const averaged = joined?.how === "mean" || joined?.how === "sum()";
+    const several: Depth[] = single.length > 1 && !reaches_input && !averaged ? ["mean"] : [];
+    const all: Depth[] = this.joined ? ["all"] : [];
+    const first = this.entry.reading === "all" ? [...all, ...several] : [...several, ...all];
+    return [...first, ...this.upTo, ...single];
   }
 
   /** The layers joined up to each but the last, if the page has them. */
@@ -86,17 +88,40 @@ export class Measured {
     return Array.from({ length: Math.max(0, count - 1) }, (_, i): Depth => `to${i}`);
   }
 
-  /** The depth of the first screen. */
+  /** The depth of the first screen, as Python decided it. */
   get defaultDepth(): Depth {
-    if (this.joined) return "all";
-    const last = this.entry.layers.length - 1;
-    return this.entry.reaches_input || last === 0 ? last : "mean";
+    const { reading, layers } = this.entry;
+    if (reading !== undefined && this.depths.includes(reading)) return reading;
+    return this.depths.includes("mean") ? "mean" : this.joined ? "all" : layers.length - 1;
+  }
+
+  /** Is the diagonal at this depth the share that a token keeps of itself? */
+  hasOwnShare(depth: Depth): boolean {
+    const { own_share, joined } = this.entry;
+    return Boolean(this.isJoined(depth) ? joined!.own_share : own_share);
+  }
+
+  /** Why the numbers at this depth must not be read as an answer, or null. */
+  warningAt(depth: Depth): string | null {
+    const { warnings, joined } = this.entry;
+    if (this.isJoined(depth)) return joined!.warnings?.[this.joinedLayer(depth)] ?? null;
+    return typeof depth === "number" ? (warnings?.[depth] ?? null) : null;
+  }
+
+  private joinedLayer(depth: Depth): number {
+    return joinedTo(depth) ?? this.joined!.layers - 1;
+  }
+
+  /** Does a depth show layers joined in Python, not those of the measure? */
+  isJoined(depth: Depth): boolean {
+    return this.joined !== null && typeof depth === "string" && depth !== "mean";
   }
 
   depthName(depth: Depth): string {
-    if (depth === "mean") return "Mean of layers";
+    if (depth === "mean") return `Mean of ${this.entry.layers.length} layers`;
     const how = this.entry.joined?.how.replace(/\(.*/, "") ?? "";
-    if (depth === "all") return `All layers (${how})`;
+    if (depth === "all" && how === "last") return "Last layer";
+    if (depth === "all") return /^-?\d+$/.test(how) ? `Layer ${how}` : `All layers (${how})`;
     const to = joinedTo(depth);
     if (to !== null) return `Layers up to ${this.entry.layers[to]} (${how})`;
     const joined = ((this.entry.provenance.steps as string[]) ?? []).find((s) =>
@@ -112,8 +137,7 @@ export class Measured {
 
   /** Where a choice's numbers lie. */
   private planes({ depth, head }: Choice): Plane[] {
-    if (typeof depth === "string" && depth !== "mean" && this.joined)
-      return [this.joinedPlane(joinedTo(depth) ?? this.joined.layers - 1)];
+    if (this.isJoined(depth)) return [this.joinedPlane(this.joinedLayer(depth))];
     if (typeof depth === "string")
       return this.entry.layers.flatMap((_, layer) => this.planes({ depth: layer, head }));
     if (head !== null && this.perHead)

@@ -39,6 +39,12 @@ export interface Entry {
   layers: number[];
   signed: boolean;
   reaches_input: boolean;
+  /** Is the diagonal the share that a token keeps of itself? */
+  own_share?: boolean;
+  /** The depth that is shown first. */
+  reading?: "mean" | "all" | number;
+  /** Why the scores of a layer must not be read as an answer. */
+  warnings?: (string | null)[];
   scores: WrittenShares | null;
   totals?: WrittenArray;
   heads?: WrittenShares | null;
@@ -46,6 +52,8 @@ export interface Entry {
     how: string;
     residual?: number;
     normalise?: boolean;
+    own_share?: boolean;
+    warnings?: (string | null)[];
     scores: WrittenShares;
     totals?: WrittenArray;
   } | null;

@@ -5,6 +5,7 @@ import { through, traced } from "../src/flow";
 import { Grouping } from "../src/groups";
 import { Measured, largest, ranked } from "../src/measured";
 import { numbers, unpacked } from "../src/packed";
+import type { Entry } from "../src/payload";
 import { dense, payloadOf, product, textOf, written } from "./made";
 
 const MAPS = [
@@ -144,7 +145,7 @@ describe("flow", () => {
     const payload = payloadOf(text, MAPS, { joined });
     const measured = new Measured(payload, payload.maps[0]!);
     const tokens = new Grouping(text, "tokens");
-    expect(measured.depths).toEqual(["all", "mean", "to0", 0, 1]);
+    expect(measured.depths).toEqual(["mean", "all", "to0", 0, 1]);
     expect(measured.depthName("to0")).toBe("Layers up to 0 (rollout)");
     within(measured.incoming({ depth: "to0", head: null }, tokens, 1, tokens), MAPS[0]![1]!);
     within(measured.incoming({ depth: "all", head: null }, tokens, 1, tokens), product(MAPS)[1]!);
@@ -195,4 +196,51 @@ it("writes CSV that no spreadsheet takes for a formula", () => {
       ["a,b", "+", "c", ""],
     ]),
   ).toBe(`'=1+1,"a""b",-0.5,'-x\r\n"a,b",'+,c,\r\n`);
+});
+
+describe("the first depth", () => {
+  const text = textOf("a", "b");
+  const maps = [
+    [
+      [1, 0],
+      [0.5, 0.5],
+    ],
+    [
+      [1, 0],
+      [0.9, 0.1],
+    ],
+  ];
+  const joined = {
+    how: "rollout()",
+    residual: 0,
+    scores: dense(maps),
+    warnings: [null, "collapsed"],
+  };
+  const made = (more: Partial<Entry>) => {
+    const payload = payloadOf(text, maps, more);
+    return new Measured(payload, payload.maps[0]!);
+  };
+
+  it("is the one that Python names, else the mean, never the rollout", () => {
+    expect(made({ joined }).defaultDepth).toBe("mean");
+    expect(made({ joined, reading: "mean" }).defaultDepth).toBe("mean");
+    expect(made({ joined, reading: "all" }).defaultDepth).toBe("all");
+    expect(made({ reading: 0 }).defaultDepth).toBe(0);
+    expect(made({ reaches_input: true }).defaultDepth).toBe(1);
+    expect(made({}).depthName("mean")).toBe("Mean of 2 layers");
+  });
+
+  it("has the warning of what is shown, and of nothing else", () => {
+    const rolled = made({ joined });
+    expect(rolled.warningAt("all")).toBe("collapsed");
+    expect(rolled.warningAt("to0")).toBeNull();
+    expect(rolled.warningAt("mean")).toBeNull();
+    expect(made({ warnings: [null, "itself"] }).warningAt(1)).toBe("itself");
+  });
+
+  it("has an own share only if the diagonal holds the residual stream", () => {
+    const rolled = made({ joined: { ...joined, own_share: true } });
+    expect([rolled.hasOwnShare("mean"), rolled.hasOwnShare("all")]).toEqual([false, true]);
+    expect(made({ own_share: true }).hasOwnShare(0)).toBe(true);
+  });
 });

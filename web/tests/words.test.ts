@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { DARK, inkOn, LIGHT, shade } from "../src/colour";
+import { DARK, inkOn, LIGHT, PRINT, shade } from "../src/colour";
 import { percent } from "../src/dom";
 import { Grouping } from "../src/groups";
 import { fromFragment, toFragment, type State } from "../src/state";
@@ -133,4 +133,8 @@ it("writes percentages with the digits that matter, on one line", () => {
     "0.00",
   ]);
   expect(shown.join("")).not.toContain(" %");
+});
+
+it("prints black text at every shade", () => {
+  for (let t = -1; t <= 1; t += 1 / 64) expect(inkOn(shade(PRINT, t))).toBe("#000000");
 });

@@ -39,6 +39,7 @@ from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from mixlens.comparing import Progress
     from mixlens.comparison import Comparison
@@ -75,7 +76,8 @@ _BudgetOption = Annotated[
     typer.Option(help="Leave out measures that would take longer than this many seconds.", min=0),
 ]
 _LayersOption = Annotated[
-    str, typer.Option("--layers", help="mean, rollout, last, or a layer's number, from 0.")
+    str | None,
+    typer.Option("--layers", help="mean (default), rollout, last, or a layer's number, from 0."),
 ]
 _KindOption = Annotated[str | None, typer.Option(help="The kind of picture: sources or agreement.")]
 _HtmlOption = Annotated[
@@ -96,7 +98,7 @@ def compare(
     foil: _FoilOption = None,
     measures: _MeasuresOption = None,
     budget: _BudgetOption = 30,
-    layers: _LayersOption = "mean",
+    layers: _LayersOption = None,
     words: WordsOption = False,
     segments: SegmentsOption = None,
     no_sink: NoSinkOption = False,
@@ -173,10 +175,12 @@ def _checked_names(measures: str | None) -> list[str] | None:
     return names
 
 
-def _checked_aggregate(layers: str) -> int | str:
+def _checked_aggregate(layers: str | None) -> int | str:
     """How layers become one row."""
-    from mixlens.aggregation.target_row import AGGREGATES
+    from mixlens.aggregation.target_row import AGGREGATES, DEFAULT_READING
 
+    if layers is None:
+        return DEFAULT_READING
     aggregate = number_or_name(layers)
     if isinstance(aggregate, str) and aggregate not in AGGREGATES:
         raise InvalidInput(
@@ -203,7 +207,6 @@ def _progress() -> Iterator[Progress]:
 def show(comparison: Comparison, console: Console | None = None) -> None:
     """The table, the agreement, and the rank of the cue if one is named."""
     from rich.console import Console
-    from rich.table import Table
 
     from mixlens.render import terminal
     from mixlens.render.labels import printable
@@ -211,34 +214,49 @@ def show(comparison: Comparison, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     names = list(comparison.scores)
     console.print(
-        f"What is inside {printable(comparison.target_token)} (token {comparison.target}): a column"
-        " for each measure, shaded by its largest score",
+        f"What is inside {printable(comparison.target_token)} (token {comparison.target}):"
+        f" {comparison.reading}, a column for each measure, shaded by its largest score",
         markup=False,
     )
     if comparison.explained is not None:
         console.print(
             f"measures of an output explain: {comparison.explained}", markup=False, style="dim"
         )
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", justify="right", style="dim")
-    table.add_column("source", style="bold", no_wrap=True)
-    for number in range(len(names)):
-        table.add_column(_letter(number), no_wrap=True)
-    largest = {
-        name: max(abs(comparison.scores[name][comparison.others]), default=0.0) for name in names
-    }
-    for position, source in enumerate(comparison.sources):
-        own = position == comparison.own_source
-        mark = "→" if position == comparison.cue else "·" if own else ""
-        cells = [
-            "" if own else terminal.shade(float(comparison.scores[name][position]), largest[name])
-            for name in names
-        ]
-        table.add_row(f"{mark}{position}", terminal.escaped(printable(source)), *cells)
-    console.print(table)
+    terminal.show(console, _tables(comparison, console.width))
     _show_ranks(console, comparison, names)
     for name, reason in comparison.left_out.items():
         console.print(f"left out: {name}: {reason}", markup=False, style="dim")
+
+
+def _tables(comparison: Comparison, width: int) -> list[Table]:
+    """Sources down, measures across by their letters; several tables if they do not fit."""
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    from mixlens.render import terminal
+    from mixlens.render.labels import printable
+
+    names, others = list(comparison.scores), comparison.others
+    labels = [printable(source) for source in comparison.sources]
+    largest = {name: max(abs(comparison.scores[name][others]), default=0.0) for name in names}
+    used = max(map(cell_len, [*labels, "source"])) + len(str(len(labels))) + 3
+    tables = []
+    for block in terminal.blocks(len(names), (width - used) // 3):
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("", justify="right", style="dim")
+        table.add_column("source", style="bold", no_wrap=True)
+        for number in block:
+            table.add_column(_letter(number), no_wrap=True)
+        for position, label in enumerate(labels):
+            own = position == comparison.own_source
+            mark = "→" if position == comparison.cue else "·" if own else ""
+            cells = [
+                "" if own else terminal.shade(float(values[position]), largest[name])
+                for name, values in ((names[i], comparison.scores[names[i]]) for i in block)
+            ]
+            table.add_row(f"{mark}{position}", terminal.escaped(label), *cells)
+        tables.append(table)
+    return tables
 
 
 def _letter(number: int) -> str:

@@ -53,7 +53,7 @@ _TargetOption = Annotated[
 _LayerOption = Annotated[
     int | None,
     typer.Option(
-        help="One layer, from 0; negative counts from the last. Default: all, the last ranked."
+        help="One layer, from 0; negative counts from the last. Default: all, ranked by their mean."
     ),
 ]
 _HeadOption = Annotated[
@@ -207,4 +207,6 @@ def _as_dict(maps: MixingMaps) -> dict[str, Any]:
         "sources": list(maps.source_tokens),
         "source_segments": maps.source_row.segment_names,
         "scores": maps.scores.tolist(),
+        "reading": maps.reading.name,
+        "read_scores": maps.reading.of(maps.scores).tolist(),
     }

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> None:
-    """One row through the layers, or the last layer's matrix; `elsewhere`: a file has them too."""
+    """One row through the layers, or a matrix of the layers read as one; `elsewhere`: a file has
+    them too.
+    """
     from rich.console import Console
 
     from mixlens.render.terminal import WIDEST
@@ -42,17 +44,27 @@ def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) 
     opening = f"What supports {label}" if spec.explains_output else f"What is inside {label}"
     across = "layers across, each " if len(maps.layers) > 1 else ""
     console.print(f"{opening}: {steps}, {across}shaded by its largest score", markup=False)
-    console.print(terminal.by_layer(maps.scores[:, 0], maps.layers, maps.source_tokens))
-    console.print(f"\nlargest in layer {maps.layers[-1]}")
+    reading, scores = maps.reading, maps.scores[:, 0]
+    column = reading.how if reading.how in ("mean", "sum") else "score"
+    tables = terminal.by_layer(
+        scores, maps.layers, maps.source_tokens, reading.of(scores), column, console.width
+    )
+    terminal.show(console, tables)
+    console.print(f"\nlargest, {reading.name}")
     console.print(terminal.ranked(maps.row(maps.target_positions[0]).top(top)))
 
 
 def _show_segments(console: Any, maps: MixingMaps, steps: str) -> None:
     from mixlens.render import terminal
 
-    console.print(f"{steps}, layer {maps.layers[-1]}: sums of each segment", markup=False)
-    console.print(terminal.numbers(maps.scores[-1], maps.tokens, maps.source_tokens))
-    share = maps.measured["sink_share"].values[-1]
+    reading = maps.reading
+    console.print(f"{steps}, {reading.name}: sums of each segment", markup=False)
+    tables = terminal.numbers(
+        reading.of(maps.scores), maps.tokens, maps.source_tokens, console.width
+    )
+    terminal.show(console, tables)
+    share = maps.measured["sink_share"].values
+    share = share.mean(0) if reading.how == "mean" else share[-1]
     console.print(
         f"the first token has a share of {terminal.number(float(share.mean()))} on average",
         style="dim",
@@ -63,7 +75,7 @@ def _show_largest(console: Any, maps: MixingMaps, steps: str, top: int) -> None:
     from mixlens.render import terminal
     from mixlens.render.labels import printable
 
-    console.print(f"{steps}, layer {maps.layers[-1]}: the largest sources of each target")
+    console.print(f"{steps}, {maps.reading.name}: the largest sources of each target", markup=False)
     for position in maps.target_positions:
         row = maps.row(position)
         sources = "  ".join(
@@ -78,13 +90,16 @@ def _show_matrix(console: Any, maps: MixingMaps, steps: str) -> None:
     from mixlens.render.labels import printable
 
     console.print(
-        f"{steps}, layer {maps.layers[-1]}: targets down, sources across by number, shaded by row",
+        f"{steps}, {maps.reading.name}: targets down, sources across by number, shaded by row",
         markup=False,
     )
     labels = [
         f"{printable(t)} {p:>2}" for p, t in zip(maps.target_positions, maps.tokens, strict=True)
     ]
-    console.print(terminal.matrix(maps.scores[-1], labels, maps.source_tokens))
+    tables = terminal.matrix(
+        maps.reading.of(maps.scores), labels, maps.source_tokens, console.width
+    )
+    terminal.show(console, tables)
     if maps.source_tokens != maps.tokens:
         legend = "  ".join(
             f"{number} {printable(token)}" for number, token in enumerate(maps.source_tokens)

@@ -5,9 +5,12 @@ Shades are block characters, so that they survive a pipe; colour is added on a t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +18,8 @@ from mixlens.render.labels import printable
 
 _SHADES = " ░▒▓█"
 _COLOURS = ("grey37", "deep_sky_blue4", "deep_sky_blue1", "spring_green1", "yellow1")
+_LONGEST = 24  # characters of a source next to its layers
+_NUMBER = 7  # characters that `number` writes
 WIDEST = 40  # columns of a matrix that a terminal can still show
 
 
@@ -27,48 +32,98 @@ def shade(value: float, largest: float) -> Text:
     )
 
 
-def matrix(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> Table:
-    """Targets down, sources across; each row is shaded by its own largest score."""
-    table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 1), show_header=True)
-    table.add_column("", justify="right", no_wrap=True, style="bold")
-    for number in range(len(columns)):
-        table.add_column(f"{number:>2}", no_wrap=True, style="dim")
-    for label, values in zip(rows, scores, strict=True):
-        largest = float(np.nanmax(np.abs(values))) if len(values) else 0.0
-        table.add_row(
-            escaped(printable(label)), *[shade(float(value), largest) for value in values]
-        )
-    return table
+def show(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables, with an empty line between them."""
+    for number, table in enumerate(tables):
+        if number:
+            console.print()
+        console.print(table)
 
 
-def numbers(scores: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> Table:
-    """Targets down, sources across, each score as a number."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", justify="right", no_wrap=True, style="bold")
-    for column in columns:
-        table.add_column(escaped(printable(column)), justify="right")
-    for label, values in zip(rows, scores, strict=True):
-        table.add_row(escaped(printable(label)), *[number(value) for value in values])
-    return table
+def blocks(count: int, at_once: int) -> list[range]:
+    """Return ranges of nearly equal size, in order, of at most `at_once` columns each."""
+    parts = max(1, -(-count // max(1, at_once)))
+    edges = [round(part * count / parts) for part in range(parts + 1)]
+    return [range(start, stop) for start, stop in itertools.pairwise(edges)]
 
 
-def by_layer(scores: np.ndarray, layers: Sequence[int], sources: Sequence[str]) -> Table:
-    """Sources down, layers across, for one target: each layer is shaded by its own largest score,
-    and the last is printed too.
+def matrix(
+    scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
+) -> list[Table]:
+    """Targets down, sources across; each row is shaded by its own largest score. One table, or
+    several if the sources do not fit the width.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", justify="right", style="dim", no_wrap=True)
-    table.add_column("source", no_wrap=True, style="bold")
-    for layer in layers:
-        table.add_column(str(layer), no_wrap=True)
-    table.add_column(f"layer {layers[-1]}", justify="right", no_wrap=True)
+    labels = [printable(label) for label in rows]
+    cell = max(2, len(str(len(columns) - 1))) + 1
+    largest = [float(np.nanmax(np.abs(values))) if len(values) else 0.0 for values in scores]
+    tables: list[Table] = []
+    for block in blocks(len(columns), (width - _widest(labels)) // cell):
+        table = Table(box=None, pad_edge=False, padding=(0, 0, 0, 1), show_header=True)
+        table.add_column("", justify="right", no_wrap=True, style="bold")
+        for number in block:
+            table.add_column(f"{number:>2}", no_wrap=True, style="dim")
+        for label, values, top in zip(labels, scores, largest, strict=True):
+            table.add_row(escaped(label), *[shade(float(values[i]), top) for i in block])
+        tables.append(table)
+    return tables
+
+
+def numbers(
+    scores: np.ndarray, rows: Sequence[str], columns: Sequence[str], width: int
+) -> list[Table]:
+    """Targets down, sources across, each score as a number. One table, or several if the sources
+    do not fit the width.
+    """
+    labels, names = [[printable(each) for each in given] for given in (rows, columns)]
+    cell = max(_NUMBER, *(max(map(len, [*name.split(), ""])) for name in names)) + 2
+    tables: list[Table] = []
+    for block in blocks(len(names), (width - _widest(labels) - 2) // cell):
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("", justify="right", no_wrap=True, style="bold")
+        for i in block:
+            table.add_column(escaped(names[i]), justify="right")
+        for label, values in zip(labels, scores, strict=True):
+            table.add_row(escaped(label), *[number(values[i]) for i in block])
+        tables.append(table)
+    return tables
+
+
+def by_layer(
+    scores: np.ndarray,
+    layers: Sequence[int],
+    sources: Sequence[str],
+    read: np.ndarray,
+    name: str,
+    width: int,
+) -> list[Table]:
+    """Sources down, layers across, for one target: each layer is shaded by its own largest score.
+    `read` are the numbers of all layers as one, under their `name`. One table, or several if the
+    layers do not fit the width.
+    """
+    labels = [printable(label) for label in sources]
+    positions = len(str(len(labels) - 1)) + 1
+    used = positions + min(_LONGEST, max(_widest(labels), len("source"))) + 1
+    used += max(_NUMBER, len(name)) + 1
     largest = np.nanmax(np.abs(scores), axis=-1) if scores.size else np.zeros(len(layers))
-    for column, label in enumerate(sources):
-        cells = [
-            shade(float(scores[row, column]), float(largest[row])) for row in range(len(layers))
-        ]
-        table.add_row(str(column), escaped(printable(label)), *cells, number(scores[-1, column]))
-    return table
+    cell = max(2, *(len(str(layer)) for layer in layers)) + 1
+    tables: list[Table] = []
+    for block in blocks(len(layers), (width - used) // cell):
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("", justify="right", style="dim", no_wrap=True)
+        table.add_column("source", no_wrap=True, style="bold", max_width=_LONGEST)
+        table.add_column(name if not tables else "", justify="right", no_wrap=True)
+        for place in block:
+            table.add_column(str(layers[place]), no_wrap=True)
+        for column, label in enumerate(labels):
+            cells = [shade(float(scores[i, column]), float(largest[i])) for i in block]
+            value = number(read[column]) if not tables else ""
+            table.add_row(str(column), escaped(label), value, *cells)
+        tables.append(table)
+    return tables
+
+
+def _widest(labels: Sequence[str]) -> int:
+    return max((cell_len(label) for label in labels), default=0)
 
 
 def ranked(sources: Sequence[tuple[str, int, float]]) -> Table:

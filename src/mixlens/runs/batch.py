@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from mixlens.aggregation.rollout import roll_out
 from mixlens.batching import batch_bytes
 from mixlens.corpus.rows import TextRow
 from mixlens.errors import InvalidInput
@@ -198,7 +199,7 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
     """As measured, or rolled out text by text."""
     if job.keep != "rollout" or batch.spec.gives != "maps":
         return Mixtures.of_batch(batch)
-    rolled = [one.rollout() for one in batch.maps()]
+    rolled = [roll_out(one) for one in batch.maps()]
     if targets is not None:
         named = targets if isinstance(targets, EachText) else [targets] * len(rolled)
         rolled = [one.at(targets=list(own)) for one, own in zip(rolled, named, strict=True)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import mixlens
+from mixlens.aggregation.collapse import collapse_of
 from mixlens.aggregation.target_row import rolled_out_absolute
 from mixlens.errors import InvalidInput
 from mixlens.measures import list_measures
@@ -82,6 +83,7 @@ def comparison_payload(
     by_layer: Mapping[str, np.ndarray] | None = None,
     provenance: Mapping[str, Mapping[str, Any]] | None = None,
     left_out: Mapping[str, str] | None = None,
+    warnings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """One row of every measure, and what each layer says if that is known ([layer, source]).
 
@@ -101,10 +103,14 @@ def comparison_payload(
                 "layers": [] if layers is None else list(range(len(layers))),
                 "signed": bool((values < 0).any()),
                 "reaches_input": False,
+                "own_share": _holds_residual(name),
+                "reading": "all",
                 "scores": None if layers is None else packing.whole(layers[:, None]),
                 "joined": {
                     "how": aggregate,
                     "residual": 0,
+                    "own_share": _holds_residual(name),
+                    "warnings": [(warnings or {}).get(name)],
                     "scores": packing.whole(values[None, None]),
                 },
             }
@@ -187,6 +193,9 @@ def _entry(
         "layers": list(layers.layers),
         "signed": layers.facts.signed,
         "reaches_input": layers.facts.reaches_input or layers.facts.joined_by is not None,
+        "own_share": layers.facts.residual_included,
+        "reading": _first_depth(layers, joined),
+        "warnings": _warnings(layers),
         "scores": budget.packed(layers.scores),
         "totals": packing.totals(layers.scores),
         "heads": packed_heads,
@@ -196,6 +205,8 @@ def _entry(
             "how": joined.provenance["steps"][-1],
             "residual": float(layers.rollout_residual or 0),
             "normalise": layers.rollout_normalised,
+            "own_share": joined.facts.residual_included,
+            "warnings": _warnings(joined),
             "scores": budget.packed(joined.scores),
             "totals": packing.totals(joined.scores),
         },
@@ -213,8 +224,31 @@ def _about(name: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _holds_residual(measure: str) -> bool:
+    """Is the diagonal the share that a token keeps of itself?"""
+    spec = list_measures().get(measure)
+    return spec is not None and spec.facts.residual_included
+
+
+def _first_depth(maps: MixingMaps, joined: MixingMaps | None) -> str | int:
+    """What the page shows first: the default reading of the maps, as a depth of the viewer."""
+    how = maps.reading.how
+    if how == "sum" and joined is not None:
+        return "all"
+    return "mean" if how == "mean" else 0 if how == "first" else len(maps.layers) - 1
+
+
+def _warnings(maps: MixingMaps) -> list[str | None]:
+    """Why the numbers of a layer must not be read as an answer, for each layer held."""
+    collapses = [collapse_of(maps, place) for place in range(len(maps.layers))]
+    return [None if collapse is None else str(collapse) for collapse in collapses]
+
+
 def _joined(maps: MixingMaps) -> tuple[MixingMaps | None, str]:
-    """The rollout up to each layer, or why there is none."""
+    """The rollout up to each layer, or why there is none; of rows that are summed, their sum."""
+    if maps.reading.how == "sum" and len(maps.layers) > 1:
+        summed = maps.reading.of(maps.scores)[None]
+        return maps.derived(summed, "sum()", layers=maps.layers[-1:]), ""
     if len(maps.layers) * len(maps.source_row) ** 3 > _ROLLOUT_WORK:
         return None, "The text is too long for a rollout inside the page."
     try:

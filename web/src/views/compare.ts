@@ -197,7 +197,7 @@ export class CompareView implements View {
     );
     if (dispute)
       this.headline.append(
-        ", most of all on ",
+        "; they differ most on ",
         h("b", {}, short(context.sources.label(dispute.group))),
         `: ${percent(rows[0]![dispute.group]!)} against ${percent(rows[1]![dispute.group]!)}.`,
       );

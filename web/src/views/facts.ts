@@ -22,12 +22,14 @@ export function factLines(context: Context): HTMLElement[] {
 /** The sources that gave most in a single layer, each with the layer where it did. */
 export function peaks(context: Context): Peak[] {
   const { current, state } = context;
-  const [targets, sources] = [context.fine(current.targets), context.fine(current.sources)];
+  const { targets } = context;
+  const sources = context.fine(current.sources);
   const group = targets.of[state.target]!;
+  const own = current.square ? sources.of[state.target]! : -1;
   const best = new Map<number, Peak>();
   current.entry.layers.forEach((layer, depth) => {
     const values = current.incoming({ depth, head: state.head }, targets, group, sources);
-    for (const found of ranked(values, current.square ? group : -1).slice(0, MOST)) {
+    for (const found of ranked(values, own).slice(0, MOST)) {
       const size = Math.abs(found.value);
       if (size > Math.abs(best.get(found.group)?.value ?? 0))
         best.set(found.group, { label: sources.label(found.group), layer, value: found.value });
@@ -82,5 +84,5 @@ function differing(
 ): (HTMLElement | string)[] {
   const label = h("b", {}, short(context.sources.label(group)));
   const shares = ` ${percent(other[group]!)} instead of ${percent(mine[group]!)}`;
-  return [": it gives ", label, shares];
+  return ["; it differs most on ", label, `:${shares}`];
 }

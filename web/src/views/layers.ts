@@ -16,6 +16,8 @@ interface Strip {
   values: Float64Array;
 }
 
+const isSummary = (strip: Strip) => strip.depth === "all" || strip.depth === "mean";
+
 export class Layers {
   readonly element: HTMLElement;
   private readonly canvas: HTMLCanvasElement;
@@ -57,13 +59,12 @@ export class Layers {
     if (this.element.hidden) return;
     const joined = this.joined();
     const depths: Depth[] = joined ? [...current.upTo] : current.entry.layers.map((_, i) => i);
-    if (current.depths.includes("all")) depths.push("all");
-    else if (current.depths.includes("mean")) depths.push("mean");
+    depths.push(...this.summaries(joined));
     this.strips = depths.map((depth) => ({
       depth,
       name:
         depth === "all" || depth === "mean"
-          ? depth
+          ? this.summaryName(depth)
           : String(current.entry.layers[joinedTo(depth) ?? Number(depth)]),
       values: context.incoming(current, {
         depth,
@@ -86,6 +87,20 @@ export class Layers {
     refill(this.table, () => this.rows());
   }
 
+  private summaryName(depth: Depth): string {
+    const how = this.context.current.entry.joined?.how.replace(/\(.*/, "") ?? "";
+    return depth === "mean" ? "mean" : how || "all";
+  }
+
+  /** The last rows: all layers as one, as single layers or joined layers are summed up, and what
+   * is chosen. */
+  private summaries(joined: boolean): Depth[] {
+    const { current, state } = this.context;
+    const possible = (["mean", "all"] as Depth[]).filter((each) => current.depths.includes(each));
+    const usual = joined ? "all" : possible[0];
+    return possible.filter((each) => each === usual || each === state.depth);
+  }
+
   /** Are the rows those of the layers joined? So they are if one of these is chosen. */
   private joined(): boolean {
     const { state, current } = this.context;
@@ -104,7 +119,7 @@ export class Layers {
     actions.set({
       rows: joined ? "each" : "upto",
       head: null,
-      depth: joined ? (layer ?? depth) : layer === null ? depth : turned,
+      depth: joined ? (layer ?? this.context.current.defaultDepth) : turned,
     });
   }
 
@@ -116,9 +131,8 @@ export class Layers {
   }
 
   private top(strip: number): number {
-    const last = this.strips.length - 1;
-    const joined = this.strips[last]?.depth === "all" || this.strips[last]?.depth === "mean";
-    return strip * this.rowHeight + (joined && strip >= last ? GAP : 0);
+    const first = this.strips.findIndex(isSummary);
+    return strip * this.rowHeight + (first >= 0 && strip >= first ? GAP : 0);
   }
 
   /** Room for the labels below: none if columns are too narrow to name. */
@@ -138,22 +152,15 @@ export class Layers {
   private draw(painter: Painter, width: number, y = 0): void {
     const { context, strips, rowHeight } = this;
     const { palette, own, state } = context;
-    // The last row may hold much larger shares than single layers: it has its own scale.
-    const isLast = (strip: Strip) => strip.depth === "all" || strip.depth === "mean";
-    const scaleOf = (last: boolean) =>
-      Math.max(
-        1e-12,
-        ...strips
-          .filter((strip) => isLast(strip) === last)
-          .map((strip) => largest(strip.values, own)),
-      );
-    const scales = [scaleOf(false), scaleOf(true)];
+    // All layers as one may hold much larger shares than single layers: they have their own scale.
+    const single = strips.filter((strip) => !isSummary(strip));
+    const common = Math.max(1e-12, ...single.map((strip) => largest(strip.values, own)));
     strips.forEach((strip, row) => {
       const top = y + this.top(row);
       const chosen = strip.depth === state.depth;
-      const scale = scales[isLast(strip) ? 1 : 0]!;
+      const scale = isSummary(strip) ? Math.max(1e-12, largest(strip.values, own)) : common;
       const step = rowHeight >= 13 ? 1 : rowHeight >= 10 ? 2 : 4;
-      if (row % step === 0 || chosen || isLast(strip))
+      if (row % step === 0 || chosen || isSummary(strip))
         painter.text(
           LEFT - 10,
           top + rowHeight / 2 + 4,

@@ -148,7 +148,11 @@ export class TextView implements View {
       const values = context.incoming();
       const place = ranked(values, context.own).findIndex((each) => each.group === group);
       if (group === context.own)
-        found.push(`the target; ${percent(values[group]!)} of it is its own`);
+        found.push(
+          context.ownShare
+            ? `the target; ${percent(values[group]!)} of it is its own`
+            : "the target",
+        );
       else if (values[group])
         found.push(
           `${percent(values[group]!)} of ${target}${place >= 0 ? `, number ${place + 1}` : ""}`,
@@ -275,19 +279,21 @@ export class TextView implements View {
     );
   }
 
-  /** The words that gave most, whatever is chosen to be shown, and the target's own share. */
+  /** The words or tokens that gave most, never whole segments of a text, and the share that the
+   * target keeps of itself, if the measure has one. */
   private most(): { target: string; top: [string, number][]; own: number } {
     const { context } = this;
     const { current } = context;
-    const [targets, sources] = [context.fine(current.targets), context.fine(current.sources)];
+    const { targets } = context;
+    const sources = context.fine(current.sources);
     const group = targets.of[context.state.target]!;
     const values = current.incoming(context.choice, targets, group, sources);
-    const own = current.square ? group : -1;
+    const own = current.square ? sources.of[context.state.target]! : -1;
     const top = ranked(values, own).slice(0, 3);
     return {
       target: targets.label(group),
       top: top.map((each) => [sources.label(each.group), each.value]),
-      own: own < 0 ? 0 : values[own]!,
+      own: own < 0 || !context.ownShare ? 0 : values[own]!,
     };
   }
 
@@ -301,12 +307,21 @@ export class TextView implements View {
       top.length ? " took most from " : " took nothing from other tokens",
       ...inARow(parts),
       own ? h("span", { class: "quiet" }, ` · ${percent(own)} is its own`) : null,
+      h("span", { class: "quiet" }, ` · ${this.reading()}`),
     );
   }
 
   private sentence(): string {
     const { target, top } = this.most();
-    return `${isolated(target)} took most from ${listed(top)}`;
+    return `${isolated(target)} took most from ${listed(top)} (${this.reading()})`;
+  }
+
+  /** The layers of which the answer speaks. */
+  private reading(): string {
+    const { current, state } = this.context;
+    const name = current.depthName(state.depth);
+    const head = state.head === null ? "" : `, head ${state.head}`;
+    return name[0]!.toLowerCase() + name.slice(1) + head;
   }
 
   paint(painter: Painter, context: Context, width: number): number {

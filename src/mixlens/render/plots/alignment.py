@@ -12,7 +12,7 @@ import numpy as np
 from mixlens.aggregation.target_row import shares
 from mixlens.render.canvas import finish, panels
 from mixlens.render.figures.matrix import name_axis, side
-from mixlens.render.plots.chosen import layer_of, source_labels, target_labels, whole_layers
+from mixlens.render.plots.chosen import read_layers, source_labels, target_labels, whole_layers
 from mixlens.render.style import LIGHT, TARGET
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def draw(
 ) -> tuple[Figure, str]:
     """Targets down, sources across; `gold` holds pairs (target, source) of positions."""
     maps, of_head = whole_layers(maps, head)
-    place = layer_of(maps, layer)
-    values = shares(maps.scores[place])
+    read = read_layers(maps, layer)
+    values = shares(read.scores)
     rows, columns = target_labels(maps), source_labels(maps)
     width, height = side(len(columns), 0.24), side(len(rows), 0.24)
     figure, (axes,) = panels(1, width=width + 1.3, height=height + 1.6)
@@ -50,7 +50,7 @@ def draw(
     name_axis(axes, "y", rows, "target token", height)
     axes.tick_params(length=0)
     legend = "area: share of the row" + (", outlined: gold links" if gold else "")
-    return figure, ", ".join(filter(None, [f"layer {maps.layers[place]}", of_head, legend]))
+    return figure, ", ".join(filter(None, [read.name, of_head, legend]))
 
 
 def _squares(values: np.ndarray) -> Any:

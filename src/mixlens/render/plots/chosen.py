@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,9 +39,22 @@ def whole_layers(maps: MixingMaps, head: int | None) -> tuple[MixingMaps, str]:
     return maps, ""
 
 
-def layer_of(maps: MixingMaps, layer: int | None) -> int:
-    """The place of a layer among those held; default: the last."""
-    return layer_index(-1 if layer is None else layer, maps.layers)
+class ReadLayers(NamedTuple):
+    """Scores [target, source] of one layer, or of all layers as one."""
+
+    scores: np.ndarray
+    name: str  # of the layer, or of the reading
+    unit: str  # what a colour bar says
+
+
+def read_layers(maps: MixingMaps, layer: int | None) -> ReadLayers:
+    """The scores of one layer, or of all layers as they are read by default."""
+    if layer is not None:
+        place = layer_index(layer, maps.layers)
+        return ReadLayers(maps.scores[place], f"layer {maps.layers[place]}", "score")
+    reading = maps.reading
+    unit = "normalised score" if reading.how == "mean" else "score"
+    return ReadLayers(reading.of(maps.scores), reading.name, unit)
 
 
 def target_of(maps: MixingMaps, target: int | str | None) -> int:

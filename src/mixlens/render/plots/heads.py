@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mixlens.errors import InvalidInput
-from mixlens.render.plots.chosen import layer_of
+from mixlens.render.plots.chosen import read_layers
 from mixlens.render.plots.multiples import small_multiples
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ def draw(maps: MixingMaps, *, layer: int | None = None) -> tuple[Figure, str]:
         )
     titles = [f"head {number}" for number in range(maps.scores.shape[1])]
     if layer is not None or len(maps.layers) == 1:
-        place = layer_of(maps, layer)
-        return small_multiples(maps, maps.scores[place], titles), f"layer {maps.layers[place]}"
+        read = read_layers(maps, layer)
+        return small_multiples(maps, read.scores, titles), read.name
     panels = maps.scores.reshape(-1, *maps.scores.shape[2:])
     rows = [f"layer {number}" for number in maps.layers]
     figure = small_multiples(maps, panels, titles, rows=rows)

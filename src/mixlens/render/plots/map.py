@@ -1,11 +1,11 @@
-"""One layer's map: targets down, sources across."""
+"""One map of the layers: targets down, sources across."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mixlens.render.figures.matrix import heat_map
-from mixlens.render.plots.chosen import layer_of, source_labels, target_labels, whole_layers
+from mixlens.render.plots.chosen import read_layers, source_labels, target_labels, whole_layers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 def draw(
     maps: MixingMaps, *, layer: int | None = None, head: int | None = None
 ) -> tuple[Figure, str]:
-    """The last layer unless a different one is named."""
+    """The default reading of the layers unless one of them is named."""
     maps, of_head = whole_layers(maps, head)
-    place = layer_of(maps, layer)
+    read = read_layers(maps, layer)
     figure = heat_map(
-        maps.scores[place],
+        read.scores,
         target_labels(maps),
         source_labels(maps),
         x_label="source token",
         y_label="target token",
         signed=maps.facts.signed,
-        colour_bar="score",
+        colour_bar=read.unit,
     )
-    return figure, ", ".join(filter(None, [f"layer {maps.layers[place]}", of_head]))
+    return figure, ", ".join(filter(None, [read.name, of_head]))

@@ -11,7 +11,13 @@ from mixlens.errors import InvalidInput
 from mixlens.render.canvas import drawable, panels
 from mixlens.render.figures.matrix import scale_bar
 from mixlens.render.labels import WORD_MARKS, is_right_to_left, printable, visible
-from mixlens.render.plots.chosen import layer_of, row_of, target_name, target_of, whole_layers
+from mixlens.render.plots.chosen import (
+    ReadLayers,
+    read_layers,
+    target_name,
+    target_of,
+    whole_layers,
+)
 from mixlens.render.style import LIGHT, TARGET, TEXT, WIDTH, shades
 
 if TYPE_CHECKING:
@@ -34,20 +40,21 @@ def draw(
 ) -> tuple[Figure, str]:
     """The sources of the target (default: the mask, else the last token), which is outlined."""
     maps, of_head = whole_layers(maps, head)
-    position, place = target_of(maps, target), layer_of(maps, layer)
-    scores = row_of(maps, position)[place]
+    position = target_of(maps, target)
+    read = read_layers(maps.at(targets=[position]), layer)
     among = maps.source_row == maps.target_row
-    figure = _drawn(maps.source_row, scores, position if among else None, maps.facts.signed, size)
-    detail = [target_name(maps, position), f"layer {maps.layers[place]}", of_head]
+    figure = _drawn(maps.source_row, read, position if among else None, maps.facts.signed, size)
+    detail = [target_name(maps, position), read.name, of_head]
     return figure, ", ".join(filter(None, detail))
 
 
 def _drawn(
-    row: TokenRow, scores: np.ndarray, target: int | None, signed: bool, size: float
+    row: TokenRow, read: ReadLayers, target: int | None, signed: bool, size: float
 ) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
+    (scores,) = read.scores
     fragments, gaps = _fragments(row)
     fragments = drawable(fragments)
     if not fragments:
@@ -69,7 +76,7 @@ def _drawn(
             y = (number + 0.5) * _LINE * size
             _box(axes, x, y, widths[token], size, scale.to_rgba(scores[token]), token == target)
             _write(axes, x + widths[token] / 2, y, fragments[token], size, scale, scores[token])
-    scale_bar(figure, scale, [axes], "score")
+    scale_bar(figure, scale, [axes], read.unit)
     return figure
 
 
