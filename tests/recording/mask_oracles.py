@@ -118,7 +118,7 @@ def pairs(kind: str, batch: int) -> Tensor:
     lower = at[:, None] >= at
     generator = torch.Generator().manual_seed(3)
     halves = (at[:, None] < 6) == (at < 6)
-    some = torch.rand(batch, HEADS, N, N, generator=generator) < 0.4
+    random_pairs = torch.rand(batch, HEADS, N, N, generator=generator) < 0.4
     shown = {
         "causal": lower,
         "prefix": lower | (at < 6),
@@ -126,9 +126,9 @@ def pairs(kind: str, batch: int) -> Tensor:
         "holes": lower & ~((at >= 2) & (at < 5)) | torch.eye(N, dtype=torch.bool),
         "packed": lower & halves,
         "blocks": halves,
-        "sparse": some[:1, :1] | torch.eye(N, dtype=torch.bool),
-        "by text": some[:, :1] | torch.eye(N, dtype=torch.bool),
-        "by head": some | torch.eye(N, dtype=torch.bool),
+        "sparse": random_pairs[:1, :1] | torch.eye(N, dtype=torch.bool),
+        "by text": random_pairs[:, :1] | torch.eye(N, dtype=torch.bool),
+        "by head": random_pairs | torch.eye(N, dtype=torch.bool),
         "blank": lower & (at[:, None] != 4) & (at[:, None] != 0),
     }[kind]
     return shown[(None,) * (4 - shown.dim())].expand(batch, -1, -1, -1)
@@ -347,7 +347,7 @@ def effective_attention(made: Truth, layer: int) -> np.ndarray:
         row = made.weights[layer][head, target]
         at = np.flatnonzero(row > 0)
         vectors = made.written[layer][head, at]
-        effective[head, target, at] = row[at] @ vectors @ np.linalg.pinv(vectors, rcond=1e-6)
+        effective[head, target, at] = row[at] @ vectors @ np.linalg.pinv(vectors, rcond=1e-10)
     mean: np.ndarray = effective.mean(0)
     return mean
 
