@@ -23,6 +23,7 @@ from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.decoder_inputs import start_token
 from mixlens.recording.encoding import padded
 from mixlens.recording.inputs import made_ready
+from mixlens.vocabulary import gives_token_classes
 
 _ALIKE = 100  # units of rounding by which two runs of one text may differ
 
@@ -82,7 +83,7 @@ def _logits(model: nn.Module, tensors: dict[str, Any], last: int) -> Tensor:
     known = _parameters(model)
     keep = {"logits_to_keep": last} if "logits_to_keep" in known else {}
     logits = logits_of(forward(model, {**made_ready(model, tensors), **keep}))
-    if logits.dim() != 3:
+    if logits.dim() != 3 or gives_token_classes(model.config, logits):
         raise UnsupportedModel(f"{type(model).__name__} predicts classes, not the next token")
     return logits
 

@@ -10,10 +10,10 @@ from mixlens.kernels.visibility import Visibility, seen_through
 LOWER = torch.ones(5, 5).tril().bool()
 
 
-@pytest.mark.parametrize("low", [-1e4, -1e9, -torch.inf, "lowest"])
+@pytest.mark.parametrize("low", [-1e4, -1e9, -torch.inf])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_every_number_that_stands_for_a_mask_hides(low: float | str, dtype: torch.dtype) -> None:
-    value = torch.finfo(dtype).min if low == "lowest" else max(low, torch.finfo(dtype).min)  # type: ignore[type-var]
+def test_every_number_that_stands_for_a_mask_hides(low: float, dtype: torch.dtype) -> None:
+    value = low if torch.isinf(torch.tensor(low)) else max(low, torch.finfo(dtype).min)
     mask = torch.zeros(5, 5, dtype=dtype).masked_fill(~LOWER, value)
     seen = Visibility(mask[None, None]).seen
     assert seen is not None

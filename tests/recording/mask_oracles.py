@@ -16,10 +16,10 @@ import transformers as hf
 from torch import Tensor, nn
 
 N, HEADS, WIDTH, VOCABULARY = 11, 4, 16, 40
-_SIZES = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 2}
+_SIZES: dict[str, Any] = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": 2}
 _SMALL = _SIZES | {"num_attention_heads": HEADS, "intermediate_size": 24}
 _GROUPED = _SMALL | {"num_key_value_heads": 2, "pad_token_id": 0}
-_BART = {
+_BART: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "d_model": WIDTH,
     "pad_token_id": 0,
@@ -28,14 +28,21 @@ _BART = {
     **{f"{side}_attention_heads": HEADS for side in ("encoder", "decoder")},
     **{f"{side}_ffn_dim": 24 for side in ("encoder", "decoder")},
 }
-_T5 = {"vocab_size": VOCABULARY, "d_model": WIDTH, "d_kv": 4, "d_ff": 24, "num_layers": 2}
+_T5: dict[str, Any] = {
+    "decoder_start_token_id": 0,
+    "vocab_size": VOCABULARY,
+    "d_model": WIDTH,
+    "d_kv": 4,
+    "d_ff": 24,
+    "num_layers": 2,
+}
 
 
 @dataclass(frozen=True)
 class Architecture:
     """How to build a model, and where its parts are."""
 
-    build: Callable[[], nn.Module]
+    build: Callable[[], Any]
     layers: str
     projection: str  # the output projection, in a layer
     plain: bool = True  # is the block its residual plus the projection, with nothing else?
@@ -43,8 +50,11 @@ class Architecture:
     decoder: bool = False  # does the mask belong to a decoder?
 
 
-def _gemma3() -> nn.Module:
-    types = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 4}
+def _gemma3() -> Any:
+    types: dict[str, Any] = {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "sliding_window": 4,
+    }
     return hf.Gemma3TextModel(hf.Gemma3TextConfig(**_GROUPED, head_dim=4, **types))
 
 
@@ -85,7 +95,7 @@ ARCHITECTURES = {
         decoder=True,
     ),
     "t5": Architecture(
-        lambda: hf.T5Model(hf.T5Config(**_T5, num_heads=HEADS, decoder_start_token_id=0)),
+        lambda: hf.T5Model(hf.T5Config(**_T5, num_heads=HEADS)),
         "decoder.block",
         "layer.0.SelfAttention.o",
         calls=2,
@@ -94,7 +104,7 @@ ARCHITECTURES = {
 }
 
 
-def built(name: str, implementation: str) -> nn.Module:
+def built(name: str, implementation: str) -> Any:
     """A model in float64, every weight random."""
     model = ARCHITECTURES[name].build().double().eval()
     torch.manual_seed(0)
@@ -118,7 +128,7 @@ def pairs(kind: str, batch: int) -> Tensor:
     lower = at[:, None] >= at
     generator = torch.Generator().manual_seed(3)
     halves = (at[:, None] < 6) == (at < 6)
-    some = torch.rand(batch, HEADS, N, N, generator=generator) < 0.4
+    random_pairs = torch.rand(batch, HEADS, N, N, generator=generator) < 0.4
     shown = {
         "causal": lower,
         "prefix": lower | (at < 6),
@@ -126,9 +136,9 @@ def pairs(kind: str, batch: int) -> Tensor:
         "holes": lower & ~((at >= 2) & (at < 5)) | torch.eye(N, dtype=torch.bool),
         "packed": lower & halves,
         "blocks": halves,
-        "sparse": some[:1, :1] | torch.eye(N, dtype=torch.bool),
-        "by text": some[:, :1] | torch.eye(N, dtype=torch.bool),
-        "by head": some | torch.eye(N, dtype=torch.bool),
+        "sparse": random_pairs[:1, :1] | torch.eye(N, dtype=torch.bool),
+        "by text": random_pairs[:, :1] | torch.eye(N, dtype=torch.bool),
+        "by head": random_pairs | torch.eye(N, dtype=torch.bool),
         "blank": lower & (at[:, None] != 4) & (at[:, None] != 0),
     }[kind]
     return shown[(None,) * (4 - shown.dim())].expand(batch, -1, -1, -1)
@@ -184,12 +194,12 @@ def _fused_weights(query: Tensor, key: Tensor, mask: Any, causal: bool, scale: A
 
 @contextlib.contextmanager
 def attention_seen(
-    model: nn.Module, edit: Callable[[int, Tensor], Tensor] | None = None
+    model: Any, edit: Callable[[int, Tensor], Tensor] | None = None
 ) -> Iterator[list[Seen]]:
     """While open, the attention calls of a model; `edit` may change the values of each."""
     calls: list[Seen] = []
     sdpa = nn.functional.scaled_dot_product_attention
-    homes = {
+    homes: set[Any] = {
         sys.modules[type(part).__module__]
         for part in model.modules()
         if hasattr(sys.modules[type(part).__module__], "eager_attention_forward")
@@ -224,13 +234,13 @@ def attention_seen(
 
     nn.functional.scaled_dot_product_attention = fused
     for home in homes:
-        home.eager_attention_forward = plain(home)  # type: ignore[attr-defined]
+        home.eager_attention_forward = plain(home)
     try:
         yield calls
     finally:
         nn.functional.scaled_dot_product_attention = sdpa
         for home, function in eager.items():
-            home.eager_attention_forward = function  # type: ignore[attr-defined]
+            home.eager_attention_forward = function
 
 
 @dataclass
@@ -244,9 +254,9 @@ class Truth:
     left: list[np.ndarray]  # the layer's output
 
 
-def _hooks(model: nn.Module, how: Architecture, kept: dict[str, list[Tensor]]) -> list[Any]:
+def _hooks(model: Any, how: Architecture, kept: dict[str, list[Tensor]]) -> list[Any]:
     handles = []
-    for layer in model.get_submodule(how.layers):  # type: ignore[union-attr]
+    for layer in model.get_submodule(how.layers):
         projection = layer.get_submodule(how.projection)
         handles += [
             layer.register_forward_pre_hook(
@@ -262,7 +272,7 @@ def _hooks(model: nn.Module, how: Architecture, kept: dict[str, list[Tensor]]) -
 
 
 def run(
-    model: nn.Module,
+    model: Any,
     how: Architecture,
     inputs: dict[str, Any],
     edit: Callable[[int, Tensor], Tensor] | None = None,
@@ -280,12 +290,12 @@ def run(
     return calls[len(calls) - count :][:: how.calls], kept
 
 
-def truth(model: nn.Module, how: Architecture, inputs: dict[str, Any], text: int = 0) -> Truth:
+def truth(model: Any, how: Architecture, inputs: dict[str, Any], text: int = 0) -> Truth:
     """What the model computes for one text of a batch."""
     calls, kept = run(model, how, inputs)
     made = Truth([], [], [], [], [])
     for number, (call, layer) in enumerate(
-        zip(calls, model.get_submodule(how.layers), strict=True)  # type: ignore[arg-type]
+        zip(calls, model.get_submodule(how.layers), strict=True)
     ):
         projection = layer.get_submodule(how.projection)
         matrix = projection.weight if type(projection).__name__ == "Conv1D" else projection.weight.T
@@ -347,13 +357,13 @@ def effective_attention(made: Truth, layer: int) -> np.ndarray:
         row = made.weights[layer][head, target]
         at = np.flatnonzero(row > 0)
         vectors = made.written[layer][head, at]
-        effective[head, target, at] = row[at] @ vectors @ np.linalg.pinv(vectors, rcond=1e-6)
+        effective[head, target, at] = row[at] @ vectors @ np.linalg.pinv(vectors, rcond=1e-10)
     mean: np.ndarray = effective.mean(0)
     return mean
 
 
 def value_zeroing(
-    model: nn.Module, how: Architecture, inputs: dict[str, Any], layer: int, text: int = 0
+    model: Any, how: Architecture, inputs: dict[str, Any], layer: int, text: int = 0
 ) -> np.ndarray:
     """One minus the cosine of the layer's output without the value of each source."""
     width = int(inputs["decoder_input_ids" if how.decoder else "input_ids"].shape[1])

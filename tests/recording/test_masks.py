@@ -121,14 +121,14 @@ def test_nothing_lands_on_hidden_tokens() -> None:
     assert not bounds.upper[2:5].any()
     assert not other.weights[2:5].any()
     assert other.distance > 0.01, "the visible tokens leave some freedom"
-    table = identifiability(recording)
+    table: Any = identifiability(recording)
     weights = recording.layers()[0].site().weights[0]
     effective = lens.measure("effective_attention", recording.inputs, per_head=True)
     assert isinstance(effective, mixlens.MixingMaps)
     seen = (weights[0] > 0).numpy()
     removed = (weights.numpy() - effective.scores[0])[:, seen]
     share = (removed**2).sum(-1) / (weights.numpy()[:, seen] ** 2).sum(-1)
-    np.testing.assert_allclose(table["null_share"][0], share, atol=1e-6)  # type: ignore[call-overload, index]
+    np.testing.assert_allclose(table["null_share"][0], share, atol=1e-6)
 
 
 def test_a_direction_that_is_changed_later_is_followed() -> None:
@@ -136,8 +136,8 @@ def test_a_direction_that_is_changed_later_is_followed() -> None:
     model, how = mask_oracles.built("llama", "sdpa"), ARCHITECTURES["llama"]
     lens, inputs = Lens(model), {"input_ids": mask_oracles.ids()}
     lens.measure("attention", inputs)
-    for layer in model.model.layers:  # type: ignore[union-attr]
-        layer.self_attn.is_causal = False  # type: ignore[union-attr]
+    for layer in model.model.layers:
+        layer.self_attn.is_causal = False
     truth = mask_oracles.truth(model, how, inputs)
     assert np.triu(truth.weights[0], 1).any()
     for measure in ("attention", "attention_norm", "alti"):

@@ -66,11 +66,11 @@ def _whole(calls: Sequence[AttentionCall], rows: int, tokens: int) -> AttentionC
     first = calls[0]
     heads = int(first.weights.shape[1])
     weights = first.weights.new_zeros(rows, heads, tokens, tokens)
-    pieces = [call.seen for call in calls]
-    seen_heads = max(1 if piece is None else piece.shape[1] for piece in pieces)
+    seen_of_calls = [call.seen for call in calls]
+    seen_heads = max(1 if piece is None else piece.shape[1] for piece in seen_of_calls)
     seen = weights.new_zeros(rows, seen_heads, tokens, tokens, dtype=torch.bool)
     start = 0
-    for call, piece in zip(calls, pieces, strict=True):
+    for call, piece in zip(calls, seen_of_calls, strict=True):
         count = int(call.weights.shape[2])
         if call.weights.shape != (1, heads, count, count):
             return first  # not a piece of this sequence: refused for its shape
