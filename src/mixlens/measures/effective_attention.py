@@ -29,7 +29,8 @@ from mixlens.kernels.projector import full_rows, projector, value_columns, with_
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.kernels.visibility import Visibility
 from mixlens.measures.attention import missing_share, rows_are_whole
-from mixlens.recording.remembered import Remembered, contents
+from mixlens.recording.fingerprint import contents
+from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int

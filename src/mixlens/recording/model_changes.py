@@ -1,0 +1,148 @@
+"""Which change took a model out of the state in which it was recorded."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from mixlens.errors import ModelChanged
+from mixlens.parts import parts_of
+from mixlens.recording.fingerprint import ModelState, attribute_names, hooks_of_others
+from mixlens.recording.remembered import state_of
+
+_TRAINING = "the model is in training mode, where dropout makes every run different"
+
+
+def require_state(model: nn.Module, recorded: ModelState) -> None:
+    """Raise `ModelChanged` if a model is not in this state. A model that was moved and moved back,
+    or changed and put back, is.
+    """
+    now = state_of(model)
+    if now.numbers is recorded.numbers and now == recorded:
+        return
+    change = next(_changes(model, recorded, now), None)
+    if change is not None:
+        undo = "call model.eval()" if change is _TRAINING else "undo the change"
+        raise ModelChanged(
+            f"{change}. It was recorded in a different state, and layers that run again would give"
+            f" numbers of neither: record it again, or {undo}"
+        )
+
+
+def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
+    """Describe changes, those that say most first."""
+    before, numbers = recorded.numbers, now.numbers
+    if any(part.training for part in parts_of(model)):
+        yield _TRAINING
+    if recorded.settings != now.settings:
+        yield _changed_setting(recorded, now)
+    if recorded.hooks != now.hooks:
+        yield _changed_hook(model, recorded, now)
+    if (before.parts, before.kinds) != (numbers.parts, numbers.kinds):
+        place = _first_difference(before.parts, numbers.parts)
+        path = _paths(model)[place] if place < len(numbers.parts) else type(model).__name__
+        yield f"`{path}` is a different module, or has modules that it did not have"
+    if before.attributes != numbers.attributes:
+        yield _changed_attribute(model, before.attributes, numbers.attributes)
+    if (before.code, before.functions) != (numbers.code, numbers.functions):
+        yield f"functions that modules of {type(model).__name__} hold, or their code, were replaced"
+    yield from _changed_tensors(model, recorded, now)
+
+
+def _changed_setting(recorded: ModelState, now: ModelState) -> str:
+    for old, new in itertools.zip_longest(recorded.settings, now.settings, fillvalue=()):
+        for name, value in sorted({*old} ^ {*new}, key=repr):
+            values = [dict(side).get(name) for side in (new, old)]
+            return f"config.{name.removesuffix('_internal')} is {values[0]!r} and was {values[1]!r}"
+    return "modules have different configs"
+
+
+def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> str:
+    paths = {part: path for path, part in model.named_modules()}
+    for part, number, hook in hooks_of_others(parts_of(model)):
+        if number not in recorded.hooks:
+            name = getattr(hook, "__qualname__", type(hook).__name__)
+            return f"the hook `{name}` was added to `{paths[part] or type(model).__name__}`"
+    count = len({*recorded.hooks} - {*now.hooks})
+    return f"{count} hooks were removed" if count != 1 else "a hook was removed"
+
+
+def _changed_attribute(model: nn.Module, old: Sequence[Any], new: Sequence[Any]) -> str:
+    if len(old) != len(new):
+        return f"modules of {type(model).__name__} hold attributes that they did not hold"
+    place = _first_difference(old, new)
+    names: tuple[list[str], list[str]] = [], []
+    for path, part in zip(_paths(model), parts_of(model), strict=True):
+        for every, own in zip(names, attribute_names(part), strict=True):
+            every.extend(f"{path}.{name}".lstrip(".") for name in own)
+    values = (each[1:] if isinstance(each, tuple) else each for each in (new[place], old[place]))
+    return "`{}` is {!r} and was {!r}".format([*names[0], *names[1]][place], *values)
+
+
+def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
+    before, numbers = recorded.numbers, now.numbers
+    if before.layouts != numbers.layouts:
+        place = _first_difference(before.layouts, numbers.layouts)
+        if len(before.layouts) != len(numbers.layouts):
+            yield f"{type(model).__name__} has parameters or buffers that it did not have"
+        old, new = (_described(each.layouts[place]) for each in (before, numbers))
+        yield f"`{_tensor_names(model)[place]}` is {new} and was {old}"
+    held = [reference() for reference in recorded.weights]
+    present = [reference() for reference in now.weights]
+    if len(held) != len(present):
+        yield "weights were moved to or from the device on which they are stored"
+    for old_weight, weight, old_version, version in zip(
+        held, present, recorded.versions, now.versions, strict=False
+    ):
+        if old_weight is not weight or old_version != version:
+            how = "was replaced" if old_weight is not weight else "was written to"
+            yield f"`{_name_of(model, weight)}` {how}"
+    if before.contents != numbers.contents:
+        yield (
+            "numbers of weights or buffers were changed (through `.data`, numpy, or by a run of the"
+            " model itself)"
+        )
+
+
+def _described(layout: tuple[Any, ...]) -> str:
+    dtype, device, shape = layout
+    return f"{str(dtype).removeprefix('torch.')} {list(shape)} on {device}"
+
+
+def _first_difference(old: Sequence[Any], new: Sequence[Any]) -> int:
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    return sum(1 for _ in same)
+
+
+def _paths(model: nn.Module) -> list[str]:
+    """The paths of all modules, in the order of `parts_of`."""
+    paths, level = [""], [("", model)]
+    while level:
+        level = [
+            (f"{path}.{name}".lstrip("."), inner)
+            for path, part in level
+            for name, inner in part._modules.items()
+            if inner is not None
+        ]
+        paths += [path for path, _ in level]
+    return paths
+
+
+def _name_of(model: nn.Module, weight: Tensor | None) -> str:
+    names = (name for name, each in model.named_parameters() if each is weight)
+    return next(names, "an offloaded weight")
+
+
+def _tensor_names(model: nn.Module) -> list[str]:
+    """The names of parameters, then of buffers, in the order of `tensors_in`."""
+    places = list(zip(_paths(model), parts_of(model), strict=True))
+    return [
+        f"{path}.{name}".lstrip(".")
+        for kind in ("_parameters", "_buffers")
+        for path, part in places
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None
+    ]
