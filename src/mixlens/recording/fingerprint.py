@@ -16,7 +16,7 @@ import types
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +29,7 @@ _version, _pointer = operator.attrgetter("_version"), operator.methodcaller("dat
 _layout = operator.attrgetter("dtype", "device", "shape")
 _values, _forward = operator.methodcaller("values"), operator.attrgetter("forward")
 _PLAIN = frozenset({bool, int, float, str})
-_CONTAINERS = frozenset({list, tuple, dict})
-_HELD = _PLAIN | _CONTAINERS
+_HELD = _PLAIN | {list, tuple, dict}
 _FUNCTIONS = frozenset(
     {types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial}
 )
@@ -50,7 +49,8 @@ class Fingerprint(NamedTuple):
     kinds: tuple[type, ...]
     code: tuple[Any, ...]  # `forward` of each class
     functions: tuple[Any, ...]  # that modules hold
-    attributes: tuple[Any, ...]  # strings, numbers, booleans and containers of them
+    names: tuple[tuple[str, ...], ...]  # of the attributes of each module
+    attributes: tuple[Hashable, ...]  # of all modules, see `_plain`
     layouts: tuple[tuple[Any, ...], ...]  # dtype, device and shape of each tensor
     contents: tuple[int, ...]
     tensors: tuple[int, ...]  # ids: one that is gone may be given to something new
@@ -68,7 +68,8 @@ def fingerprint(module: nn.Module) -> Fingerprint:
         kinds=kinds,
         code=tuple([as_written(code) or code for code in map(_forward, dict.fromkeys(kinds))]),
         functions=tuple(_functions(held)),
-        attributes=tuple(_plain(held)),
+        names=tuple(map(tuple, map(vars, parts))),
+        attributes=tuple([_plain(each) if type(each) in _HELD else None for each in held]),
         layouts=tuple(map(_layout, tensors)),
         contents=contents(map(_sample, tensors)),
         tensors=tuple(map(id, tensors)),
@@ -108,39 +109,24 @@ class ModelState:
 def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...]:
     """Return the names and values of the plain settings that each config of a model holds."""
     return tuple(
-        tuple(
-            (name, value)
-            for name, setting in vars(config).items()
-            if name not in _UNUSED
-            for value in _plain([setting])
-        )
+        tuple((name, _plain(value)) for name, value in vars(config).items() if name not in _UNUSED)
         for config in configs_of(model)
         if hasattr(config, "__dict__")  # Idefics puts its config into a tuple
     )
 
 
-def _plain(values: Sequence[Any]) -> list[Hashable]:
-    """The strings, numbers and booleans among these values, then the containers of such."""
-    containers = [value for value in values if type(value) in _CONTAINERS and value]
-    return [value for value in values if type(value) in _PLAIN] + [
-        (type(value), *inside) for value in containers if (inside := _inside(value))
-    ]
-
-
-def _inside(container: Any) -> list[Hashable]:
-    if type(container) is not dict:
-        return _plain(container)
-    held = [item for item in container.items() if type(item[1]) in _HELD]
-    return [(name, *made) for name, value in held if (made := _plain([value]))]
-
-
-def attribute_names(part: nn.Module) -> tuple[list[str], list[str]]:
-    """Return the names of the attributes of one module that a fingerprint holds: plain values, and
-    containers.
-    """
-    own = vars(part).items()
-    plain = [name for name, value in own if type(value) in _PLAIN]
-    return plain, [name for name, value in own if name not in plain and _plain([value])]
+def _plain(value: Any) -> Hashable:
+    """A string, a number, a boolean, or a container of such; None of anything else."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return cast(Hashable, value)
+    if kind in (list, tuple):
+        made = tuple([_plain(each) for each in value])
+        return (kind, *made) if any(each is not None for each in made) else None
+    if kind is dict:
+        held = [(name, _plain(each)) for name, each in value.items() if type(each) in _HELD]
+        return (kind, *held) if any(each is not None for _, each in held) else None
+    return None
 
 
 def _functions(values: Sequence[Any]) -> Iterator[Hashable]:

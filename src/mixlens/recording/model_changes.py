@@ -10,9 +10,13 @@ from torch import Tensor, nn
 
 from mixlens.errors import ModelChanged
 from mixlens.parts import parts_of
-from mixlens.recording.fingerprint import ModelState, attribute_names, hooks_of_others
+from mixlens.recording.fingerprint import Fingerprint, ModelState, hooks_of_others
 from mixlens.recording.remembered import state_of
 
+_MARKS = frozenset(  # that libraries leave on modules; they change no number
+    {"_is_full_backward_hook", "_is_torch_compile", "_output_capturing_hooks_installed"}
+    | {"warnings_issued"}
+)
 _TRAINING = "the model is in training mode, where dropout makes every run different"
 
 
@@ -37,16 +41,18 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
     before, numbers = recorded.numbers, now.numbers
     if any(part.training for part in parts_of(model)):
         yield _TRAINING
-    if recorded.settings != now.settings:
-        yield _changed_setting(recorded, now)
-    if recorded.hooks != now.hooks:
-        yield _changed_hook(model, recorded, now)
     if (before.parts, before.kinds) != (numbers.parts, numbers.kinds):
         place = _first_difference(before.parts, numbers.parts)
         path = _paths(model)[place] if place < len(numbers.parts) else type(model).__name__
         yield f"`{path}` is a different module, or has modules that it did not have"
-    if before.attributes != numbers.attributes:
-        yield _changed_attribute(model, before.attributes, numbers.attributes)
+    if recorded.settings != now.settings:
+        yield _changed_setting(recorded, now)
+    if recorded.hooks != now.hooks:
+        yield _changed_hook(model, recorded, now)
+    if (before.names, before.attributes) != (numbers.names, numbers.attributes):
+        attribute = _changed_attribute(model, before, numbers)
+        if attribute is not None:
+            yield attribute
     if (before.code, before.functions) != (numbers.code, numbers.functions):
         yield f"functions that modules of {type(model).__name__} hold, or their code, were replaced"
     yield from _changed_tensors(model, recorded, now)
@@ -55,8 +61,9 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
 def _changed_setting(recorded: ModelState, now: ModelState) -> str:
     for old, new in itertools.zip_longest(recorded.settings, now.settings, fillvalue=()):
         for name, value in sorted({*old} ^ {*new}, key=repr):
-            values = [dict(side).get(name) for side in (new, old)]
-            return f"config.{name.removesuffix('_internal')} is {values[0]!r} and was {values[1]!r}"
+            values = [_shown(dict(side).get(name)) for side in (new, old)]
+            name = name.strip("_").removesuffix("_internal")
+            return f"config.{name} is {values[0]} and was {values[1]}"
     return "modules have different configs"
 
 
@@ -70,16 +77,26 @@ def _changed_hook(model: nn.Module, recorded: ModelState, now: ModelState) -> st
     return f"{count} hooks were removed" if count != 1 else "a hook was removed"
 
 
-def _changed_attribute(model: nn.Module, old: Sequence[Any], new: Sequence[Any]) -> str:
-    if len(old) != len(new):
-        return f"modules of {type(model).__name__} hold attributes that they did not hold"
-    place = _first_difference(old, new)
-    names: tuple[list[str], list[str]] = [], []
-    for path, part in zip(_paths(model), parts_of(model), strict=True):
-        for every, own in zip(names, attribute_names(part), strict=True):
-            every.extend(f"{path}.{name}".lstrip(".") for name in own)
-    values = (each[1:] if isinstance(each, tuple) else each for each in (new[place], old[place]))
-    return "`{}` is {!r} and was {!r}".format([*names[0], *names[1]][place], *values)
+def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerprint) -> str | None:
+    old, new = _attributes(before), _attributes(numbers)
+    changed = next((key for key in {**new, **old} if old.get(key) != new.get(key)), None)
+    if changed is None:
+        return None
+    path = f"{_paths(model)[changed[0]]}.{changed[1]}".lstrip(".")
+    return f"`{path}` is {_shown(new.get(changed))} and was {_shown(old.get(changed))}"
+
+
+def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
+    """Place of the module and name -> value."""
+    keys = [(place, name) for place, own in enumerate(numbers.names) for name in own]
+    pairs = zip(keys, numbers.attributes, strict=True)
+    return {key: value for key, value in pairs if value is not None and key[1] not in _MARKS}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):  # its class comes first
+        return repr(value[0](value[1:]))
+    return repr(value)
 
 
 def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:
