@@ -103,7 +103,7 @@ class ModelState:
         )
 
 
-# ---------------------------------------------------------------------- attributes, configs and code
+# --------------------------------------------------------------------- attributes, configs and code
 
 
 def settings_of(model: nn.Module) -> tuple[tuple[tuple[str, Hashable], ...], ...]:
@@ -143,7 +143,7 @@ def _functions(values: Sequence[Any]) -> Iterator[Hashable]:
             yield weakref.ref(value.__func__), id(value.__self__)
 
 
-# --------------------------------------------------------------------------------------------- hooks
+# -------------------------------------------------------------------------------------------- hooks
 
 
 def hooks_of_others(
@@ -167,7 +167,7 @@ def is_of_others(hook: Any) -> bool:
     return str(module).partition(".")[0] not in _LIBRARIES
 
 
-# ------------------------------------------------------------------------------------------ contents
+# ----------------------------------------------------------------------------------------- contents
 
 
 def _is_readable(tensor: Tensor) -> bool:

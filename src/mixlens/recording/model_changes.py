@@ -60,10 +60,10 @@ def _changes(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterato
 
 def _changed_setting(recorded: ModelState, now: ModelState) -> str:
     for old, new in itertools.zip_longest(recorded.settings, now.settings, fillvalue=()):
-        for name, value in sorted({*old} ^ {*new}, key=repr):
-            values = [_shown(dict(side).get(name)) for side in (new, old)]
-            name = name.strip("_").removesuffix("_internal")
-            return f"config.{name} is {values[0]} and was {values[1]}"
+        for name in sorted({pair[0] for pair in {*old} ^ {*new}}):
+            values = [_thawed(dict(side).get(name)) for side in (new, old)]
+            public = name.strip("_").removesuffix("_internal")
+            return "config.{} is {!r} and was {!r}".format(public, *values)
     return "modules have different configs"
 
 
@@ -83,7 +83,7 @@ def _changed_attribute(model: nn.Module, before: Fingerprint, numbers: Fingerpri
     if changed is None:
         return None
     path = f"{_paths(model)[changed[0]]}.{changed[1]}".lstrip(".")
-    return f"`{path}` is {_shown(new.get(changed))} and was {_shown(old.get(changed))}"
+    return f"`{path}` is {_thawed(new.get(changed))!r} and was {_thawed(old.get(changed))!r}"
 
 
 def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
@@ -93,10 +93,14 @@ def _attributes(numbers: Fingerprint) -> dict[tuple[int, str], Any]:
     return {key: value for key, value in pairs if value is not None and key[1] not in _MARKS}
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):  # its class comes first
-        return repr(value[0](value[1:]))
-    return repr(value)
+def _thawed(value: Any) -> Any:
+    """A value as the module holds it; in a fingerprint the class of a container comes first."""
+    if not isinstance(value, tuple):
+        return value
+    kind, *inside = value
+    if kind is dict:
+        return {name: _thawed(each) for name, each in inside}
+    return kind(map(_thawed, inside))
 
 
 def _changed_tensors(model: nn.Module, recorded: ModelState, now: ModelState) -> Iterator[str]:

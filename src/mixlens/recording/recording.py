@@ -28,8 +28,8 @@ from mixlens.parts import parts_of
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
-from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.fingerprint import ModelState
+from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_changes import require_state
