@@ -418,7 +418,9 @@ def test_encoder_and_decoder() -> None:
 @pytest.mark.parametrize("family", ["bert", "llama", "bart", "vit"])
 def test_a_later_edit_of_an_input_changes_nothing(family: str) -> None:
     model = built(family)
-    lens, given = Lens(model), inputs(family)
+    lens = Lens(model)
+    # without a mask: padding is put last in a copy
+    given = {name: value for name, value in inputs(family).items() if "mask" not in name}
     recordings = [lens.record(given), lens.record(given, memory_budget=0)]
     recordings += [] if family == "vit" else [lens.record(given, targets=[-1])]
 
