@@ -32,6 +32,7 @@ PUBLIC = {
     "MissingTokenizer",
     "MixingMaps",
     "MixlensError",
+    "ModelChanged",
     "NonFiniteActivations",
     "OutOfMemory",
     "Recording",

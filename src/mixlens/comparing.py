@@ -93,6 +93,7 @@ def compare(
     for name, given in (("explain", explain), ("options", options)):
         if not isinstance(given, (Mapping, NoneType)):
             raise InvalidInput(f"{name} is a dict of options, not {type(given).__name__}")
+    recording.require_state()
     choice = choose_target(recording, target, site_of(recording, site), aggregate, words)
     specs = chosen_specs(only, options)
     place = None if cue is None else cue_position(recording, choice, cue)

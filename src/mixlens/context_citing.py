@@ -24,6 +24,7 @@ from mixlens.answer_odds import answer_odds, require_causal
 from mixlens.errors import EmptyInput, InvalidInput, MissingExtra, MissingTokenizer
 from mixlens.estimating import estimate_of_prompt
 from mixlens.fitting import memory_in_words
+from mixlens.recorder import require_eval
 from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.continuation import continued
 from mixlens.recording.placement import available_to
@@ -95,6 +96,7 @@ def context_cite(
         raise MissingTokenizer(
             "a context is cut as a text, and the model came without a tokenizer: give it one"
         )
+    require_eval(model)
     for name, count in (("ablations", ablations), ("held_out", held_out)):
         if isinstance(count, bool) or not isinstance(count, int) or count < 2:
             raise InvalidInput(f"{name}={count!r}: at least 2 are needed")

@@ -33,6 +33,10 @@ class WrongKeys(InvalidInput):
     """The input dict has keys that the model does not take, or lacks one that it needs."""
 
 
+class ModelChanged(InvalidInput):
+    """The model is not in the state in which it was recorded."""
+
+
 class CannotLoad(InvalidInput, OSError):
     """A model or a tokenizer could not be loaded."""
 

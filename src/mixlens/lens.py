@@ -18,12 +18,14 @@ from mixlens.precision import matmul_precision, outside_inference_mode
 from mixlens.recorder import generate, record
 from mixlens.recording.inputs import Text
 from mixlens.recording.recording import Recording
+from mixlens.recording.remembered import weights_unchanged
+from mixlens.recording.uncompiled import uncompiled
 from mixlens.recording.verification import Report
 from mixlens.several import measure_batch, measure_given
 from mixlens.suggestions import no_such
 from mixlens.timing import Budget
 from mixlens.verifying import verify
-from mixlens.wrappers import processor_of, uncompiled, unwrapped
+from mixlens.wrappers import processor_of, unwrapped
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -295,7 +297,7 @@ class Lens:
         from mixlens.compared_target import by_rows, default_target, site_of
         from mixlens.comparing import compare
 
-        with outside_inference_mode(), uncompiled(self.model):
+        with outside_inference_mode(), weights_unchanged(self.model):
             if isinstance(given, Recording):
                 recording = given
             else:
@@ -330,10 +332,9 @@ class Lens:
         `mixlens.aggregation.routes`.
         """
         from mixlens.aggregation.routes import routes
-        from mixlens.recording.remembered import weights_unchanged
 
         how: dict[str, Any] = {"targets": None, "site": None, "memory_budget": None}
-        with outside_inference_mode(), uncompiled(self.model), weights_unchanged(self.model):
+        with outside_inference_mode(), weights_unchanged(self.model):
             return routes(
                 # no logits: the model is left after its last layer
                 record(self, given, **how, measures=["flow_routes"]),

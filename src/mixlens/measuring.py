@@ -25,7 +25,6 @@ from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
 from mixlens.row_scores import row_scores
-from mixlens.wrappers import uncompiled
 
 _log = logging.getLogger(__name__)
 
@@ -264,12 +263,12 @@ def at_work(
     is refused before.
     """
     model = recording.model
-    estimate, available = _largest(measures, recording, request), available_to(model)
-    require_room(estimate, available)
     with contextlib.ExitStack() as stack:
-        for context in (turn(model), uncompiled(model), matmul_precision(precision)):
+        for context in (turn(model), weights_unchanged(model), matmul_precision(precision)):
             stack.enter_context(context)
-        stack.enter_context(weights_unchanged(model))
+        recording.require_state()
+        estimate, available = _largest(measures, recording, request), available_to(model)
+        require_room(estimate, available)
         stack.enter_context(outside_inference_mode())
         stack.enter_context(memory_in_words(lambda: estimate, available))
         yield

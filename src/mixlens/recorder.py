@@ -49,13 +49,13 @@ from mixlens.recording.probe import may_be_whole
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.prompts import Given
 from mixlens.recording.recording import Recording, StructureDiffers, recorded
-from mixlens.recording.remembered import Remembered
+from mixlens.recording.remembered import Remembered, weights_unchanged
 from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
+from mixlens.recording.uncompiled import uncompiled
 from mixlens.recording.verification import masks_more_than_padding, require_same_natively
 from mixlens.tokens import listed
-from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
     from torch import nn
@@ -96,9 +96,9 @@ def record(
     logits are computed at the explained tokens alone if the model can.
     """
     model = lens.model
-    _require_eval(model)
+    require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with turn(model), outside_inference_mode(), uncompiled(model):
+    with turn(model), outside_inference_mode(), weights_unchanged(model):
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
@@ -152,7 +152,7 @@ def generate(
 ) -> Recording:
     """`Lens.generate`."""
     model = lens.model
-    _require_eval(model)
+    require_eval(model)
     in_words = memory_in_words(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
         available_to(model),
@@ -211,6 +211,7 @@ def _recorded_targets(
     with_attention = functools.cache(lambda: record(lens, ready, **how))
 
     def in_full(name: str) -> Recording:
+        rows.require_state()
         reads_attention = spec_of(name).reads == "attention"
         return with_attention() if reads_attention else record(lens, ready, **how, measures=[name])
 
@@ -327,7 +328,8 @@ def _count(named: Any) -> int | None:
     return None if named is None else len(named) if several and has_axes else 1
 
 
-def _require_eval(model: nn.Module) -> None:
+def require_eval(model: nn.Module) -> None:
+    """Raise `UnsupportedModel` if a model, or a part of it, is in training mode."""
     if [part for part in parts_of(model) if part.training]:
         raise UnsupportedModel(
             "the model is in training mode, where dropout makes every run different: call"

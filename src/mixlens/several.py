@@ -29,7 +29,6 @@ from mixlens.recording.inputs import is_pair, texts_of
 from mixlens.recording.padding import is_padded_sound, unpadded_row
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.remembered import weights_unchanged
-from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -122,7 +121,7 @@ def _entries(value: Any, places: list[int], count: int) -> Any:
 def _measure_at_once(
     lens: Lens, name: str, given: Any, chosen: dict[str, Any]
 ) -> MixingMaps | list[MixingMaps]:
-    with uncompiled(lens.model), weights_unchanged(lens.model):  # looked at once for both
+    with weights_unchanged(lens.model):  # looked at once for both
         recording, rest = _recorded_for(lens, name, given, chosen)
         return measure(name, recording, **rest)
 
@@ -139,7 +138,7 @@ def measure_batch(
     """`Lens.measure_batch`."""
     if device is not None:
         _require_device(device)
-    with uncompiled(lens.model), weights_unchanged(lens.model):
+    with weights_unchanged(lens.model):
         recording, rest = _recorded_for(lens, name, given, {**chosen, **options})
         own = {key: rest[key] for key in chosen}
         batch = measure_batches({name: options}, recording, **own)[name]

@@ -17,9 +17,9 @@ from mixlens.precision import outside_inference_mode
 from mixlens.recorder import default_input, rows_refused
 from mixlens.recording.placement import available_to
 from mixlens.recording.turns import turn
+from mixlens.recording.uncompiled import uncompiled
 from mixlens.recording.verification import Report, report
 from mixlens.replay.slow_paths import slow_paths
-from mixlens.wrappers import uncompiled
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens

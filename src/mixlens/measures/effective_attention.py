@@ -34,7 +34,8 @@ from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
 from mixlens.measures.attention import missing_share, rows_are_whole
-from mixlens.recording.remembered import Remembered, contents
+from mixlens.recording.fingerprint import contents
+from mixlens.recording.remembered import Remembered
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording

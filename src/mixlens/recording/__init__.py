@@ -33,6 +33,8 @@ rerun, batch_axes, casts, wide  running one layer again on other tensors, in flo
 apart                           whether copies of a text may be run in one batch
 placement, memory               where weights are, and how much memory is free
 turns                           one thread at a time works with a model
+fingerprint, model_changes      the state of a model, and whether it is still the recorded one
 remembered, untouched           findings kept until a model's numbers change; a model put back
+uncompiled                      compiled modules run as they are written
 hooks_of_others                 hooks that somebody else put on layers
 """

@@ -16,22 +16,21 @@ from mixlens.errors import UnsupportedModel
 from mixlens.parts import parts_of
 from mixlens.recording.calls import LayerCall, changed
 from mixlens.recording.differences import difference, same_bar
+from mixlens.recording.fingerprint import hooks_of_others, is_of_others
 from mixlens.recording.rerun import run_layer
 
-_LIBRARIES = ("mixlens", "transformers", "accelerate")  # their hooks change no numbers
 _KINDS = ("_forward_hooks", "_forward_pre_hooks")
 _LISTS = (nn.ModuleList, nn.Sequential)
 
 
 def hook_numbers(model: nn.Module) -> tuple[int, ...]:
-    """Of the hooks inside layers. torch gives each a number that no other ever gets."""
+    """Of the hooks inside layers."""
     parts = parts_of(model)
-    hooked = [part for part in parts if part._forward_hooks or part._forward_pre_hooks]
-    numbers = {id(part): [number for number, _ in _hooks(part)] for part in hooked}
-    if not any(numbers.values()):
+    numbers = [(id(part), number) for part, number, _ in hooks_of_others(parts, _KINDS)]
+    if not numbers:
         return ()
     inside = {id(part) for each in parts if isinstance(each, _LISTS) for part in parts_of(each)}
-    return tuple(number for part, own in numbers.items() if part in inside for number in own)
+    return tuple(dict.fromkeys(number for part, number in numbers if part in inside))
 
 
 def require_unchanged_by_hooks(call: LayerCall, backend: str) -> None:
@@ -60,7 +59,7 @@ def hooks_inside(module: nn.Module, path: str) -> list[str]:
     return [
         f"`{_name(hook)}` on `{'.'.join(filter(None, (path, inner)))}`"
         for inner, part in module.named_modules()
-        for _, hook in _hooks(part)
+        for _, _, hook in hooks_of_others([part], _KINDS)
     ]
 
 
@@ -71,24 +70,13 @@ def _taken_off(module: nn.Module) -> Iterator[None]:
     before = [dict(table) for table in tables]
     try:
         for table in tables:
-            for number in [n for n, hook in table.items() if _is_of_others(hook)]:
+            for number in [n for n, hook in table.items() if is_of_others(hook)]:
                 del table[number]
         yield
     finally:
         for table, items in zip(tables, before, strict=True):
             table.clear()
             table.update(items)
-
-
-def _hooks(part: nn.Module) -> list[tuple[int, Any]]:
-    hooks = [item for kind in _KINDS for item in getattr(part, kind).items()]
-    return [(number, hook) for number, hook in hooks if _is_of_others(hook)]
-
-
-def _is_of_others(hook: Any) -> bool:
-    hook = getattr(hook, "func", hook)  # of a partial
-    module = getattr(hook, "__module__", None) or type(hook).__module__
-    return str(module).partition(".")[0] not in _LIBRARIES
 
 
 def _name(hook: Any) -> str:

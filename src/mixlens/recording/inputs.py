@@ -4,8 +4,9 @@ first.
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -188,7 +189,9 @@ def _labelled(tokenizer: Any, rows: Sequence[Encoding], texts: Sequence[str]) ->
 
 
 def _from_tensors(model: nn.Module, tokenizer: Any, given: dict[str, Any]) -> Prepared:
-    tensors = {name: as_tensor(name, value) for name, value in given.items() if value is not None}
+    tensors = {
+        name: _copied(as_tensor(name, value)) for name, value in given.items() if value is not None
+    }
     if "past_key_values" in tensors:
         raise WrongKeys(
             "past_key_values: a recording needs the whole sequence, not its continuation"
@@ -216,6 +219,22 @@ def _with_decoder_ids(model: nn.Module, tensors: dict[str, Any], labels: Any) ->
     given = (value.shape[0] for value in tensors.values() if isinstance(value, Tensor))
     tensors["decoder_input_ids"] = torch.full((next(given, 1), 1), start_token(model))
     return tensors
+
+
+def _copied(value: Any) -> Any:
+    """A copy that no later write to the caller's tensors or arrays reaches."""
+    if isinstance(value, Tensor):
+        return value.clone()
+    if isinstance(value, (list, tuple)):
+        made = map(_copied, value)
+        named = hasattr(value, "_fields")
+        return type(value)(*made) if named else type(value)(made)
+    if isinstance(value, MutableMapping):  # what an encoder returned, say: its class stays
+        inner = copy.copy(value)
+        for name, each in value.items():
+            inner[name] = _copied(each)
+        return inner
+    return value
 
 
 def as_tensor(name: str, value: Any) -> Any:

@@ -40,7 +40,7 @@ from mixlens.recording.probe import (
     probes,
     whole_probe,
 )
-from mixlens.recording.remembered import Remembered, settings_of
+from mixlens.recording.remembered import Remembered, state_of
 from mixlens.recording.structure import LayerStructure
 from mixlens.recording.unpadded import require_same_unpadded
 from mixlens.recording.untouched import require_own_switches, restored
@@ -308,9 +308,10 @@ def model_structure(model: nn.Module, inputs: Inputs, *, whole: bool = False) ->
     inputs of the same likeness. `whole`: on the whole input, even if a short probe showed
     something.
     """
+    state = state_of(model)
     return _structures.of(
         model,
         (likeness(inputs), whole),
         lambda: _on_probe(model, whole_probe(inputs)) if whole else discovered(model, inputs),
-        state=(settings_of(model), hook_numbers(model)),
+        state=(state.settings, hook_numbers(model) if state.hooks else ()),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -172,6 +172,22 @@ def _stored(module: nn.Module) -> dict[int, tuple[Any, str]]:
         )
         if tensor.is_meta
     }
+
+
+def offloaded_tensors(parts: Iterable[nn.Module]) -> list[Tensor]:
+    """Return the weights that accelerate keeps in the machine's memory. Those on disk are left
+    out.
+    """
+    maps = {
+        id(root): root
+        for part in parts
+        if "_hf_hook" in vars(part)
+        for hook in _hooks(part)
+        if (root := getattr(hook.weights_map, "dataset", hook.weights_map)) is not None
+    }
+    stores = [getattr(root, "state_dict", root) for root in maps.values()]
+    tensors = (each for store in stores if isinstance(store, dict) for each in store.values())
+    return [each for each in tensors if isinstance(each, Tensor)]
 
 
 def _all_hooks(part: nn.Module) -> Iterator[Any]:

@@ -28,11 +28,14 @@ from mixlens.parts import parts_of
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
+from mixlens.recording.fingerprint import ModelState
 from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
+from mixlens.recording.model_changes import require_state
 from mixlens.recording.model_structure import ModelStructure, StackStructure
 from mixlens.recording.placement import is_moved, sent
+from mixlens.recording.remembered import state_of
 from mixlens.recording.untouched import restored
 from mixlens.recording.wide import WideModules
 from mixlens.recording.witnesses import Witness, watch
@@ -66,6 +69,16 @@ class Recording:
     produced: Sequence[Produced] | None = None  # of a continued prompt, for each row of the batch
     rows_refused: str | None = None  # why its targets could not be taken apart by themselves
     logits_at: Int[Tensor, " position"] | None = None  # in order, if not all positions have logits
+    state: ModelState | None = None  # of the model when it was recorded
+
+    def __post_init__(self) -> None:
+        if self.state is None:
+            self.state = state_of(self.model)
+
+    def require_state(self) -> None:
+        """Raise `ModelChanged` if the model has changed since it was recorded."""
+        assert self.state is not None
+        require_state(self.model, self.state)
 
     def __repr__(self) -> str:
         sizes = [
@@ -149,6 +162,7 @@ class Recording:
 
     def layers(self, site: str | None = None) -> list[Layer]:
         """The layers that have attention of a site's kind."""
+        self.require_state()
         chosen = self.structure.site(site)
         layers = self.stack_layers[chosen.stack.name]
         return [layers[position] for position in chosen.stack.positions(chosen.kind)]
