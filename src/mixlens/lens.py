@@ -135,6 +135,7 @@ class Lens:
         answer: str | Sequence[int] | None = None,
         site: str | None = None,
         memory_budget: int | None = None,
+        explain_end: bool = False,
         **options: Any,
     ) -> Recording:
         """A recording of the positions that produced the tokens after a prompt.
@@ -142,11 +143,19 @@ class Lens:
         The prompt is a text, or the messages of a chat ([{"role": "user", "content": …}]), which
         the tokenizer's chat template writes out. What follows it is `answer`, or what the model
         generates: its likeliest token at every step (do_sample=False), 20 of them, unless `options`
-        (as `model.generate` takes them, such as max_new_tokens) say otherwise. Encoder-decoder
-        models: the prompt is the encoder's, and `site` is "cross" by default.
+        (as `model.generate` takes them, such as max_new_tokens) say otherwise. The recording's
+        `answer` is its text. End-of-turn and other special tokens at the end of a generated answer
+        are recorded only with `explain_end`. Encoder-decoder models: the prompt is the encoder's,
+        and `site` is "cross" by default.
         """
         return generate(
-            self, prompt, answer=answer, site=site, memory_budget=memory_budget, options=options
+            self,
+            prompt,
+            answer=answer,
+            site=site,
+            memory_budget=memory_budget,
+            explain_end=explain_end,
+            options=options,
         )
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:

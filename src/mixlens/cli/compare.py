@@ -22,8 +22,10 @@ from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
     AnswerOption,
+    ExplainEndOption,
     GenerateOption,
     NoSinkOption,
+    NoTemplateOption,
     PromptFileOption,
     SegmentsOption,
     read_prompting,
@@ -89,6 +91,8 @@ def compare(
     prompt_file: PromptFileOption = None,
     generate: GenerateOption = None,
     answer: AnswerOption = None,
+    no_chat_template: NoTemplateOption = False,
+    explain_end: ExplainEndOption = False,
     target: _TargetOption = None,
     cue: _CueOption = None,
     word: _WordOption = None,
@@ -121,6 +125,8 @@ def compare(
         answer=answer,
         segments=segments,
         sink=not no_sink,
+        chat_template=not no_chat_template,
+        explain_end=explain_end,
     )
     if no_sink and not prompt.divides:
         raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
@@ -131,11 +137,11 @@ def compare(
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
-    prompt.check_tokenizer(lens.tokenizer)
-    given = prompt.recorded(lens, site) if prompt.continues else prompt.given
+    prompt = prompt.written_by(lens.tokenizer)
+    recording = prompt.recorded(lens, site) if prompt.continues else None
     with _progress() as progress:
         comparison = lens.compare(
-            given,
+            prompt.given if recording is None else recording,
             None if target is None else number_or_name(target),
             site=site,
             aggregate=aggregate,
@@ -153,9 +159,11 @@ def compare(
     if html is not None:
         comparison.to_html(html)
         typer.echo(f"page: {html}", err=True)
+    written = None if recording is None else recording.answer
     if as_json:
-        print_json(comparison.to_dict())
+        print_json({**comparison.to_dict(), "answer": written})
     else:
+        prompt.print_answer(written)
         show(comparison)
 
 

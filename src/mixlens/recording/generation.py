@@ -20,6 +20,7 @@ from mixlens.errors import (
     UnsupportedModel,
 )
 from mixlens.recording.checks import position_limit, takes_decoder_ids
+from mixlens.recording.encoding import token_row
 from mixlens.recording.inputs import made_ready
 from mixlens.recording.passes import in_short
 
@@ -57,6 +58,20 @@ def generated(
     if not new:
         raise InvalidInput("nothing was generated: allow more tokens with max_new_tokens")
     return new
+
+
+def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
+    """Return generated ids without the end-of-turn and other special tokens at their end.
+
+    Ids of special tokens alone are returned as they are.
+    """
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    stops = set(ends if isinstance(ends, list) else [ends])
+    special = token_row(tokenizer, new).special or (False,) * len(new)
+    count = len(new)
+    while count and (special[count - 1] or new[count - 1] in stops):
+        count -= 1
+    return list(new[: count or None])
 
 
 def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:

@@ -76,8 +76,9 @@ class RowRecording(Recording):
         )
 
     def __repr__(self) -> str:
-        counted = f"{len(self.targets[0])} targets of {self.site.name}"
-        return f"<RowRecording of {type(self.model).__name__}: {counted}>"
+        count = len(self.targets[0])
+        about = f"{count} target{'s' * (count != 1)} of {self.site.name}{self._answer_in_repr()}"
+        return f"<RowRecording of {type(self.model).__name__}: {about}>"
 
     @functools.cached_property
     def places(self) -> Int[Tensor, "batch target"]:
