@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,19 @@ def made(count: int, layers: int = 3, **changes: Any) -> MixingMaps:
 def words_of(figure: Any) -> str:
     texts = figure.findobj(mpl.text.Text)
     return " | ".join(text.get_text() for text in texts)
+
+
+@pytest.mark.parametrize("kind", ["map", "flow", "text"])
+def test_pdf_files_embed_truetype_fonts(maps: MixingMaps, kind: str, tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    figure = pickle.loads(pickle.dumps(maps.plot(kind)))
+    figure.savefig(tmp_path / "own.pdf")
+    save_figure(maps.plot(kind), tmp_path / "ours.pdf")
+    assert dict(mpl.rcParams) == before
+    for name in ("own.pdf", "ours.pdf"):
+        written = (tmp_path / name).read_bytes()
+        assert b"/Type3" not in written
+        assert b"/CIDFontType2" in written
 
 
 @pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])

@@ -51,12 +51,12 @@ def panels(
 
     `width` and `height` are of one panel, in inches; the whole does not grow beyond `LARGEST`.
     """
-    from matplotlib.figure import Figure as New
+    from mixlens.render.embedding_figure import EmbeddingFigure
 
     columns = min(columns, count)
     rows = -(-count // columns)
     size = min(width * columns, LARGEST[0]), min(height * rows, LARGEST[1])
-    figure = New(figsize=size, layout="constrained")
+    figure = EmbeddingFigure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **shared)
     places = list(grid.flat)
     for empty in places[count:]:
