@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixlens.errors import InvalidInput
+from mixlens.plurals import counted
 from mixlens.suggestions import no_such
 from mixlens.tokens import TokenRow, resolved
 
@@ -63,16 +64,16 @@ class Row:
     source_tokens: tuple[str, ...]
 
     def __repr__(self) -> str:
-        heads = f", {self.scores.shape[1]} heads" if self.scores.ndim == 3 else ""
+        heads = f", {counted(self.scores.shape[1], 'head')}" if self.scores.ndim == 3 else ""
+        sources = counted(len(self.source_tokens), "source")
+        sizes = f"{counted(len(self.layers), 'layer')}{heads}, {sources}"
         last = self.scores[-1] if self.scores.ndim == 2 else self.scores[-1].mean(0)
         best = ", ".join(
             f"{self.source_tokens[i]} {last[i]:.3g}"
             for i in np.argsort(-np.abs(last), kind="stable")[:3]
         )
-        return (
-            f"<Row of {self.token!r} (token {self.target}): {len(self.layers)} layers{heads},"
-            f" {len(self.source_tokens)} sources; largest in layer {self.layers[-1]}: {best}>"
-        )
+        largest = f"largest in layer {self.layers[-1]}: {best}"
+        return f"<Row of {self.token!r} (token {self.target}): {sizes}; {largest}>"
 
     def top(self, k: int = 5, *, layer: int = -1, head: int | None = None) -> list[Source]:
         """The k sources with the largest scores, largest first. Of two equal ones the earlier comes

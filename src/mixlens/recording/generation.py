@@ -19,6 +19,7 @@ from mixlens.errors import (
     NonFiniteActivations,
     UnsupportedModel,
 )
+from mixlens.plurals import counted
 from mixlens.recording.checks import position_limit, takes_decoder_ids
 from mixlens.recording.encoding import token_row
 from mixlens.recording.inputs import made_ready
@@ -155,14 +156,15 @@ def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
     room = limit - prompt + 1
     if room < 1:
         raise InputTooLong(
-            f"the prompt has {prompt} tokens, the model has {limit} positions: shorten the prompt"
+            f"the prompt has {counted(prompt, 'token')}, the model has {limit} positions: shorten"
+            " the prompt"
         )
     if prefix:
         raise InputTooLong(
-            f"a continuation of {more} tokens does not fit the decoder's {limit} positions: it may"
-            f" have up to {room}"
+            f"a continuation of {counted(more, 'token')} does not fit the decoder's {limit}"
+            f" positions: it may have up to {room}"
         )
     raise InputTooLong(
-        f"a prompt of {prompt} tokens and a continuation of {more} do not fit the model's {limit}"
-        f" positions: the continuation may have up to {room}"
+        f"a prompt of {counted(prompt, 'token')} and a continuation of {more} do not fit the"
+        f" model's {limit} positions: the continuation may have up to {room}"
     )

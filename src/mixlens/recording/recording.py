@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.parts import parts_of
+from mixlens.plurals import counted
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
@@ -70,7 +71,8 @@ class Recording:
 
     def __repr__(self) -> str:
         sizes = [
-            f"{name}: {len(self.stack_layers[name])} layers, {max(lengths)} tokens"
+            f"{name}: {counted(len(self.stack_layers[name]), 'layer')},"
+            f" {counted(max(lengths), 'token')}"
             for name, lengths in self.lengths.items()
         ]
         texts = "" if self.batch == 1 else f"{self.batch} texts; "

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, LookAgain, RowsUnavailable
+from mixlens.plurals import counted
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_structure import AttentionSite, ModelStructure
@@ -76,8 +77,8 @@ class RowRecording(Recording):
         )
 
     def __repr__(self) -> str:
-        count = len(self.targets[0])
-        about = f"{count} target{'s' * (count != 1)} of {self.site.name}{self._answer_in_repr()}"
+        targets = counted(len(self.targets[0]), "target")
+        about = f"{targets} of {self.site.name}{self._answer_in_repr()}"
         return f"<RowRecording of {type(self.model).__name__}: {about}>"
 
     @functools.cached_property
