@@ -86,7 +86,8 @@ class Lens:
         """Loads a model and its tokenizer by hub name or folder; `options` go to `from_pretrained`.
 
         The class is the one that the checkpoint names (masked LM, causal LM, classifier ...), else
-        the bare model. Code from the checkpoint is run only with `trust_remote_code=True`. The name
+        the bare model. Its dtype is float32 unless you pass another, such as `dtype="auto"` for
+        that of the checkpoint. Code from the checkpoint is run only with `trust_remote_code=True`. The name
         that a bundled model gives itself (mixlens/bundled/causal) loads that model.
         """
         if isinstance(name, str) and name.startswith(_BUNDLED_AT):
