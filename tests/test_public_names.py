@@ -113,6 +113,7 @@ ORDER = [
     {"measuring"},
     {"rolling"},
     {"identifiability", "predictions", "comparison", "corpus", "timing", "encoder_decoder"},
+    {"rollout_time"},
     {"render"},
     {"batching"},
     {"recorder"},

@@ -21,6 +21,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
 from mixlens.measuring import measure_together
 from mixlens.recording.rows import RowRecording
+from mixlens.render.plots.chosen import described
 from tests.conformance.zoo import built, randomised
 from tests.measures import models
 
@@ -462,3 +463,15 @@ def test_the_answer_of_an_encoder_and_decoder() -> None:
     sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
     lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
     assert lens.generate("It is", answer="ja nein").answer == "ja nein"
+
+
+def test_maps_say_by_which_token_their_targets_are_named() -> None:
+    sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
+    lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
+    produced = one(mixlens.measure("attention", lens.generate("It is", answer="ja")))
+    read = lens.measure("attention", ("It is", "ja"), site="cross")
+    assert produced.provenance["target_names"] == "the token produced"
+    assert read.provenance["target_names"] == "the token read"
+    assert "targets named by the token produced" in described(produced)
+    assert "targets named by the token read" in described(read)
+    assert "target_names" not in bundled().measure("attention", PROMPT).provenance

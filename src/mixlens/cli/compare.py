@@ -195,17 +195,23 @@ def _checked_aggregate(layers: str) -> int | str:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar on standard error, if that is a terminal."""
+    """A bar on standard error, or a line now and then if that is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    from mixlens.cli.progress import PlainLines
+
+    console, plain = Console(stderr=True), PlainLines()
     parts = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("recording", total=None)
-        yield lambda name, done, total: bar.update(
-            task, description=name, completed=done, total=total
-        )
+
+        def update(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+            if not console.is_terminal:
+                plain.show(name, done, total)
+
+        yield update
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:

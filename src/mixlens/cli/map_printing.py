@@ -19,6 +19,8 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
 
     console = Console(highlight=False)
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
+    if maps.provenance.get("target_names"):
+        steps += f" (targets named by {maps.provenance['target_names']})"
     if len(maps.target_positions) == 1:
         _show_row(console, maps, spec, steps, top)
     elif any(step.startswith("segments(") for step in maps.provenance.get("steps", [])):

@@ -25,6 +25,7 @@ Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
 
 LARGEST = 16.0, 20.0  # inches
+NARROWEST = 2.5  # inches
 FORMATS = ("png", "pdf", "svg")
 
 
@@ -62,6 +63,15 @@ def panels(
     for empty in places[count:]:
         empty.set_axis_off()
     return figure, places[:count]
+
+
+def check_width(width: float | None) -> None:
+    """Raise if a figure of this many inches cannot be drawn."""
+    if width is not None and not NARROWEST <= width <= LARGEST[0]:
+        raise InvalidInput(
+            f"width={width!r} is out of range. Give inches from {NARROWEST} to {LARGEST[0]:.0f},"
+            " such as 3.3 for one column of a paper."
+        )
 
 
 def axes_or_new(

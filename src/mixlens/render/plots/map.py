@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def draw(
-    maps: MixingMaps, *, layer: int | None = None, head: int | None = None
+    maps: MixingMaps,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    width: float | None = None,
 ) -> tuple[Figure, str]:
-    """The last layer unless a different one is named."""
+    """The last layer unless a different one is named; `width` in inches."""
     maps, of_head = whole_layers(maps, head)
     place = layer_of(maps, layer)
     figure = heat_map(
@@ -27,5 +31,6 @@ def draw(
         y_label="target token",
         signed=maps.facts.signed,
         colour_bar="score",
+        width=width,
     )
     return figure, ", ".join(filter(None, [f"layer {maps.layers[place]}", of_head]))
