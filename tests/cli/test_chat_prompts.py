@@ -30,7 +30,7 @@ def chat_model(folder: Path, template: str, ends: Any = None) -> str:
     lens.tokenizer.chat_template = template
     if ends is not None:
         lens.model.generation_config.eos_token_id = ends
-    lens.model.save_pretrained(folder)
+    lens.model.save_pretrained(folder)  # type: ignore[operator]
     lens.tokenizer.save_pretrained(folder)
     return str(folder)
 

@@ -445,7 +445,7 @@ def test_special_tokens_at_the_end_are_left_out() -> None:
     assert plain.produced is not None
     new = [plain.produced[0].ids[place] for place in (plain.targets or ((),))[0]]
     end = next(i for i in range(2, 6) if new[i] not in new[:i])
-    lens.model.generation_config.eos_token_id = [new[end]]  # type: ignore[union-attr]
+    lens.model.generation_config.eos_token_id = [new[end]]
     rows = lens.generate(PROMPT, max_new_tokens=6)
     assert rows.targets == ((plain.targets or ((),))[0][:end],)
     made, expected = (one(mixlens.measure("alti", each)) for each in (rows, plain))
@@ -454,7 +454,7 @@ def test_special_tokens_at_the_end_are_left_out() -> None:
     )
     whole = lens.generate(PROMPT, max_new_tokens=6, explain_end=True)
     assert len((whole.targets or ((),))[0]) == end + 1
-    lens.model.generation_config.eos_token_id = [new[0]]  # type: ignore[union-attr]
+    lens.model.generation_config.eos_token_id = [new[0]]
     alone = lens.generate(PROMPT, max_new_tokens=6)
     assert len((alone.targets or ((),))[0]) == 1  # nothing else was generated
 

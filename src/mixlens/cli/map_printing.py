@@ -19,8 +19,6 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
 
     console = Console(highlight=False)
     steps = " → ".join([str(maps.provenance.get("measure")), *maps.provenance.get("steps", [])])
-    if maps.provenance.get("target_names"):
-        steps += f" (targets named by {maps.provenance['target_names']})"
     if len(maps.target_positions) == 1:
         _show_row(console, maps, spec, steps, top)
     elif any(step.startswith("segments(") for step in maps.provenance.get("steps", [])):
@@ -34,6 +32,8 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
             " --target, sum them with --segments, or use --figure, --json or --save"
         )
+    if maps.provenance.get("target_names"):
+        console.print(f"targets are named by {maps.provenance['target_names']}", style="dim")
 
 
 def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) -> None:
