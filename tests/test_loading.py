@@ -100,3 +100,15 @@ def test_a_tokenizer_of_a_different_model() -> None:
     masked, causal = Lens.bundled("masked"), Lens.bundled("causal")
     with pytest.warns(UserWarning, match="is it the tokenizer of a different model"):
         Lens(masked.model, causal.tokenizer)
+
+
+@pytest.mark.parametrize("saved", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_half_precision_is_widened_as_on_the_command_line(
+    tmp_path: Path, saved: torch.dtype
+) -> None:
+    lens = Lens.bundled("causal")
+    lens.model.to(saved).save_pretrained(tmp_path)  # type: ignore[operator]
+    wide = torch.promote_types(saved, torch.float32)
+    assert next(Lens.from_pretrained(str(tmp_path)).model.parameters()).dtype == wide
+    own = Lens.from_pretrained(str(tmp_path), dtype="auto")
+    assert next(own.model.parameters()).dtype == saved

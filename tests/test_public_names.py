@@ -87,7 +87,7 @@ MAPS = {
 
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
-    {"errors", "suggestions", "hub_refusals", "json_values"},
+    {"errors", "suggestions", "hub_refusals", "json_values", "plurals"},
     {"tokens", "precision", "parts", "hub_silence"},
     {"segments", "positions"},
     {"views"},
@@ -115,6 +115,7 @@ ORDER = [
     {"measuring"},
     {"rolling"},
     {"identifiability", "predictions", "comparison", "corpus", "timing", "encoder_decoder"},
+    {"rollout_time"},
     {"render"},
     {"batching"},
     {"recorder"},

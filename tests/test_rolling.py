@@ -81,3 +81,21 @@ def test_what_cannot_be_taken_by_rows_is_rolled_out_from_maps() -> None:
         Lens.bundled("causal").rollout("effective_attention", "The keys are old.", [-1])
     with pytest.raises(InvalidInput, match="name the targets"):
         lens.rollout("alti", given)
+
+
+def test_a_rollout_says_how_long_it_takes_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lens = Lens.bundled("causal")
+    text = "The keys to the old cabinet near the door are on the table. " * 6
+    rows = lens.generate(text, answer=" They are old")
+    with pytest.raises(InvalidInput, match=r"rollout of value_zeroing over .* takes about .* s,"):
+        lens.rollout("value_zeroing", rows, budget=0.001)
+    with pytest.raises(InvalidInput, match="a budget of -1"):
+        lens.rollout("attention", rows, budget=-1)
+    plain = lens.rollout("attention", rows)
+    assert lens.rollout("attention", rows, budget=1000) == plain
+    monkeypatch.setattr("mixlens.rollout_time.LONG", 0.001)
+    monkeypatch.setattr("mixlens.rollout_time._TOKENS", 16)
+    with pytest.warns(UserWarning, match="takes about .* With budget=SECONDS"):
+        assert lens.rollout("attention", text, targets=-1).scores.shape[1] == 1

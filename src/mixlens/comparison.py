@@ -13,6 +13,7 @@ import numpy as np
 
 from mixlens.aggregation.segments import grouped, summed
 from mixlens.aggregation.target_row import shares
+from mixlens.plurals import counted
 from mixlens.positions import position_of
 from mixlens.segments import By, divided
 from mixlens.tokens import TokenRow
@@ -57,7 +58,8 @@ class Comparison:
         explained = f"; explains {self.explained}" if self.explained else ""
         left_out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
         return (
-            f"<Comparison of {len(self.scores)} measures for {about}, {len(self.sources)} sources"
+            f"<Comparison of {counted(len(self.scores), 'measure')} for {about},"
+            f" {counted(len(self.sources), 'source')}"
             f"{explained}{left_out}>"
         )
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from mixlens.errors import MixlensError, OutOfMemory
 from mixlens.estimating import Estimate
+from mixlens.plurals import plural
 from mixlens.recording.memory import is_out_of_memory
 
 _SHORTEST = 16  # tokens of a text that is worth advising
@@ -28,7 +29,7 @@ def require_room(estimate: Estimate, available: int) -> None:
 
 def _subject(estimate: Estimate) -> str:
     texts = "" if estimate.texts == 1 else f"{estimate.texts} texts of "
-    return f"{estimate.measure} of {texts}{estimate.tokens:,} tokens"
+    return f"{estimate.measure} of {texts}{estimate.tokens:,} {plural('token', estimate.tokens)}"
 
 
 def what_fits(estimate: Estimate, available: int) -> str:

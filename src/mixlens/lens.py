@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, overload
 
@@ -88,9 +89,9 @@ class Lens:
     def from_pretrained(cls, name: str, *, tokenizer: Any = None, **options: Any) -> Lens:
         """Loads a model and its tokenizer by hub name or folder; `options` go to `from_pretrained`.
 
-        The class is the one that the checkpoint names (masked LM, causal LM, classifier ...), else
-        the bare model. Code from the checkpoint is run only with `trust_remote_code=True`. The name
-        that a bundled model gives itself (mixlens/bundled/causal) loads that model.
+        The class is the one that the checkpoint names, else the bare model. The dtype is float32;
+        `dtype="auto"` keeps that of the checkpoint. Code from the checkpoint is run only with
+        `trust_remote_code=True`. A bundled model is loaded by its name, mixlens/bundled/causal.
         """
         if isinstance(name, str) and name.startswith(_BUNDLED_AT):
             return cls.bundled(name.removeprefix(_BUNDLED_AT), **options)
@@ -107,9 +108,7 @@ class Lens:
         with quiet_loading():
             lens = cls.from_pretrained(os.fspath(folder), **options)  # type: ignore[call-overload]
         config: Any = lens.model.config
-        config._name_or_path = (  # not where this machine happens to keep it
-            f"{_BUNDLED_AT}{name}"
-        )
+        config._name_or_path = f"{_BUNDLED_AT}{name}"  # not where this machine keeps it
         return lens
 
     # ------------------------------------------------------------------------------------ recording
@@ -138,6 +137,7 @@ class Lens:
         answer: str | Sequence[int] | None = None,
         site: str | None = None,
         memory_budget: int | None = None,
+        explain_end: bool = False,
         **options: Any,
     ) -> Recording:
         """A recording of the positions that produced the tokens after a prompt.
@@ -145,17 +145,15 @@ class Lens:
         The prompt is a text, or the messages of a chat ([{"role": "user", "content": …}]), which
         the tokenizer's chat template writes out. What follows it is `answer`, or what the model
         generates: its likeliest token at every step (do_sample=False), 20 of them, unless `options`
-        (as `model.generate` takes them, such as max_new_tokens) say otherwise. Encoder-decoder
-        models: the prompt is the encoder's, and `site` is "cross" by default.
+        (as `model.generate` takes them, such as max_new_tokens) say otherwise. The recording's
+        `answer` is its text. Special tokens at its end are recorded only with `explain_end`.
+        Encoder-decoder models: the prompt is the encoder's, and `site` is "cross" by default.
         """
-        return generate(
-            self, prompt, answer=answer, site=site, memory_budget=memory_budget, options=options
-        )
+        how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}
+        return generate(self, prompt, answer=answer, site=site, options=options, **how)
 
     def verify(self, given: Text | Sequence[Text] | Mapping[str, Any] | None = None) -> Report:
-        """Takes the model apart on this input and compares every part with what the model computes;
-        see `Report`.
-        """
+        """Compares every part of the model with what the model computes; see `Report`."""
         return verify(self, given)
 
     # ------------------------------------------------------------------------------------- measures
@@ -253,22 +251,26 @@ class Lens:
         site: str | None = None,
         residual: float | int | None = None,
         normalise: bool | None = None,
+        budget: float | None = None,
         **options: Any,
     ) -> MixingMaps:
         """How much of each input token is in a few targets, up to each layer: the rows that
         `measure(…).rollout()` would have, without storing a map. A recording (of `generate`, say)
-        has targets of its own. A warning names the source onto which a rollout has collapsed.
+        has targets of its own. If that takes over a minute, a warning gives the estimated time;
+        with `budget` (seconds) an error is raised if the estimate exceeds it. Another warning names
+        the source onto which a rollout has collapsed.
         """
         from mixlens.aggregation.collapse import warn_of_collapse
         from mixlens.rolling import roll_out_targets
+        from mixlens.rollout_time import check_rollout_time
 
         how: dict[str, Any] = {"residual": residual, "normalise": normalise, **options}
-        if isinstance(given, Recording):
-            return warn_of_collapse(roll_out_targets(name, given, targets=targets, **how))
-        if targets is None:
-            raise InvalidInput("name the targets that are rolled out; all: measure(…).rollout()")
-        recording = self.record(given, targets=targets, site=site)
-        return warn_of_collapse(roll_out_targets(name, recording, **how))
+        if not isinstance(given, Recording):
+            if targets is None:
+                raise InvalidInput("name the targets that are rolled out; all: measure().rollout()")
+            given, targets = self.record(given, targets=targets, site=site), None
+        check_rollout_time(name, given, partial(self.record, targets=-1, site=site), budget, how)
+        return warn_of_collapse(roll_out_targets(name, given, targets=targets, **how))
 
     def compare(
         self,

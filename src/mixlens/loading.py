@@ -54,12 +54,26 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
+    options = _with_dtype(config, options)
     model, report = cls.from_pretrained(name, output_loading_info=True, **options)
     base = f"{getattr(model, 'base_model_prefix', '')}."
     _random_heads[model] = tuple(
         sorted(key for key in report["missing_keys"] if not key.startswith(base))
     )
     return model.eval()
+
+
+def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Load float32, as the command line does, unless a dtype is given or the checkpoint is float64
+    or quantised.
+    """
+    import torch
+
+    quantised = getattr(config, "quantization_config", None) or options.get("quantization_config")
+    wide = getattr(config, "dtype", None) == torch.float64
+    if quantised or wide or options.keys() & {"dtype", "torch_dtype"}:
+        return options
+    return {**options, "dtype": torch.float32}
 
 
 _random_heads: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()

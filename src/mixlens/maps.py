@@ -21,7 +21,12 @@ from mixlens.aggregation.collapse import warn_of_collapse
 from mixlens.aggregation.flow import flow_through
 from mixlens.aggregation.merging import merge_spans, merge_words
 from mixlens.aggregation.rollout import normalise, roll_out
-from mixlens.aggregation.segments import leave_out_sink, merge_segments, tokens_inside
+from mixlens.aggregation.segments import (
+    leave_out_sink,
+    merge_segments,
+    tokens_inside,
+    with_segments,
+)
 from mixlens.aggregation.selection import merge_heads, one_head, select
 from mixlens.aggregation.target_row import reading_of
 from mixlens.contracts import Facts
@@ -264,6 +269,7 @@ class MixingMaps:
         """Sub-words merged into words, over columns and rows: "sum", "mean", "max" or "first".
 
         If only some targets were measured, a word is merged from those of its pieces that were.
+        Sources that are segments stay as they are.
         """
         return merge_words(self, sources, targets)
 
@@ -276,7 +282,7 @@ class MixingMaps:
         merge_targets: str = "mean",
     ) -> MixingMaps:
         """The given token ranges (first, after the last) merged on each side; all other tokens stay
-        as they are.
+        as they are. Ranges are positions in the text, also for maps of a few targets.
         """
         return merge_spans(self, sources, targets, merge_sources, merge_targets)
 
@@ -323,13 +329,25 @@ class MixingMaps:
         """Writes everything to one file (safetensors), which `mixlens.load` reads."""
         storage.save(self, path)
 
-    def to_html(self, path: str | os.PathLike[str], *others: MixingMaps, **shown: Any) -> None:
+    def to_html(
+        self,
+        path: str | os.PathLike[str],
+        *others: MixingMaps,
+        segments: By = None,
+        **shown: Any,
+    ) -> None:
         """Writes one self-contained page that shows these maps, and those of other measures next
         to them; `shown` as in `mixlens.viewer.payload.payload_of` (target, title, image, seconds).
+
+        The page groups sources by `segments`, given as in `MixingMaps.segments`; by default by
+        those that the text has, such as the turns of a chat.
         """
         from mixlens.viewer import page, payload
 
-        page.write(payload.payload_of([self, *others], **shown), path)
+        given = [self, *others]
+        if segments is not None:
+            given = [with_segments(each, segments) for each in given]
+        page.write(payload.payload_of(given, **shown), path)
 
     def _repr_html_(self) -> str:
         from mixlens.viewer import page, payload

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 import mixlens
-from mixlens.contracts import Request, Spec
+from mixlens.contracts import AttentionKind, Request, Spec
 from mixlens.recording.rows import RowRecording
 
 if TYPE_CHECKING:
@@ -45,8 +45,18 @@ def provenance_of(
         "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
         "versions": versions(),
         "recorded": _recorded(recording),
+        **_target_names(recording, request),
         "steps": [],
     }
+
+
+def _target_names(recording: Recording, request: Request) -> dict[str, str]:
+    """How targets are named where a decoder both reads and produces tokens."""
+    last = recording.structure.stack_of(request.site) is recording.last_stack
+    if recording.produced is not None and last:
+        return {"target_names": "the token produced"}
+    cross = request.kind is AttentionKind.CROSS
+    return {"target_names": "the token read"} if cross else {}
 
 
 def _recorded(recording: Recording) -> str:

@@ -148,6 +148,7 @@ def generate(
     answer: str | Sequence[int] | None,
     site: str | None,
     memory_budget: int | None,
+    explain_end: bool,
     options: Mapping[str, Any],
 ) -> Recording:
     """`Lens.generate`."""
@@ -159,7 +160,14 @@ def generate(
     )
     with turn(model), outside_inference_mode(), uncompiled(model), in_words:
         try:
-            made = continued(model, lens.tokenizer, prompt, answer=answer, options=options)
+            made = continued(
+                model,
+                lens.tokenizer,
+                prompt,
+                answer=answer,
+                options=options,
+                explain_end=explain_end,
+            )
         except NonFiniteActivations:
             _require_sound_weights(model)
             raise

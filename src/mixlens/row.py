@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mixlens.errors import InvalidInput
+from mixlens.plurals import counted
 from mixlens.tokens import resolved
 
 
@@ -91,17 +92,17 @@ class Row:
     reading: Reading
 
     def __repr__(self) -> str:
-        heads = f", {self.scores.shape[1]} heads" if self.scores.ndim == 3 else ""
+        heads = f", {counted(self.scores.shape[1], 'head')}" if self.scores.ndim == 3 else ""
+        sources = counted(len(self.source_tokens), "source")
+        sizes = f"{counted(len(self.layers), 'layer')}{heads}, {sources}"
         values = self.reading.of(self.scores)
         values = values if values.ndim == 1 else values.mean(0)
         best = ", ".join(
             f"{self.source_tokens[i]} {values[i]:.3g}"
             for i in np.argsort(-np.abs(values), kind="stable")[:3]
         )
-        return (
-            f"<Row of {self.token!r} (token {self.target}): {len(self.layers)} layers{heads},"
-            f" {len(self.source_tokens)} sources; largest ({self.reading.name}): {best}>"
-        )
+        largest = f"largest ({self.reading.name}): {best}"
+        return f"<Row of {self.token!r} (token {self.target}): {sizes}; {largest}>"
 
     def top(self, k: int = 5, *, layer: int | None = None, head: int | None = None) -> list[Source]:
         """The k sources with the largest scores, largest first. Of two equal ones the earlier comes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,6 +229,45 @@ def test_words_have_the_sums_of_their_tokens() -> None:
         merged, expected = made.words().segments(by), made.segments(by)
         assert merged.source_tokens == expected.source_tokens
         np.testing.assert_allclose(merged.scores, expected.scores, rtol=1e-5, atol=1e-7)
+
+
+def test_targets_become_words_after_sources_were_summed() -> None:
+    rows = Lens.bundled("causal").generate("The keys. A cat sleeps.", answer=" unbelievably so")
+    made = mixlens.measure("alti", rows)
+    assert isinstance(made, MixingMaps)
+    for by in (None, "sentences", {"cat": "A cat"}):
+        merged, expected = made.segments(by).words(), made.words().segments(by)
+        assert merged.source_tokens == expected.source_tokens
+        assert merged.tokens == expected.tokens == ("unbelievably", "so")
+        np.testing.assert_allclose(merged.scores, expected.scores, rtol=1e-5, atol=1e-7)
+
+
+def test_spans_of_generated_targets() -> None:
+    rows = Lens.bundled("causal").generate("The keys to the cabinet", answer=" are on the table")
+    made = mixlens.measure("alti", rows)
+    assert isinstance(made, MixingMaps)
+    first = made.target_positions[0]
+    merged = made.spans(targets=[(first, first + 2)])
+    assert merged.tokens == ("are on", "Ġthe", "Ġtable")
+    np.testing.assert_allclose(merged.scores[:, 0], made.scores[:, :2].mean(1), rtol=1e-6)
+    with pytest.raises(InvalidInput, match=r"target span \(0, 2\) holds no measured target"):
+        made.spans(targets=[(0, 2)])
+
+
+def test_a_page_groups_by_named_documents(tmp_path: Path) -> None:
+    lens = Lens.bundled("causal")
+    rows = lens.generate("One cat. Two dogs.", answer=" are on")
+    maps, other = (mixlens.measure(name, rows) for name in ("alti", "attention"))
+    assert isinstance(maps, MixingMaps)
+    assert isinstance(other, MixingMaps)
+    page = tmp_path / "page.html"
+    maps.to_html(page, other, segments={"a": "One cat.", "b": "Two dogs."})
+    written = page.read_text().partition('id="payload">')[2].partition("</script>")[0]
+    texts = json.loads(written)["texts"]
+    named = [[part[2] for part in text["segments"] or () if len(part) == 3] for text in texts]
+    assert any({"a", "b", "answer"} <= set(names) for names in named)
+    with pytest.raises(InvalidInput, match="sums of segments already"):
+        maps.segments().to_html(page, segments="sentences")
 
 
 @pytest.mark.parametrize(

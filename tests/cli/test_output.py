@@ -102,3 +102,20 @@ def test_text_from_a_file_or_standard_input(tmp_path: Path) -> None:
     for wrong in (["map"], ["map", TEXT, "--text-file", str(file)]):
         result = run(*wrong)
         assert (result.status, "TEXT" in result.err) == (2, True), result.err
+
+
+def test_a_log_gets_a_plain_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mixlens.cli import progress
+
+    with progress.progress_bar(None) as update:
+        update(1, 4, 0)
+    assert capsys.readouterr().err == ""  # it was quick
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    with progress.progress_bar(None) as update:
+        update(1, 4, 0)
+        update(2, 4, 0)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("texts: 1 of 4 after 0 s, about ")
+    assert second.startswith("texts: 2 of 4 after ")

@@ -21,6 +21,7 @@ from mixlens import Lens, MixingMaps
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, UnsupportedModel
 from mixlens.measuring import measure_together
 from mixlens.recording.rows import RowRecording
+from mixlens.render.plots.chosen import described
 from tests.conformance.zoo import built, randomised
 from tests.measures import models
 
@@ -421,3 +422,56 @@ def test_models_that_generate_nothing_are_refused() -> None:
         Lens.bundled().generate(PROMPT, answer=" are")
     bare = Lens(built("llama"))  # no head: an answer can be given, nothing can be generated
     assert one(mixlens.measure("alti", bare.generate({"input_ids": [[5, 6]]}, answer=[7]))).tokens
+
+
+def test_a_recording_shows_its_answer() -> None:
+    lens = bundled()
+    rows = lens.generate(PROMPT, max_new_tokens=4)
+    assert rows.produced is not None
+    new = [rows.produced[0].ids[place] for place in (rows.targets or ((),))[0]]
+    assert rows.answer == lens.tokenizer.decode(new)
+    assert repr(rows.answer) in repr(rows)
+    assert lens.generate(PROMPT, answer=rows.answer).answer == rows.answer
+    assert lens.generate(PROMPT, answer=new).answer == rows.answer
+    assert lens.record(PROMPT).answer is None
+    by_ids = lens.generate({"input_ids": [[5, 9, 13]]}, answer=new)
+    assert by_ids.answer == lens.tokenizer.decode(new)
+    assert Lens(lens.model).generate({"input_ids": [[5, 9, 13]]}, answer=new).answer is None
+
+
+def test_special_tokens_at_the_end_are_left_out() -> None:
+    lens = Lens.from_pretrained("src/mixlens/bundled/causal", dtype=torch.float64)
+    plain = lens.generate(PROMPT, max_new_tokens=6)
+    assert plain.produced is not None
+    new = [plain.produced[0].ids[place] for place in (plain.targets or ((),))[0]]
+    end = next(i for i in range(2, 6) if new[i] not in new[:i])
+    lens.model.generation_config.eos_token_id = [new[end]]
+    rows = lens.generate(PROMPT, max_new_tokens=6)
+    assert rows.targets == ((plain.targets or ((),))[0][:end],)
+    made, expected = (one(mixlens.measure("alti", each)) for each in (rows, plain))
+    np.testing.assert_allclose(
+        made.scores, expected.scores[:, :end, : made.scores.shape[-1]], atol=1e-10
+    )
+    whole = lens.generate(PROMPT, max_new_tokens=6, explain_end=True)
+    assert len((whole.targets or ((),))[0]) == end + 1
+    lens.model.generation_config.eos_token_id = [new[0]]
+    alone = lens.generate(PROMPT, max_new_tokens=6)
+    assert len((alone.targets or ((),))[0]) == 1  # nothing else was generated
+
+
+def test_the_answer_of_an_encoder_and_decoder() -> None:
+    sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
+    lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
+    assert lens.generate("It is", answer="ja nein").answer == "ja nein"
+
+
+def test_maps_say_by_which_token_their_targets_are_named() -> None:
+    sizes = {"num_layers": 2, "num_decoder_layers": 2, "num_heads": 2}
+    lens = _bytewise("t5", d_model=16, d_kv=8, d_ff=24, **sizes)
+    produced = one(mixlens.measure("attention", lens.generate("It is", answer="ja")))
+    read = lens.measure("attention", ("It is", "ja"), site="cross")
+    assert produced.provenance["target_names"] == "the token produced"
+    assert read.provenance["target_names"] == "the token read"
+    assert "targets named by the token produced" in described(produced)
+    assert "targets named by the token read" in described(read)
+    assert "target_names" not in bundled().measure("attention", PROMPT).provenance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,46 @@ def made(count: int, layers: int = 3, **changes: Any) -> MixingMaps:
 def words_of(figure: Any) -> str:
     texts = figure.findobj(mpl.text.Text)
     return " | ".join(text.get_text() for text in texts)
+
+
+@pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])
+def test_a_figure_fits_one_column_and_stays_readable(maps: MixingMaps, kind: str) -> None:
+    figure = maps.plot(kind, width=3.3)
+    figure.draw_without_rendering()  # constrained layout warns if it finds no room
+    assert figure.get_figwidth() == pytest.approx(3.3)
+    texts = [t for t in figure.findobj(mpl.text.Text) if t.get_text().strip()]
+    assert min(text.get_fontsize() for text in texts) >= 5.5
+    for width in (0, -1, 100, float("nan")):
+        with pytest.raises(InvalidInput, match="width"):
+            maps.plot(kind, width=width)
+
+
+def test_layers_in_columns_on_one_scale_or_on_their_own(maps: MixingMaps) -> None:
+    def panels(figure: Any) -> list[Any]:
+        return [axes for axes in figure.axes if axes.images]
+
+    shared, own = (panels(maps.plot("layers", columns=2, scale=s)) for s in ("all", "each"))
+    assert shared[0].get_subplotspec().get_gridspec().ncols == 2
+    largest = np.abs(maps.scores).max((1, 2))
+    np.testing.assert_allclose([a.images[0].get_clim()[1] for a in shared], largest.max())
+    np.testing.assert_allclose([a.images[0].get_clim()[1] for a in own], largest)
+    assert own[0].get_title("left") == f"layer 0 ≤ {largest[0]:.2g}"
+    for wrong in ({"columns": 0}, {"columns": 1.5}, {"scale": "both"}):
+        with pytest.raises(InvalidInput, match=next(iter(wrong))):
+            maps.plot("layers", **wrong)
+
+
+@pytest.mark.parametrize("kind", ["map", "flow", "text"])
+def test_pdf_files_embed_truetype_fonts(maps: MixingMaps, kind: str, tmp_path: Path) -> None:
+    before = dict(mpl.rcParams)
+    figure = pickle.loads(pickle.dumps(maps.plot(kind)))
+    figure.savefig(tmp_path / "own.pdf")
+    save_figure(maps.plot(kind), tmp_path / "ours.pdf")
+    assert dict(mpl.rcParams) == before
+    for name in ("own.pdf", "ours.pdf"):
+        written = (tmp_path / name).read_bytes()
+        assert b"/Type3" not in written
+        assert b"/CIDFontType2" in written
 
 
 @pytest.mark.parametrize("kind", ["map", "target", "layers", "text", "curves", "alignment", "flow"])

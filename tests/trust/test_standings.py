@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import math
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from mixlens.evaluations import EvaluationSpec, Result
 from mixlens.evaluations.accuracy import conclude as accuracy_of
-from mixlens.trust.findings import Findings
+from mixlens.trust.findings import Findings, RowError
 from mixlens.trust.marks import marks_of
 from mixlens.trust.plan import Plan
 from mixlens.trust.ranking import Ranking, rank
+from mixlens.trust.report.terminal import show
+from mixlens.trust.report.wording import headline
 from mixlens.trust.standings import Column, ranks_of, standings
 
 TEXTS = 60
@@ -195,3 +201,81 @@ def test_a_model_at_chance_gives_no_recommendation() -> None:
         )
         assert ranking.verdict.startswith("Trust") == recommended
         assert ("near chance" in ranking.verdict) != recommended
+
+
+def own_column(values: dict[str, np.ndarray]) -> Column:
+    """An evaluation with cases of its own, which uses neither the data nor the model."""
+    return replace(column("own", values), by_text=False)
+
+
+def with_errors(*columns: Column, texts: int = TEXTS, **reasons: str) -> Ranking:
+    errors = tuple(
+        RowError(f"line {n}", m, "e", reason) for m, reason in reasons.items() for n in range(texts)
+    )
+    measures = tuple(dict.fromkeys(m for c in columns for m in c.results))
+    observed = replace(findings(*columns), errors=errors)
+    return rank(observed, Plan(measures=measures), texts, {"model": "m", "data": "d"})
+
+
+def test_a_measure_that_cannot_be_measured_on_the_data_is_not_ranked() -> None:
+    draw = np.random.default_rng(0)
+    cases = {name: draw.normal(size=12) for name in ("good", "poor", "unfit", "random")}
+    cases["unfit"] += 5
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # "All-NaN slice encountered"
+        ranking = with_errors(column("e", made_up()), own_column(cases), unfit="no such layers")
+    assert "unfit" not in ranking.order
+    assert ranking.not_judged == {"unfit": "no such layers"}
+    assert "unfit" not in ranking.verdict
+    console = Console(file=io.StringIO(), width=100)
+    show(ranking, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "not judged: unfit: no such layers" in printed
+    assert "error" not in printed
+    alone = with_errors(column("e", {"random": made_up()["random"]}), own_column(cases), unfit="x")
+    assert set(alone.not_judged) == {"unfit"}
+
+
+def test_ranks_that_do_not_come_from_the_data_are_no_recommendation() -> None:
+    draw = np.random.default_rng(0)
+    cases = {"good": draw.normal(5, 1, 12), "random": draw.normal(size=12)}
+    texts = {name: draw.normal(size=TEXTS) for name in cases}
+    ranking = with_errors(column("describes", texts, "neither"), own_column(cases))
+    assert ranking.verdict.startswith("No measure can be recommended: no evaluation of these texts")
+    assert "of its own" in ranking.verdict
+
+
+def test_what_random_numbers_do_as_well_is_not_trusted() -> None:
+    draw = np.random.default_rng(0)
+    noise = [column(f"e{i}", {m: draw.normal(size=TEXTS) for m in "ab"}) for i in range(3)]
+    better = {"a": draw.normal(2, 0.1, TEXTS), "b": draw.normal(0, 1, TEXTS)}
+    floor = [{"random": draw.normal(0.3, 1, TEXTS)} for _ in range(4)]
+    columns = [
+        column(c.evaluation, {**c.values, **f}) for c, f in zip(noise, floor[:3], strict=True)
+    ]
+    ranking = ranked(*columns, column("real", {**better, **floor[3]}))
+    standing, first = ranking.standings["random"], ranking.order[0]
+    assert standing.p_first >= 0.05 or first == "random"
+    assert ranking.verdict.startswith("No measure earns trust here")
+    assert "Trust" not in ranking.verdict.splitlines()[0].split()[0]
+
+
+def test_a_value_behind_random_numbers_is_never_the_best_of_its_column() -> None:
+    """Also if nothing could be tested, as in an evaluation without numbers for single texts."""
+    known = column("e", {"a": np.array([0.1]), "b": np.array([0.2]), "random": np.array([0.3])})
+    untested = replace(known, values={}, by_text=False)
+    for judged in (known, untested):
+        marks = marks_of(judged, ["a", "b", "random"], baseline="random")
+        assert math.isnan(marks["b"].p_random)
+        assert not marks["b"].is_best
+        assert marks["b"].not_better_than_random
+
+
+@pytest.mark.parametrize("texts", [1, 2])
+def test_counts_are_in_the_right_number(texts: int) -> None:
+    values = {"good": np.arange(texts) + 1.0, "random": np.zeros(texts)}
+    ranking = with_errors(column("e", values), texts=texts)
+    noun = "1 text" if texts == 1 else "2 texts"
+    assert ranking.verdict.startswith(f"Too few texts to say: with {noun}, no test of these data")
+    assert "good from random numbers" in ranking.verdict
+    assert headline(ranking) == f"m on d: {noun}, 2 measures"

@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mixlens import words
+from mixlens.aggregation.segments import has_sums
+from mixlens.errors import InvalidInput
+from mixlens.tokens import TokenRow
 from mixlens.words import Merge, Span
 
 if TYPE_CHECKING:
@@ -14,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def merge_words(maps: MixingMaps, sources: str, targets: str) -> MixingMaps:
-    """`MixingMaps.words`."""
-    columns, rows = words.words(maps.source_row), words.words(maps.target_row)
+    """`MixingMaps.words`. Sums of segments have no words among their sources."""
+    columns = _unmerged(maps.source_row) if has_sums(maps) else words.words(maps.source_row)
+    rows = words.words(maps.target_row)
     step = f"words(sources={sources}, targets={targets})"
     return _merged(maps, columns, rows, sources, targets, step)
 
@@ -28,9 +32,26 @@ def merge_spans(
     targets: str,
 ) -> MixingMaps:
     """`MixingMaps.spans`."""
+    _require_measured(maps, rows or ())
     step = f"spans(sources={_listed(columns)}, targets={_listed(rows)})"
     merges = words.spans(maps.source_row, columns or ()), words.spans(maps.target_row, rows or ())
     return _merged(maps, *merges, sources, targets, step)
+
+
+def _unmerged(row: TokenRow) -> Merge:
+    return [(i, i + 1) for i in range(len(row))], row
+
+
+def _require_measured(maps: MixingMaps, rows: Sequence[Span]) -> None:
+    """Raise if a span of targets has none that was measured: it would change nothing."""
+    held = maps.target_positions
+    for start, stop in rows:
+        if not any(start <= position < stop for position in held):
+            shown = ", ".join(map(str, held[:20])) + ", …" * (len(held) > 20)
+            raise InvalidInput(
+                f"The target span ({start}, {stop}) holds no measured target. These maps have the"
+                f" target positions {shown}. Give spans as positions in the text."
+            )
 
 
 def _listed(spans: Sequence[Span] | None) -> list[list[int]] | None:

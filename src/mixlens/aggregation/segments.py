@@ -47,8 +47,23 @@ def merge_segments(maps: MixingMaps, by: By, sink: bool) -> MixingMaps:
     )
 
 
+def with_segments(maps: MixingMaps, by: By) -> MixingMaps:
+    """Return the same maps of tokens, with these segments as the text's own: a page groups sources
+    by them, and `segments()` sums them.
+    """
+    _require_tokens(maps)
+    row = replace(maps.source_row, segments=divided(maps.source_row, by))
+    same = maps.target_row == maps.source_row
+    return replace(maps, source_row=row, target_row=row if same else maps.target_row)
+
+
+def has_sums(maps: MixingMaps) -> bool:
+    """Are the sources segments, not tokens?"""
+    return _has_step(maps, _SUMS)
+
+
 def _require_tokens(maps: MixingMaps) -> None:
-    if _has_step(maps, _SUMS):
+    if has_sums(maps):
         raise InvalidInput(
             "these scores are sums of segments already: divide the maps of tokens that they were"
             " made from"
@@ -67,7 +82,7 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
             " choose a segment"
         )
     steps = maps.provenance.get("steps", [])
-    gone = _has_step(maps, _SUMS) and maps.source_tokens[0] != FIRST
+    gone = has_sums(maps) and maps.source_tokens[0] != FIRST
     if gone or (steps and steps[-1].startswith(_LEFT_OUT)):
         return maps
     scores = maps.scores.astype(np.float64)

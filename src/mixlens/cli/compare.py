@@ -22,8 +22,10 @@ from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
     AnswerOption,
+    ExplainEndOption,
     GenerateOption,
     NoSinkOption,
+    NoTemplateOption,
     PromptFileOption,
     SegmentsOption,
     read_prompting,
@@ -91,6 +93,8 @@ def compare(
     prompt_file: PromptFileOption = None,
     generate: GenerateOption = None,
     answer: AnswerOption = None,
+    no_chat_template: NoTemplateOption = False,
+    explain_end: ExplainEndOption = False,
     target: _TargetOption = None,
     cue: _CueOption = None,
     word: _WordOption = None,
@@ -123,6 +127,8 @@ def compare(
         answer=answer,
         segments=segments,
         sink=not no_sink,
+        chat_template=not no_chat_template,
+        explain_end=explain_end,
     )
     if no_sink and not prompt.divides:
         raise InvalidInput("--no-sink: measures are compared without the first token by --segments")
@@ -133,11 +139,11 @@ def compare(
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
-    prompt.check_tokenizer(lens.tokenizer)
-    given = prompt.recorded(lens, site) if prompt.continues else prompt.given
+    prompt = prompt.written_by(lens.tokenizer)
+    recording = prompt.recorded(lens, site) if prompt.continues else None
     with _progress() as progress:
         comparison = lens.compare(
-            given,
+            prompt.given if recording is None else recording,
             None if target is None else number_or_name(target),
             site=site,
             aggregate=aggregate,
@@ -155,9 +161,11 @@ def compare(
     if html is not None:
         comparison.to_html(html)
         typer.echo(f"page: {html}", err=True)
+    written = None if recording is None else recording.answer
     if as_json:
-        print_json(comparison.to_dict())
+        print_json({**comparison.to_dict(), "answer": written})
     else:
+        prompt.print_answer(written)
         show(comparison)
 
 
@@ -191,17 +199,23 @@ def _checked_aggregate(layers: str | None) -> int | str:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Progress]:
-    """A bar on standard error, if that is a terminal."""
+    """A bar on standard error, or a line now and then if that is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    from mixlens.cli.progress import PlainLines
+
+    console, plain = Console(stderr=True), PlainLines()
     parts = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("recording", total=None)
-        yield lambda name, done, total: bar.update(
-            task, description=name, completed=done, total=total
-        )
+
+        def update(name: str, done: int, total: int) -> None:
+            bar.update(task, description=name, completed=done, total=total)
+            if not console.is_terminal:
+                plain.show(name, done, total)
+
+        yield update
 
 
 def show(comparison: Comparison, console: Console | None = None) -> None:

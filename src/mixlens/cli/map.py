@@ -24,8 +24,10 @@ from mixlens.cli.output import check_writable, print_json
 from mixlens.cli.pictures import FigureOption, check_figure, write_figure
 from mixlens.cli.prompting import (
     AnswerOption,
+    ExplainEndOption,
     GenerateOption,
     NoSinkOption,
+    NoTemplateOption,
     PromptFileOption,
     SegmentsOption,
     read_prompting,
@@ -97,6 +99,8 @@ def map_command(
     prompt_file: PromptFileOption = None,
     generate: GenerateOption = None,
     answer: AnswerOption = None,
+    no_chat_template: NoTemplateOption = False,
+    explain_end: ExplainEndOption = False,
     segments: SegmentsOption = None,
     no_sink: NoSinkOption = False,
     measure: _MeasureOption = "value_zeroing",
@@ -143,6 +147,8 @@ def map_command(
         answer=answer,
         segments=segments,
         sink=not no_sink,
+        chat_template=not no_chat_template,
+        explain_end=explain_end,
     )
     check_figure(figure, kind, _kinds)
     if kind == "flow" and rollout:
@@ -151,9 +157,10 @@ def map_command(
     lens = lens_from(
         model, device, dtype, trust_remote_code, reads_text=True, bundled=prompt.bundled
     )
-    prompt.check_tokenizer(lens.tokenizer)
+    prompt = prompt.written_by(lens.tokenizer)
     options = measure_arguments(wanted, own_options, lens, prompt)
-    measured = measure_by(lens, prompt, wanted.site)
+    recording = prompt.recorded(lens, wanted.site) if prompt.continues else None
+    measured = measure_by(lens, prompt.given, recording)
     maps = measure_wanted(
         wanted, options, measured, by_rows="targets" in options or prompt.continues
     )
@@ -173,9 +180,11 @@ def map_command(
         target_row = shown.target_positions[0] if wanted.one_row else None
         plot = partial(wanted.grouped(every, prompt).plot, kind, target=target_row)
         write_figure(figure, plot)
+    written = None if recording is None else recording.answer
     if as_json:
-        print_json(_as_dict(shown))
+        print_json({**_as_dict(shown), "answer": written})
     else:
+        prompt.print_answer(written)
         show_maps(shown, wanted.spec, top, elsewhere=any((save, figure, html)))
 
 

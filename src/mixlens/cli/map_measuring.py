@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mixlens.lens import Lens
     from mixlens.maps import MixingMaps
     from mixlens.recording.inputs import Text
+    from mixlens.recording.recording import Recording
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,20 +104,18 @@ class TakeMeasure(Protocol):
         """The maps of one measure; `rollout`: rolled out by rows."""
 
 
-def measure_by(lens: Lens, prompt: Prompting, site: str | None) -> TakeMeasure:
-    """What follows a prompt is generated once for all measures."""
+def measure_by(lens: Lens, given: Any, recording: Recording | None) -> TakeMeasure:
+    """Measure what was given, or the recording of what follows it if there is one."""
     from mixlens.measuring import measure
-
-    recording = prompt.recorded(lens, site) if prompt.continues else None
 
     def measured(name: str, options: Mapping[str, Any], *, rollout: bool = False) -> MixingMaps:
         if rollout:
             own = {k: v for k, v in options.items() if k not in ("layers", "per_head")}
             if recording is not None:
                 own.pop("site")
-            return lens.rollout(name, prompt.given if recording is None else recording, **own)
+            return lens.rollout(name, given if recording is None else recording, **own)
         maps: MixingMaps | list[MixingMaps] = (
-            lens.measure(name, prompt.given, **options)
+            lens.measure(name, given, **options)
             if recording is None
             else measure(name, recording, **options)
         )

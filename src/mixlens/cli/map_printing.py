@@ -34,6 +34,8 @@ def show_maps(maps: MixingMaps, spec: Spec, top: int, *, elsewhere: bool) -> Non
             f"{len(maps.source_tokens)} sources are too many for a terminal: name one row with"
             " --target, sum them with --segments, or use --figure, --json or --save"
         )
+    if maps.provenance.get("target_names"):
+        console.print(f"targets are named by {maps.provenance['target_names']}", style="dim")
 
 
 def _show_row(console: Any, maps: MixingMaps, spec: Spec, steps: str, top: int) -> None:

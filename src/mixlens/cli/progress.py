@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,26 @@ if TYPE_CHECKING:
 
     from mixlens.runs.observing import Progress
 
+EVERY = 30.0  # seconds between plain lines, where no bar can be drawn
 INTERRUPTED = 130  # as a shell has it
+
+
+class PlainLines:
+    """Plain progress lines on standard error for logs, one every `EVERY` seconds at most."""
+
+    def __init__(self) -> None:
+        self._start = self._last = time.monotonic()
+
+    def show(self, label: str, done: int, total: int | None) -> None:
+        """Print how much is done and about how long the rest takes, if a line is due."""
+        now = time.monotonic()
+        if now - self._last < EVERY:
+            return
+        self._last = now
+        spent = now - self._start
+        left = f", about {spent / done * (total - done):.0f} s left" if done and total else ""
+        of_all = f"{done} of {total}" if total else str(done)
+        print(f"{label}: {of_all} after {spent:.0f} s{left}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -40,7 +60,7 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
         TimeRemainingColumn(),
     )
     counts = {"done": 0, "total": 0}
-    console = Console(stderr=True)
+    console, plain = Console(stderr=True), PlainLines()
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(label, total=None, rate="", left="")
 
@@ -49,6 +69,8 @@ def progress_bar(out: Path | None, label: str = "texts") -> Iterator[Progress]:
                 bar.console.print(f"resuming after {before} of {total}", style="dim")
             counts.update(done=done, total=total)
             bar.update(task, completed=done, total=total)
+            if not console.is_terminal:
+                plain.show(label, done, total)
             speed = bar.tasks[0].speed  # of the last half minute: loading does not count
             if speed is not None:
                 bar.update(task, rate=f"{speed:.3g} a second", left="left")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mixlens.aggregation.segments import with_segments
 from mixlens.cli.texts import given_text, read_text
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json
-from mixlens.segments import KINDS, By, Spans, divided, read_marks
+from mixlens.recording.documents import Documents, place_documents, read_documents
+from mixlens.segments import KINDS, By, Spans, read_marks
 from mixlens.suggestions import no_such
 
 if TYPE_CHECKING:
@@ -23,7 +26,7 @@ PromptFileOption = Annotated[
     Path | None,
     typer.Option(
         help="Read a prompt from this file. Lines such as === document 1 === name its segments and"
-        " are left out. A .json file holds the messages of a chat."
+        " are left out. A .json file holds the messages of a chat, whose texts may have such lines."
     ),
 ]
 GenerateOption = Annotated[
@@ -36,6 +39,21 @@ GenerateOption = Annotated[
 ]
 AnswerOption = Annotated[
     str | None, typer.Option(help="The same for a given continuation of the prompt.")
+]
+NoTemplateOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-chat-template",
+        help="Give a text to the model as it is. By default the tokenizer's chat template, if it"
+        " has one, makes it the message of a user when something follows it.",
+    ),
+]
+ExplainEndOption = Annotated[
+    bool,
+    typer.Option(
+        "--explain-end",
+        help="With --generate: measure the end-of-turn and other special tokens at the end too.",
+    ),
 ]
 SegmentsOption = Annotated[
     str | None,
@@ -58,7 +76,10 @@ class Prompting:
     """What a command was given, and what is to be done with it."""
 
     given: Any  # a text, a pair of texts, or the messages of a chat
-    marks: Spans  # segments that a prompt file named
+    marks: Spans = field(default_factory=list)  # segments of the written prompt
+    documents: Documents = field(default_factory=dict)  # of messages, not yet written out
+    chat_template: bool = True  # is a text given as the message of a user, if possible?
+    explain_end: bool = False
     generate: int | None
     answer: str | None
     segments: str | None
@@ -77,7 +98,7 @@ class Prompting:
     @property
     def divides(self) -> bool:
         """Are sources summed by segment?"""
-        return self.segments != "none" and bool(self.segments or self.marks)
+        return self.segments != "none" and bool(self.segments or self.marks or self.documents)
 
     @property
     def by(self) -> By:
@@ -89,7 +110,9 @@ class Prompting:
         """The prompt with what follows it."""
         if self.generate is None:
             return lens.generate(self.given, answer=self.answer, site=site)
-        return lens.generate(self.given, max_new_tokens=self.generate, site=site)
+        return lens.generate(
+            self.given, max_new_tokens=self.generate, site=site, explain_end=self.explain_end
+        )
 
     def grouped(self, maps: MixingMaps) -> MixingMaps:
         """Sources summed by segment, with the first token or without, as it was asked for."""
@@ -99,27 +122,51 @@ class Prompting:
         """Tokens as they are, with the segments by which a page groups them."""
         maps = maps if self.sink else maps.without_sink()
         named = self.divides or (self.marks and maps.source_row.offsets is not None)
-        if not named:
-            return maps
-        row = replace(maps.source_row, segments=divided(maps.source_row, self.by))
-        same = maps.target_row == maps.source_row
-        return replace(maps, source_row=row, target_row=row if same else maps.target_row)
+        return with_segments(maps, self.by) if named else maps
 
-    def check_tokenizer(self, tokenizer: Any) -> None:
-        """Raises `InvalidInput` if it cannot do what the options ask for."""
-        if isinstance(self.given, list) and getattr(tokenizer, "chat_template", None) is None:
+    def print_answer(self, answer: str | None) -> None:
+        """Print what the model generated; a given answer is known."""
+        if self.generate is not None and answer is not None:
+            from mixlens.render.labels import visible
+
+            print(f"answer: {visible(answer.strip())}\n")
+
+    def written_by(self, tokenizer: Any) -> Prompting:
+        """Return the prompt as the tokenizer's chat template writes it.
+
+        Raises `InvalidInput` if the tokenizer cannot do what the options ask for.
+        """
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        if isinstance(self.given, list) and not has_template:
             raise InvalidInput(
                 "--prompt-file: the model's tokenizer has no chat template, so the messages of a"
                 " chat cannot be written out: choose a chat model with --model, or give the prompt"
                 " in a plain text file"
             )
-        placed = self.divides and self.by is not None
+        placed = self.divides and (self.by is not None or bool(self.documents))
         if placed and not getattr(tokenizer, "is_fast", False):
             raise InvalidInput(
                 "segments need to know where each token is in the text, and the model's tokenizer"
                 f" ({type(tokenizer).__name__}) does not say so: put a fast one (tokenizer.json)"
                 " into its folder if there is one, or see the tokens with --segments none"
             )
+        documents, messages = self.documents, self.given
+        if has_template and self.chat_template and self.continues and _has_words(self.given):
+            print(
+                "The prompt is written with the model's chat template, as the message of a user."
+                " Pass --no-chat-template to give it as it is.",
+                file=sys.stderr,
+            )
+            messages = [{"role": "user", "content": self.given}]
+            documents = {0: self.marks} if self.marks else {}
+        if not documents:
+            return replace(self, given=messages)
+        marks = place_documents(tokenizer, messages, documents)
+        return replace(self, given=messages, marks=marks, documents={})
+
+
+def _has_words(given: Any) -> bool:
+    return isinstance(given, str) and bool(given.strip())
 
 
 def read_prompting(
@@ -132,6 +179,8 @@ def read_prompting(
     answer: str | None,
     segments: str | None,
     sink: bool,
+    chat_template: bool = True,
+    explain_end: bool = False,
 ) -> Prompting:
     """What the options say, checked as far as it can be without a model."""
     if generate is not None and answer is not None:
@@ -141,23 +190,39 @@ def read_prompting(
     follows = generate is not None or answer is not None
     if follows and target_text is not None:
         raise InvalidInput("--target-text is what the decoder is given: use --answer instead of it")
+    if explain_end and generate is None:
+        raise InvalidInput("--explain-end needs --generate: an answer is measured as it is given")
     _check_segments(segments)
     given: Any
     marks: Spans = []
+    documents: Documents = {}
     if prompt_file is None:
         given = given_text(text, text_file, target_text)
     elif text is not None or text_file is not None:
         raise InvalidInput("--prompt-file and a text: give one of them")
     else:
-        given, marks = _from_file(prompt_file)
+        given, marks, documents = _from_file(prompt_file)
     if isinstance(given, list) and not follows:
         raise InvalidInput(
             f"--prompt-file {prompt_file}: a chat is measured at its answer: use --generate N, or"
             " --answer TEXT"
         )
-    _check_known(segments, given, known=bool(marks) or follows)
+    if isinstance(given, list) and not chat_template:
+        raise InvalidInput(
+            f"--no-chat-template: {prompt_file} holds the messages of a chat, which only a template"
+            " can write out. Give the prompt in a plain text file."
+        )
+    _check_known(segments, given, known=bool(marks or documents) or follows)
     return Prompting(
-        given=given, marks=marks, generate=generate, answer=answer, segments=segments, sink=sink
+        given=given,
+        marks=marks,
+        documents=documents,
+        generate=generate,
+        answer=answer,
+        segments=segments,
+        sink=sink,
+        chat_template=chat_template,
+        explain_end=explain_end,
     )
 
 
@@ -182,11 +247,11 @@ def _check_known(kind: str | None, given: Any, *, known: bool) -> None:
         )
 
 
-def _from_file(path: Path) -> tuple[Any, Spans]:
-    """A prompt with the segments that its file names, or the messages of a chat."""
+def _from_file(path: Path) -> tuple[Any, Spans, Documents]:
+    """A prompt with the segments that its file names, or the messages of a chat with theirs."""
     content = read_text(path, "--prompt-file")
     if path.suffix != ".json":
-        return read_marks(content)
+        return *read_marks(content), {}
     try:
         messages = parse_json(content)
     except ValueError as error:
@@ -196,4 +261,5 @@ def _from_file(path: Path) -> tuple[Any, Spans]:
             f"--prompt-file {path}: a chat is a list of messages such as"
             ' {"role": "user", "content": "…"}'
         )
-    return messages, []
+    messages, documents = read_documents(messages)
+    return messages, [], documents

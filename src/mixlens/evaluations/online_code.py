@@ -38,8 +38,8 @@ def block_ends(count: int, fractions: tuple[float, ...] = FRACTIONS) -> tuple[in
     """Where each block ends: the given shares of the examples, those below `LEAST` left out."""
     if count < 2 * LEAST:
         raise InvalidInput(
-            f"{count} labelled examples are too few for an online code: at least {2 * LEAST} are"
-            " needed"
+            f"an online code needs at least {2 * LEAST} labelled examples, and {count} came: give"
+            " more texts"
         )
     ends = {round(share * count) for share in fractions}
     return tuple(sorted(end for end in ends if LEAST <= end < count)) + (count,)

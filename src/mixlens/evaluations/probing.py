@@ -97,7 +97,9 @@ def conclude(
     names, labels = np.unique([str(seen["label"]) for seen in observations], return_inverse=True)
     if len(names) < 2:
         raise InvalidInput(
-            f"a probe needs at least two labels, and there are {len(names)}: {', '.join(names)}"
+            f"a probe needs at least two labels, and all examples have the label {names[0]}"
+            if len(names)
+            else "a probe needs at least two labels, and no example has one"
         )
     order = shuffled(
         [

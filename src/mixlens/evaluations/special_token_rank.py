@@ -92,6 +92,11 @@ def _bare(label: str) -> str:
     return label.lstrip("▁Ġ") or label
 
 
+def _mean(places: Sequence[float]) -> float:
+    known = [place for place in places if not math.isnan(place)]
+    return float(np.mean(known)) if known else math.nan
+
+
 def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default") -> Result:
     """`details["tokens"]` is the mean place of each token, `details["counts"]` of how many."""
     pooled: dict[str, list[float]] = {}
@@ -99,7 +104,7 @@ def conclude(observations: Sequence[dict[str, Any]], *, variant: str = "default"
         for label, places in seen["places"].items():
             pooled.setdefault(label, []).extend(places)
     details = {
-        "tokens": {label: float(np.nanmean(places)) for label, places in pooled.items()},
+        "tokens": {label: _mean(places) for label, places in pooled.items()},
         "counts": {label: len(places) for label, places in pooled.items()},
     }
     values = [seen["value"] for seen in observations]

@@ -39,9 +39,11 @@ def interval_of(
         draws = min(at_once, RESAMPLES - start)
         drawn = values[generator.integers(0, len(values), (draws, len(values)))]
         estimates.append(drawn.mean(1) if statistic is None else statistic(drawn))
-    low, high = np.nanquantile(
-        np.concatenate(estimates), [(1 - confidence) / 2, (1 + confidence) / 2]
-    )
+    known = np.concatenate(estimates)
+    known = known[~np.isnan(known)]
+    if not known.size:
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 

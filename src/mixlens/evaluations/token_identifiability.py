@@ -26,6 +26,7 @@ from mixlens.evaluations.contracts import Detail, EvaluationSpec, Result
 from mixlens.evaluations.states import hidden_states, shuffled
 from mixlens.evaluations.statistics import interval_of
 from mixlens.identifiability.tokens import Pairs, Probe, ProbeTraining, fitted, identified
+from mixlens.plurals import counted
 
 if TYPE_CHECKING:
     from mixlens.evaluations.case import Case
@@ -73,8 +74,8 @@ def splits(count: int, folds: int = 1, share: float = 1.0) -> list[Split]:
     tests = [every[-max(1, round(0.15 * count)) :]] if folds == 1 else np.array_split(every, folds)
     if count < folds or count - len(tests[0]) < 2:
         raise InvalidInput(
-            f"{count} texts cannot be split for {folds} folds: each fold needs one to train on, one"
-            " to stop by and one to test"
+            f"{counted(count, 'text')} cannot be split for {counted(folds, 'fold')}: each fold"
+            " needs one to train on, one to stop by and one to test"
         )
     for test in tests:
         others = np.setdiff1d(every, test)

@@ -187,7 +187,7 @@ def _turns(tokenizer: Any, text: str, messages: Sequence[Message]) -> Spans | No
     last = _end_of(text, frame[after:], end)
     if last is None or text[last:].strip():
         return None
-    names = _names([str(message["role"]) for message in messages])
+    names = turn_names(messages)
     return [(names[number], min(held), max(held)) for number, held in places.items()]
 
 
@@ -197,10 +197,11 @@ def _end_of(text: str, piece: str, start: int) -> int | None:
     return None if at < 0 or text[start:at].strip() else at + len(piece)
 
 
-def _names(roles: Sequence[str]) -> list[str]:
+def turn_names(messages: Sequence[Message]) -> list[str]:
     """Roles that occur once stay as they are, unless the name means something else; others are
     numbered.
     """
+    roles = [str(message["role"]) for message in messages]
     taken = {*RESERVED, PROMPT, CHAT}
     numbered = {role for role in roles if roles.count(role) > 1 or role in taken}
     return [

@@ -21,7 +21,7 @@ from mixlens.errors import EmptyInput, InvalidInput
 from mixlens.recording.checks import check_answer_ids, takes_decoder_ids
 from mixlens.recording.decoder_inputs import start_token, target_prefix
 from mixlens.recording.encoding import encoded, token_row
-from mixlens.recording.generation import generated, require_room, with_mask
+from mixlens.recording.generation import generated, require_room, with_mask, without_end
 from mixlens.recording.inputs import Prepared, made_ready
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.tokens import Produced, TokenRow, whole_numbers
@@ -45,9 +45,10 @@ def continued(
     *,
     answer: str | Sequence[int] | None,
     options: Mapping[str, Any],
+    explain_end: bool = True,
 ) -> Continued:
     """The prompt with what the model generates (`options` as `generate` takes them), or with
-    `answer`.
+    `answer`. Without `explain_end`, special tokens at the end of what it generates are left out.
     """
     if answer is not None and options:
         raise InvalidInput(
@@ -59,9 +60,10 @@ def continued(
         raise EmptyInput("the answer is empty")
     prompt = prompt_of(tokenizer, given)
     if takes_decoder_ids(model):
-        return _decoded(model, tokenizer, prompt, answer, options)
+        return _decoded(model, tokenizer, prompt, answer, options, explain_end)
     if answer is None:
         new = generated(model, [*prompt.ids], options)[len(prompt.ids) :]
+        new = new if explain_end else without_end(model, tokenizer, new)
         whole = _with_generated(tokenizer, prompt, new)
         count = len(prompt.ids)
     else:
@@ -209,12 +211,14 @@ def _decoded(
     prompt: Prompt,
     answer: str | Sequence[int] | None,
     options: Mapping[str, Any],
+    explain_end: bool,
 ) -> Continued:
     """The prompt is the encoder's; the decoder's positions produce the continuation."""
     tensors = made_ready(model, with_mask(model, {"input_ids": torch.tensor([prompt.ids])}))
     text, offsets = "", None
     if answer is None:
         first, *new = generated(model, prompt.ids, options, tensors)
+        new = new if explain_end else without_end(model, tokenizer, new)
     elif isinstance(answer, str):
         made = encoded(tokenizer, [answer], None, as_target=True)[0]
         new, text, offsets = made["input_ids"], answer, made.get("offset_mapping")

@@ -21,7 +21,9 @@ from mixlens.errors import (
     UnsupportedModel,
     in_short,
 )
+from mixlens.plurals import counted
 from mixlens.recording.checks import position_limit, takes_decoder_ids
+from mixlens.recording.encoding import token_row
 from mixlens.recording.generation_options import check_options
 from mixlens.recording.inputs import made_ready
 
@@ -103,6 +105,20 @@ def _require_read(
             " so that no recording of them would be of the same run. Generate by yourself, and pass"
             " the tokens as answer."
         )
+
+
+def without_end(model: Any, tokenizer: Any, new: Sequence[int]) -> list[int]:
+    """Return generated ids without the end-of-turn and other special tokens at their end.
+
+    Ids of special tokens alone are returned as they are.
+    """
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    stops = set(ends if isinstance(ends, list) else [ends])
+    special = token_row(tokenizer, new).special or (False,) * len(new)
+    count = len(new)
+    while count and (special[count - 1] or new[count - 1] in stops):
+        count -= 1
+    return list(new[: count or None])
 
 
 def with_mask(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
@@ -187,14 +203,15 @@ def require_room(model: nn.Module, prefix: str, prompt: int, more: int) -> None:
     room = limit - prompt + 1
     if room < 1:
         raise InputTooLong(
-            f"the prompt has {prompt} tokens, the model has {limit} positions: shorten the prompt"
+            f"the prompt has {counted(prompt, 'token')}, the model has {limit} positions: shorten"
+            " the prompt"
         )
     if prefix:
         raise InputTooLong(
-            f"a continuation of {more} tokens does not fit the decoder's {limit} positions: it may"
-            f" have up to {room}"
+            f"a continuation of {counted(more, 'token')} does not fit the decoder's {limit}"
+            f" positions: it may have up to {room}"
         )
     raise InputTooLong(
-        f"a prompt of {prompt} tokens and a continuation of {more} do not fit the model's {limit}"
-        f" positions: the continuation may have up to {room}"
+        f"a prompt of {counted(prompt, 'token')} and a continuation of {more} do not fit the"
+        f" model's {limit} positions: the continuation may have up to {room}"
     )

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from mixlens.contracts import AttentionKind
 from mixlens.errors import NonFiniteActivations, UnsupportedModel
 from mixlens.parts import parts_of
+from mixlens.plurals import counted
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
@@ -82,11 +83,30 @@ class Recording:
 
     def __repr__(self) -> str:
         sizes = [
-            f"{name}: {len(self.stack_layers[name])} layers, {max(lengths)} tokens"
+            f"{name}: {counted(len(self.stack_layers[name]), 'layer')},"
+            f" {counted(max(lengths), 'token')}"
             for name, lengths in self.lengths.items()
         ]
         texts = "" if self.batch == 1 else f"{self.batch} texts; "
-        return f"<{type(self).__name__} of {type(self.model).__name__}: {texts}{'; '.join(sizes)}>"
+        about = f"{texts}{'; '.join(sizes)}{self._answer_in_repr()}"
+        return f"<{type(self).__name__} of {type(self.model).__name__}: {about}>"
+
+    def _answer_in_repr(self) -> str:
+        return "" if self.answer is None else f"; answer {self.answer!r:.200}"
+
+    @property
+    def answer(self) -> str | None:
+        """The text of the produced targets of `Lens.generate`; None without one or a tokenizer."""
+        if self.produced is None or self.targets is None or self.tokenizer is None:
+            return None
+        row, ids = self.produced[0]
+        places = self.targets[0]
+        read = self.tokens[self.last_stack.name][0].offsets
+        if row.text is not None and row.offsets is not None and read is not None:
+            start = max(stop for _, stop in read[: places[0] + 1])  # a space may be no token's
+            return row.text[start : max(row.offsets[place][1] for place in places)]
+        text: str = self.tokenizer.decode([ids[i] for i in places], skip_special_tokens=True)
+        return text
 
     @property
     def batch(self) -> int:

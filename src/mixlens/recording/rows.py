@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
+from mixlens.plurals import counted
 from mixlens.positions import EachText, positions_by_text
 from mixlens.recording.inputs import Prepared
 from mixlens.recording.layer import Layer
@@ -65,8 +66,9 @@ class RowRecording(Recording):
         return replace(self, site=chosen, targets=targets)
 
     def __repr__(self) -> str:
-        counted = f"{len(self.targets[0])} targets of {self.site.name}"
-        return f"<RowRecording of {type(self.model).__name__}: {counted}>"
+        targets = counted(len(self.targets[0]), "target")
+        about = f"{targets} of {self.site.name}{self._answer_in_repr()}"
+        return f"<RowRecording of {type(self.model).__name__}: {about}>"
 
     @functools.cached_property
     def places(self) -> Int[Tensor, "batch target"]:

@@ -2,6 +2,7 @@
 
 * `style`: colours, type and one style per measure; `labels`, `fonts`: tokens as people read them
 * `terminal`: heat maps and ranked sources as text
-* `canvas`: where figures are drawn; `plots` of maps, `figures` of papers, `compared` measures
+* `canvas`, `embedding_figure`: where figures are drawn
+* `plots` of maps, `figures` of papers, `compared` measures
 * `charts`, `document`: charts of a ranking, and a report as one page
 """

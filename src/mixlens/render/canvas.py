@@ -25,6 +25,7 @@ Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
 
 LARGEST = 16.0, 20.0  # inches
+NARROWEST = 2.5  # inches
 FORMATS = ("png", "pdf", "svg")
 
 
@@ -51,17 +52,26 @@ def panels(
 
     `width` and `height` are of one panel, in inches; the whole does not grow beyond `LARGEST`.
     """
-    from matplotlib.figure import Figure as New
+    from mixlens.render.embedding_figure import EmbeddingFigure
 
     columns = min(columns, count)
     rows = -(-count // columns)
     size = min(width * columns, LARGEST[0]), min(height * rows, LARGEST[1])
-    figure = New(figsize=size, layout="constrained")
+    figure = EmbeddingFigure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, **shared)
     places = list(grid.flat)
     for empty in places[count:]:
         empty.set_axis_off()
     return figure, places[:count]
+
+
+def check_width(width: float | None) -> None:
+    """Raise if a figure of this many inches cannot be drawn."""
+    if width is not None and not NARROWEST <= width <= LARGEST[0]:
+        raise InvalidInput(
+            f"width={width!r} is out of range. Give inches from {NARROWEST} to {LARGEST[0]:.0f},"
+            " such as 3.3 for one column of a paper."
+        )
 
 
 def axes_or_new(

@@ -22,12 +22,12 @@ class Marks:
     is_first: bool = False  # has it the best value of the evaluation?
     p_best: float = math.nan  # against the best of the evaluation
     p_random: float = math.nan  # against the random baseline
-    ahead_of_random: bool = False
+    ahead_of_random: bool | None = None  # None: nothing was compared with the baseline
     judges_itself: bool = False
 
     @property
     def is_best(self) -> bool:
-        """First, and not called so by chance: random numbers do worse."""
+        """It has the best value, and random numbers do worse by more than chance."""
         return self.is_first and not self.not_better_than_random
 
     @property
@@ -38,9 +38,7 @@ class Marks:
     @property
     def not_better_than_random(self) -> bool:
         """It is not better, or so little that chance explains it."""
-        return not math.isnan(self.p_random) and not (
-            self.ahead_of_random and self.p_random < SIGNIFICANT
-        )
+        return self.ahead_of_random is False or self.p_random >= SIGNIFICANT
 
 
 def marks_of(
@@ -63,14 +61,17 @@ def marks_of(
     p_random = dict(
         zip(judged, adjusted([_p(column, baseline, m, seed) for m in judged]), strict=True)
     )
-    floor = column.results[baseline].value if baseline in there else math.nan
+    compared = set(judged) if baseline in there else set()
+    floor = column.results[baseline].value if compared else math.nan
     sign = -1.0 if column.direction == "lower" else 1.0
     return {
         m: Marks(
             is_first=m == best,
             p_best=p_best.get(m, math.nan),
             p_random=p_random.get(m, math.nan),
-            ahead_of_random=bool(sign * column.results[m].value > sign * floor),
+            ahead_of_random=(
+                bool(sign * column.results[m].value > sign * floor) if m in compared else None
+            ),
             judges_itself=m in column.itself,
         )
         for m in there

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class Ranking:
     of_model: Mapping[str, Result]  # evaluations that judge the model, not a measure
     seconds: Mapping[str, float]  # for one text
     left_out: Mapping[str, str]  # measures and evaluations that are not there, with the reason
+    not_judged: Mapping[str, str]  # measures that no evaluation of these data ranks, and why
     errors: tuple[RowError, ...]  # of single examples
     texts: int
     settings: Mapping[str, Any]
@@ -126,12 +128,28 @@ class Ranking:
                     for name, r in self.of_model.items()
                 },
                 "left_out": dict(self.left_out),
+                "not_judged": dict(self.not_judged),
                 "errors": [asdict(error) for error in self.errors],
                 "settings": dict(self.settings),
             },
             finite=True,
         )
         return content
+
+
+def _not_judged(findings: Findings, measures: Sequence[str]) -> dict[str, str]:
+    """Return the measures that no evaluation ranks, or only one that does not use the data and the
+    model, with the most frequent error of each.
+    """
+    of_data = [column for column in findings.columns if column.by_text]
+    reasons = {}
+    for measure in measures:
+        ranked = any(column.ranked([measure]).any() for column in findings.columns)
+        applies = any(measure in column.results for column in of_data)
+        errors = Counter(e.reason for e in findings.errors if e.measure == measure)
+        if measure != BASELINE and errors and not (ranked and (applies or not of_data)):
+            reasons[measure] = errors.most_common(1)[0][0].removeprefix(f"{measure}, ")
+    return reasons
 
 
 def rank(
@@ -143,6 +161,8 @@ def rank(
         for m in plan.measures
         if m not in findings.left_out and any(m in c.results for c in findings.columns)
     ]
+    not_judged = _not_judged(findings, measures)
+    measures = [m for m in measures if m not in not_judged]
     return Ranking(
         standings=standings(findings.columns, measures, baseline=BASELINE, seed=seed),
         columns={column.evaluation: column for column in findings.columns},
@@ -153,6 +173,7 @@ def rank(
         of_model=findings.of_model,
         seconds=findings.seconds,
         left_out=findings.left_out,
+        not_judged=not_judged,
         errors=findings.errors,
         texts=texts,
         settings=settings,

@@ -38,6 +38,11 @@ class Column:
     )  # measures that work as the evaluation does: it would judge itself
     summary: str = ""
 
+    @property
+    def of_data(self) -> bool:
+        """Is it about the data, and not about cases of the evaluation's own?"""
+        return self.by_text or not self.values
+
     def ranked(self, measures: Sequence[str]) -> np.ndarray:
         """Which of the measures take part: [measure], bool."""
         return np.array(
@@ -113,9 +118,9 @@ def standings(
     first = next((i for i in order if measures[i] != baseline), order[0])
     p_values = adjusted([math.nan if i == first else _p(drawn, first, i) for i in order])
     for p, i in zip(p_values, order, strict=True):
-        low, high = (
-            (math.nan, math.nan) if drawn is None else np.nanquantile(drawn[:, i], [0.025, 0.975])
-        )
+        low, high = math.nan, math.nan
+        if drawn is not None and not np.isnan(drawn[:, i]).all():
+            low, high = np.nanquantile(drawn[:, i], [0.025, 0.975])
         ranks = {
             column.evaluation: float(rank)
             for column, rank in zip(columns, each[:, i], strict=True)

@@ -53,7 +53,7 @@ def submission(ranking: Ranking) -> dict[str, Any]:
             name: {key: result[key] for key in ("value", "interval", "chance", "examples")}
             for name, result in contents["model"].items()
         },
-        "left out": contents["left_out"],
+        "left out": {**contents["left_out"], **contents["not_judged"]},
     }
 
 

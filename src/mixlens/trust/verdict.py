@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mixlens.evaluations import evaluations
+from mixlens.plurals import counted
 from mixlens.trust.plan import BASELINE
 from mixlens.trust.standings import SIGNIFICANT
 
@@ -21,21 +22,35 @@ def verdict(ranking: Ranking) -> list[str]:
     candidates = [
         m for m, s in ranking.standings.items() if m != BASELINE and not math.isnan(s.mean_rank)
     ]
+    if not candidates and ranking.not_judged:
+        return [f"No measure could be judged on these data: {_listed([*ranking.not_judged])}."]
     if not candidates:
         return ["No evaluation here says which way is better, so there is nothing to rank."]
+    first = candidates[0]
+    as_it_is = f"First by mean rank, for what it is worth: {first}."
+    names = [name for name, column in ranking.columns.items() if column.ranked(candidates).any()]
+    if not any(ranking.columns[name].of_data for name in names):
+        return [
+            f"No measure can be recommended: no evaluation of these texts ranks measures. The ranks"
+            f" come from {_listed(names)}, with models and texts of its own. {as_it_is}"
+        ]
     enough = _enough(len(candidates))
     if ranking.texts < enough:
+        difference = (
+            f"{first} from random numbers"
+            if len(candidates) == 1
+            else f"{len(candidates)} measures from each other"
+        )
         return [
-            f"Too few texts to say: with {ranking.texts} no difference between {len(candidates)}"
-            f" measures is more than chance. {enough} or more are needed. First by mean rank, for"
-            f" what it is worth: {candidates[0]}."
+            f"Too few texts to say: with {counted(ranking.texts, 'text')}, no test of these data"
+            f" can tell {difference}. {enough} or more are needed. {as_it_is}"
         ]
-    chance = list(_near_chance(ranking, candidates[0]))
-    answer = [] if chance else [_answer(ranking, candidates[0])]
-    return [*chance, *answer, *_doubts(ranking, candidates[0], candidates)]
+    refusals = [*_near_chance(ranking, as_it_is), *_no_better_than_random(ranking, first)][:1]
+    answer = refusals or [_answer(ranking, first)]
+    return [*answer, *_doubts(ranking, first, candidates, trusted=not refusals)]
 
 
-def _near_chance(ranking: Ranking, first: str) -> Iterator[str]:
+def _near_chance(ranking: Ranking, as_it_is: str) -> Iterator[str]:
     """Says so if the model cannot do its task on these data."""
     specs = evaluations()
     for name, result in ranking.of_model.items():
@@ -45,8 +60,8 @@ def _near_chance(ranking: Ranking, first: str) -> Iterator[str]:
         yield (
             f"No measure can be recommended: the model itself is near chance here ({name}"
             f" {result.value:.2f}, lower end of the 95 % interval {low:.2f}, chance"
-            f" {result.chance:.2f}), and what such a model does says little about measures. First"
-            f" by mean rank, for what it is worth: {first}."
+            f" {result.chance:.2f}), and what such a model does says little about measures."
+            f" {as_it_is}"
         )
 
 
@@ -57,43 +72,77 @@ def _enough(measures: int) -> int:
     return math.ceil(1 + math.log2(measures / SIGNIFICANT))
 
 
-def _answer(ranking: Ranking, first: str) -> str:
-    standing = ranking.standings[first]
+def _no_better_than_random(ranking: Ranking, first: str) -> Iterator[str]:
+    """Refuse a recommendation if random numbers do as well as the first measure."""
+    opening = f"No measure earns trust here: {first} is first, {_rank(ranking, first)}, but"
+    tested, beaten = _tests(ranking, first)
+    if tested and not beaten:
+        yield f"{opening} no evaluation finds it better than random numbers."
+    floor = ranking.standings.get(BASELINE)
+    if floor is None or math.isnan(floor.mean_rank):
+        return
+    if floor.mean_rank <= ranking.standings[first].mean_rank:
+        yield f"{opening} random numbers have a mean rank of {floor.mean_rank:.1f}."
+    if floor.p_first >= SIGNIFICANT:
+        yield (
+            f"{opening} the mean rank of random numbers, {floor.mean_rank:.1f}, is not different"
+            " from it by more than chance."
+        )
+
+
+def _rank(ranking: Ranking, measure: str) -> str:
+    standing = ranking.standings[measure]
     low, high = standing.interval
     spread = "" if math.isnan(low) else f" (95 % interval {low:.1f} to {high:.1f})"
-    asked = (
-        f"{standing.judged_by} {_plural('evaluation', standing.judged_by)} of {ranking.texts}"
-        f" {_plural('text', ranking.texts)}"
-    )
-    rank = f"mean rank {standing.mean_rank:.1f}{spread} over {asked}"
-    judged = [
-        name for name, marks in ranking.marks.items() if first in marks and name in standing.ranks
+    judged, texts = counted(standing.judged_by, "evaluation"), counted(ranking.texts, "text")
+    return f"mean rank {standing.mean_rank:.1f}{spread} over {judged} of {texts}"
+
+
+def _tests(ranking: Ranking, measure: str) -> tuple[list[str], list[str]]:
+    """Return the evaluations that rank a measure and compare it with random numbers, and those that
+    find it better.
+    """
+    marks = {
+        name: marks[measure]
+        for name, marks in ranking.marks.items()
+        if measure in marks and name in ranking.standings[measure].ranks
+    }
+    tested = [
+        name
+        for name, mark in marks.items()
+        if mark.not_better_than_random or not math.isnan(mark.p_random)
     ]
-    tested = [name for name in judged if not math.isnan(ranking.marks[name][first].p_random)]
-    beaten = [name for name in tested if not ranking.marks[name][first].not_better_than_random]
-    if tested and not beaten:
-        return (
-            f"No measure earns trust here: {first} is first, {rank}, but no evaluation finds it"
-            " better than random numbers."
-        )
-    best = [name for name in judged if ranking.marks[name][first].is_best]
+    return tested, [name for name in tested if not marks[name].not_better_than_random]
+
+
+def _answer(ranking: Ranking, first: str) -> str:
+    ranks = ranking.standings[first].ranks
+    tested, beaten = _tests(ranking, first)
+    best = [
+        name
+        for name, marks in ranking.marks.items()
+        if name in ranks and first in marks and marks[first].is_best
+    ]
     reasons = [f"it is the best of {_listed(best)}"] if best else []
     if tested:
         reasons.append(
             "it beats random numbers in"
             f" {_listed(beaten) if len(beaten) < len(tested) else 'every one that was tested'}"
         )
-    return f"Trust {first} first: {rank}" + (f"; {' and '.join(reasons)}." if reasons else ".")
+    because = f"; {' and '.join(reasons)}." if reasons else "."
+    return f"Trust {first} first: {_rank(ranking, first)}{because}"
 
 
-def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator[str]:
+def _doubts(
+    ranking: Ranking, first: str, candidates: Sequence[str], *, trusted: bool
+) -> Iterator[str]:
     standing = ranking.standings[first]
     close = [m for m in candidates[1:] if ranking.standings[m].p_first >= SIGNIFICANT]
     if close:
         yield (
             f"Not different from it by mean rank: {_listed(close)}. The difference may be chance."
         )
-    elif any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
+    elif trusted and any(ranking.standings[m].p_first < SIGNIFICANT for m in candidates[1:]):
         yield (
             "Its mean rank is better than that of every other measure by more than chance explains."
         )
@@ -109,7 +158,7 @@ def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator
             continue
         best = next(m for m, other in marks.items() if other.is_first)
         yield f"In {name} it is worse than {best}."
-    useless = [m for m in candidates if _never_better(ranking, m)]
+    useless = [m for m in candidates if (trusted or m != first) and _never_better(ranking, m)]
     if useless:
         yield f"Better than random numbers in no evaluation: {_listed(useless)}."
     itself = [
@@ -129,8 +178,8 @@ def _doubts(ranking: Ranking, first: str, candidates: Sequence[str]) -> Iterator
 def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Iterator[str]:
     if ranking.texts < FEW:
         yield (
-            f"{ranking.texts} {_plural('text', ranking.texts)} are few: the intervals are rough,"
-            " and real differences may not show."
+            f"{counted(ranking.texts, 'text')} are few: the intervals are rough, and real"
+            " differences may not show."
         )
     if judged_by == 1:
         yield "One evaluation alone has been asked; others may rank the measures differently."
@@ -148,17 +197,9 @@ def _scope(ranking: Ranking, judged_by: int, candidates: Sequence[str]) -> Itera
 
 
 def _never_better(ranking: Ranking, measure: str) -> bool:
-    judged = [
-        marks[measure]
-        for marks in ranking.marks.values()
-        if measure in marks and not math.isnan(marks[measure].p_random)
-    ]
-    return bool(judged) and all(mark.not_better_than_random for mark in judged)
+    tested, beaten = _tests(ranking, measure)
+    return bool(tested) and not beaten
 
 
 def _listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

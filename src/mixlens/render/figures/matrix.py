@@ -37,16 +37,17 @@ def heat_map(
     signed: bool | None = None,
     colour_bar: str | None = "",
     axes: Axes | None = None,
+    width: float | None = None,
 ) -> Figure:
     """A matrix in one hue from zero; signed scores on two hues around zero.
 
     `signed` says that scores may be negative (default: if one is). `colour_bar` is the name of the
     scale, None leaves it out. If there is not enough room for every label, every second, third …
-    is named, with its position.
+    is named, with its position. `width` is that of a new figure, in inches.
     """
     array = np.asarray(values, float)
     own = axes is None
-    size = side(array.shape[1]) + _MARGIN, side(array.shape[0]) + _MARGIN
+    size = width or side(array.shape[1]) + _MARGIN, side(array.shape[0]) + _MARGIN
     figure, axes = axes_or_new(axes, *size)
     signed = bool((array < 0).any()) if signed is None else signed
     image = shaded(axes, array, _limits(array, scale, signed), signed)

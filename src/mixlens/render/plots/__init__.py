@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from mixlens.errors import InvalidInput
-from mixlens.render.canvas import caption, styled
+from mixlens.render.canvas import caption, check_width, styled
 from mixlens.render.plots.chosen import described
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def plot(
         raise InvalidInput(
             f"a figure {kind!r} has no option {unknown[0]!r}; it has: {', '.join(sorted(known))}"
         )
+    check_width(options.get("width"))
     figure, detail = draw(maps, **given)
     return caption(figure, described(maps, detail))
 

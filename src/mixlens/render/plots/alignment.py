@@ -29,14 +29,18 @@ def draw(
     layer: int | None = None,
     head: int | None = None,
     gold: Collection[tuple[int, int]] = (),
+    width: float | None = None,
 ) -> tuple[Figure, str]:
-    """Targets down, sources across; `gold` holds pairs (target, source) of positions."""
+    """Targets down, sources across; `gold` holds pairs (target, source) of positions; `width` is in
+    inches.
+    """
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
     values = shares(read.scores)
     rows, columns = target_labels(maps), source_labels(maps)
-    width, height = side(len(columns), 0.24), side(len(rows), 0.24)
-    figure, (axes,) = panels(1, width=width + 1.3, height=height + 1.6)
+    across = side(len(columns), 0.24) if width is None else width - 1.3
+    height = side(len(rows), 0.24)
+    figure, (axes,) = panels(1, width=across + 1.3, height=height + 1.6)
     axes.add_collection(_squares(values))
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -46,7 +50,7 @@ def draw(
         if target in maps.target_positions:
             _outline(axes, maps.target_positions.index(target), source)
     finish(axes)
-    name_axis(axes, "x", columns, "source token", width)
+    name_axis(axes, "x", columns, "source token", across)
     name_axis(axes, "y", rows, "target token", height)
     axes.tick_params(length=0)
     legend = "area: share of the row" + (", outlined: gold links" if gold else "")

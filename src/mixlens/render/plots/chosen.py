@@ -23,7 +23,9 @@ def described(maps: MixingMaps, detail: str = "") -> str:
     site = about.get("site") if about.get("kind") == AttentionKind.CROSS else None
     model = str(about.get("name") or about.get("model") or "")
     model = model.rstrip("/").split("/")[-1] if model.startswith("/") else model  # a folder
-    parts = [measured, detail, f"{site}-attention" if site == "cross" else site, model]
+    named = about.get("target_names")
+    names = f"targets named by {named}" if named else None
+    parts = [measured, detail, f"{site}-attention" if site == "cross" else site, names, model]
     return " · ".join(str(part) for part in parts if part)
 
 

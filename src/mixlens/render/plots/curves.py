@@ -16,6 +16,7 @@ from mixlens.errors import InvalidInput
 from mixlens.render.figures.line_chart import lines
 from mixlens.render.labels import shortened
 from mixlens.render.plots.chosen import row_of, source_labels, target_name, target_of, whole_layers
+from mixlens.render.style import HEIGHT, WIDTH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,9 +27,16 @@ _DRAWS = 1000
 
 
 def draw(
-    maps: MixingMaps, *, target: int | str | None = None, head: int | None = None, top: int = 6
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    head: int | None = None,
+    top: int = 6,
+    width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """The `top` largest sources of a target; without a target, all targets in four parts."""
+    """The `top` largest sources of a target; without a target, all targets in four parts. `width`
+    is in inches.
+    """
     maps, of_head = whole_layers(maps, head)
     if top < 1:
         raise InvalidInput(f"top={top}: draw at least one source")
@@ -39,6 +47,7 @@ def draw(
         position = target_of(maps, target)
         figure = _one_target(maps, position, top)
         detail = f"{target_name(maps, position)}, its {top} largest sources"
+    figure.set_size_inches(width, HEIGHT * max(width / WIDTH, 0.75))
     return figure, ", ".join(filter(None, [detail, of_head]))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 _MOST_ROWS = 60
+_LAYER_NAME = 0.7  # inches that a layer's name takes
 
 
 def draw(
@@ -34,8 +35,9 @@ def draw(
     target: int | str | None = None,
     head: int | None = None,
     threshold: float = 0.01,
+    width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """Edges that carry at least `threshold` of the target's content."""
+    """Edges that carry at least `threshold` of the target's content; `width` in inches."""
     maps, of_head = whole_layers(maps, head)
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold}: a share above 0 and up to 1")
@@ -45,7 +47,7 @@ def draw(
     edges = contributions(steps, position)
     drawn = _connected(np.where(edges >= threshold, edges, 0), position)
     rows = _rows(drawn, position)
-    figure = _drawn(maps, drawn, rows, position)
+    figure = _drawn(maps, drawn, rows, position, width)
     kept = drawn.sum((1, 2)).min()
     name = token_labels(maps.target_row)[position]
     detail = [
@@ -87,9 +89,11 @@ def _rows(drawn: np.ndarray, target: int) -> list[int]:
     return sorted(int(token) for token in largest if through[token] > 0)
 
 
-def _drawn(maps: MixingMaps, drawn: np.ndarray, rows: list[int], target: int) -> Figure:
+def _drawn(
+    maps: MixingMaps, drawn: np.ndarray, rows: list[int], target: int, width: float
+) -> Figure:
     row_of = {token: number for number, token in enumerate(rows)}
-    figure, (axes,) = panels(1, width=WIDTH, height=0.19 * len(rows) + 1.0)
+    figure, (axes,) = panels(1, width=width, height=0.19 * len(rows) + 1.0)
     axes.add_collection(_edges(drawn, row_of))
     _nodes(axes, drawn, row_of, target)
     depth = len(drawn)
@@ -98,7 +102,7 @@ def _drawn(maps: MixingMaps, drawn: np.ndarray, rows: list[int], target: int) ->
     finish(axes)
     axes.spines[:].set_visible(False)
     axes.set_xticks(range(depth + 1), ["input", *(f"layer {n}" for n in maps.layers)])
-    if depth > 7:
+    if (width - 1.2) / depth < _LAYER_NAME:
         axes.set_xticks(range(depth + 1), ["input", *map(str, maps.layers)])
         axes.set_xlabel("layer")
     labels = token_labels(maps.source_row)

@@ -13,8 +13,20 @@ if TYPE_CHECKING:
     from mixlens.maps import MixingMaps
 
 
-def draw(maps: MixingMaps, *, head: int | None = None) -> tuple[Figure, str]:
-    """Every layer held."""
+def draw(
+    maps: MixingMaps,
+    *,
+    head: int | None = None,
+    columns: int | None = None,
+    width: float | None = None,
+    scale: str = "all",
+) -> tuple[Figure, str]:
+    """Every layer held, in rows of `columns` panels; `width` of the figure in inches.
+
+    `scale="each"` shades every layer by its own largest score.
+    """
     maps, of_head = whole_layers(maps, head)
     titles = [f"layer {layer}" for layer in maps.layers]
-    return small_multiples(maps, maps.scores, titles), of_head
+    return small_multiples(
+        maps, maps.scores, titles, columns=columns, width=width, scale=scale
+    ), of_head

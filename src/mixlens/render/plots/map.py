@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 
 
 def draw(
-    maps: MixingMaps, *, layer: int | None = None, head: int | None = None
+    maps: MixingMaps,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    width: float | None = None,
 ) -> tuple[Figure, str]:
-    """The default reading of the layers unless one of them is named."""
+    """The default reading of the layers unless one of them is named; `width` in inches."""
     maps, of_head = whole_layers(maps, head)
     read = read_layers(maps, layer)
     figure = heat_map(
@@ -27,5 +31,6 @@ def draw(
         y_label="target token",
         signed=maps.facts.signed,
         colour_bar=read.unit,
+        width=width,
     )
     return figure, ", ".join(filter(None, [read.name, of_head]))

@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 
 
 def draw(
-    maps: MixingMaps, *, target: int | str | None = None, head: int | None = None, most: int = 40
+    maps: MixingMaps,
+    *,
+    target: int | str | None = None,
+    head: int | None = None,
+    most: int = 40,
+    width: float | None = None,
 ) -> tuple[Figure, str]:
     """Every layer held, for the target (default: the mask, else the last token).
 
-    Of a long text, the `most` largest sources are shown, in reading order.
+    Of a long text, the `most` largest sources are shown, in reading order. `width` is in inches.
     """
     if most < 1:
         raise InvalidInput(f"most={most}: draw at least one source")
@@ -38,6 +43,7 @@ def draw(
         y_label="source token",
         signed=maps.facts.signed,
         colour_bar="score",
+        width=width,
     )
     rest = f"the {len(shown)} largest of {len(sources)} sources" if left_out else ""
     return figure, ", ".join(filter(None, [target_name(maps, position), of_head, rest]))

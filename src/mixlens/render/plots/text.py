@@ -37,19 +37,29 @@ def draw(
     layer: int | None = None,
     head: int | None = None,
     size: float = TEXT,
+    width: float = WIDTH,
 ) -> tuple[Figure, str]:
-    """The sources of the target (default: the mask, else the last token), which is outlined."""
+    """The sources of the target (default: the mask, else the last token), which is outlined.
+
+    `width` is in inches.
+    """
     maps, of_head = whole_layers(maps, head)
     position = target_of(maps, target)
     read = read_layers(maps.at(targets=[position]), layer)
     among = maps.source_row == maps.target_row
-    figure = _drawn(maps.source_row, read, position if among else None, maps.facts.signed, size)
+    outlined = position if among else None
+    figure = _drawn(maps.source_row, read, outlined, maps.facts.signed, size, width)
     detail = [target_name(maps, position), read.name, of_head]
     return figure, ", ".join(filter(None, detail))
 
 
 def _drawn(
-    row: TokenRow, read: ReadLayers, target: int | None, signed: bool, size: float
+    row: TokenRow,
+    read: ReadLayers,
+    target: int | None,
+    signed: bool,
+    size: float,
+    width: float,
 ) -> Figure:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -59,9 +69,9 @@ def _drawn(
     fragments = drawable(fragments)
     if not fragments:
         raise InvalidInput("there is no token to draw")
-    figure, (axes,) = panels(1, width=WIDTH, height=1)
+    figure, (axes,) = panels(1, width=width, height=1)
     axes.set_axis_off()
-    inside = WIDTH * 72 - 60  # points, next to the scale
+    inside = width * 72 - 60  # points, next to the scale
     air = [1.2 * (gap + after) for gap, after in zip(gaps, [*gaps[1:], True], strict=True)]
     widths = [w + a for w, a in zip(_widths(figure, fragments, size), air, strict=True)]
     lines = _lines(widths, gaps, inside, size * 0.3)

@@ -58,6 +58,11 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
         yield from (
             f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.left_out.items()
         )
+    if ranking.not_judged:
+        yield from ("", "## Not judged", "")
+        yield from (
+            f"- **{name}**: {_escaped(reason)}" for name, reason in ranking.not_judged.items()
+        )
     if ranking.errors:
         yield from (
             "",
@@ -66,7 +71,7 @@ def _lines(ranking: Ranking, plots: Mapping[str, str]) -> Iterator[str]:
             f"{len(ranking.errors)} in all; each is in `errors.csv`.",
             "",
         )
-        for tried, reason, names in wording.error_groups(ranking.errors):
+        for tried, reason, names in wording.error_groups(wording.shown_errors(ranking)):
             listed = _escaped(wording.first_few(names))
             yield f"- {tried}, {len(names)} × {_escaped(reason)}: {listed}"
     yield from ("", "## Settings", "")

@@ -46,6 +46,13 @@ def _body(ranking: Ranking, charts: Mapping[str, str], example: str) -> Iterator
             for name, reason in ranking.left_out.items()
         )
         yield "</dl>"
+    if ranking.not_judged:
+        yield "<h2>Not judged</h2>\n<dl>"
+        yield from (
+            f"<dt>{escape(name)}</dt><dd>{escape(reason)}</dd>"
+            for name, reason in ranking.not_judged.items()
+        )
+        yield "</dl>"
     yield from _errors(ranking)
     yield "<h2>Settings</h2>\n<dl>"
     yield from (
@@ -145,7 +152,7 @@ def _errors(ranking: Ranking) -> Iterator[str]:
     yield (
         f"<h2>Errors</h2>\n<p>{len(ranking.errors)} in all; each is in <code>errors.csv</code>.</p>"
     )
-    groups = wording.error_groups(ranking.errors)
+    groups = wording.error_groups(wording.shown_errors(ranking))
     rows = [
         (tried, reason, f"{len(names)}: {wording.first_few(names)}")
         for tried, reason, names in groups

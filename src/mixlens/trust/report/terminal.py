@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from mixlens.plurals import counted
 from mixlens.trust.plan import BASELINE
 from mixlens.trust.report import wording
 
@@ -37,14 +38,18 @@ def show(ranking: Ranking, console: Console) -> None:
             console.print(f"{sign} {meaning}", style="dim", markup=False)
     for name, result in ranking.of_model.items():
         console.print(
-            f"the model, {name}: {wording.number(result.value)} {wording.between(result.interval)}",
+            f"the model, {name}: {wording.number(result.value)}"
+            f" {wording.between(result.interval)}".rstrip(),
             markup=False,
         )
     for name, reason in ranking.left_out.items():
         console.print(f"left out: {name}: {reason}", style="dim", markup=False)
-    if ranking.errors:
-        console.print(f"{len(ranking.errors)} errors in single examples:", markup=False)
-    for tried, reason, names in wording.error_groups(ranking.errors)[:5]:
+    for name, reason in ranking.not_judged.items():
+        console.print(f"not judged: {name}: {reason}", style="dim", markup=False)
+    errors = wording.shown_errors(ranking)
+    if errors:
+        console.print(f"{counted(len(errors), 'error')} in single examples:", markup=False)
+    for tried, reason, names in wording.error_groups(errors)[:5]:
         console.print(
             f"  {tried}, {len(names)} × {reason}: {wording.first_few(names, 3)}",
             style="dim",

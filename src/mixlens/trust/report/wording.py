@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mixlens.evaluations import evaluations
+from mixlens.plurals import counted
 from mixlens.trust.plan import BASELINE
 
 if TYPE_CHECKING:
@@ -76,24 +77,27 @@ def seconds(value: float | None) -> str:
 def headline(ranking: Ranking) -> str:
     """Model, data, texts and measures in one line."""
     settings = ranking.settings
-    return (
-        f"{settings['model']} on {settings['data']}: {ranking.texts} texts, {len(ranking.order)}"
-        " measures"
-    )
+    counts = counted(ranking.texts, "text"), counted(len(ranking.order), "measure")
+    return f"{settings['model']} on {settings['data']}: {', '.join(counts)}"
+
+
+def shown_errors(ranking: Ranking) -> list[RowError]:
+    """The errors of single examples, without those of measures that are listed as not judged."""
+    return [error for error in ranking.errors if error.measure not in ranking.not_judged]
 
 
 def error_groups(errors: Iterable[RowError]) -> list[tuple[str, str, list[str]]]:
-    """What was tried, the reason, and the examples, most examples first."""
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    """What was tried, the reason, and the examples, most errors first."""
+    groups: dict[tuple[str, str], list[RowError]] = defaultdict(list)
     for error in errors:
-        tried = (
-            " under ".join(part for part in (error.measure, error.evaluation) if part)
-            or "reading and recording"
-        )
-        groups[tried, error.reason].append(error.example)
-    return sorted(
-        ((*key, names) for key, names in groups.items()), key=lambda group: -len(group[2])
-    )
+        groups[error.measure, error.reason].append(error)
+    rows = []
+    for (measure, reason), held in sorted(groups.items(), key=lambda group: -len(group[1])):
+        tried = ", ".join(dict.fromkeys(e.evaluation for e in held if e.evaluation))
+        under = " under ".join(part for part in (measure, tried) if part)
+        names = list(dict.fromkeys(e.example for e in held))
+        rows.append((under or "reading and recording", reason, names))
+    return rows
 
 
 def first_few(names: list[str], most: int = 5) -> str:
@@ -151,7 +155,7 @@ def charts_of(ranking: Ranking) -> dict[str, str]:
         name: {
             m: (result.value, *result.interval)
             for m, result in column.results.items()
-            if not math.isnan(result.value)
+            if m in order and not math.isnan(result.value)
         }
         for name, column in ranking.columns.items()
     }
