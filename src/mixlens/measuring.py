@@ -23,6 +23,7 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
+from mixlens.recording.untouched import frequencies_restored
 from mixlens.row import EachText
 from mixlens.row_scores import row_scores
 from mixlens.wrappers import uncompiled
@@ -269,6 +270,7 @@ def at_work(
     with contextlib.ExitStack() as stack:
         for context in (turn(model), uncompiled(model), matmul_precision(precision)):
             stack.enter_context(context)
+        stack.enter_context(frequencies_restored(model))
         stack.enter_context(weights_unchanged(model))
         stack.enter_context(outside_inference_mode())
         stack.enter_context(memory_in_words(lambda: estimate, available))

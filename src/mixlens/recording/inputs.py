@@ -4,6 +4,7 @@ first.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -26,6 +27,7 @@ from mixlens.recording.checks import (
     check_numbers,
     check_range,
     check_shapes,
+    padding_token,
     takes_decoder_ids,
 )
 from mixlens.recording.encoding import Encoding, encoded, padded, token_rows
@@ -245,7 +247,7 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     check_names(model, tensors)
     check_numbers(tensors)
     check_shapes(model, tensors)
-    tensors = real_tokens_first(tensors)
+    tensors = real_tokens_first(tensors, functools.partial(padding_token, model))
     check_range(model, tensors)
     dtype, device = next(model.parameters()).dtype, entry_device(model)
     moved = {}

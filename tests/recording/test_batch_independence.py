@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens import Lens
-from mixlens.recording.apart import leave_each_other_alone
+from mixlens.recording.batch_independence import leave_each_other_alone
 from tests.conformance.tiny_models import VOCABULARY, translator
 from tests.conformance.zoo import ZOO, built, inputs, randomised
 
