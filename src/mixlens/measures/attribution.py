@@ -176,7 +176,8 @@ def _copies_apart(
     def proved() -> bool:
         return leave_each_other_alone(run, model.hidden(0)[0], min(rows, _PROVED_ROWS))
 
-    return apart.of(recording.model, request.site, proved)
+    key = (request.site, model.hidden(0).shape[1] == 1)
+    return apart.of(recording.model, key, proved)
 
 
 # ---------------------------------------------------------------------------------------- baselines

@@ -83,7 +83,14 @@ class Layer:
     @property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
-        return self.structure.signature(self.submodule(""))
+        return self.structure.signature(self.submodule("")), self.has_one_token
+
+    @property
+    def has_one_token(self) -> bool:
+        """Are its texts of one token? Whatever is proved on them need not hold for longer ones: a
+        factor for each token (Gemma 4) fits any number of copies of one.
+        """
+        return self._whole is None and self.width == 1
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:

@@ -72,7 +72,7 @@ class LikeLayers(Layer):
     def signature(self) -> Hashable:
         """That of each."""
         module, structure = self.members[0]
-        return structure.signature(module)
+        return structure.signature(module), self.has_one_token
 
     @property
     def module(self) -> nn.Module:

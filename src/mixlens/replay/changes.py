@@ -95,7 +95,7 @@ def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
     proof = all(
         _proofs.of(
             layer.model,
-            (structure.path, tail.kind, distance, folded, native),
+            (structure.path, tail.kind, distance, folded, native, layer.has_one_token),
             lambda: _proved(tail, distance, folded, native),
         )
         for _, structure in layer.members

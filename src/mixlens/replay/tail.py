@@ -150,8 +150,9 @@ class Tail:
             return "sum"
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
+        key = (self.kind, self.layer.has_one_token)
         proofs = [
-            _of_layers.of(module, (self.kind, module.training, own), self._proved_alike)
+            _of_layers.of(module, (*key, module.training, own), self._proved_alike)
             for module, own in self.layer.members
         ]
         proved = proofs[0]
