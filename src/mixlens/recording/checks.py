@@ -212,7 +212,7 @@ def padding_token(model: nn.Module, prefix: str = "") -> int | None:
     size = _vocabulary(model, prefix) or vocabulary_size(model)
     for holder in (text, config):
         token = getattr(holder, "pad_token_id", None)
-        if isinstance(token, int) and 0 <= token and (size is None or token < size):
+        if isinstance(token, int) and token >= 0 and (size is None or token < size):
             return token
     return None
 

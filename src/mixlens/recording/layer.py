@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
-from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.bare_products import part_at
+from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
