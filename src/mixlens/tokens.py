@@ -104,6 +104,6 @@ def cls_position(tokenizer: Any, labels: Sequence[str]) -> int:
     text has none.
     """
     mark = getattr(tokenizer, "cls_token", None)
-    if mark not in labels or labels[0] == mark:
+    if mark is None or mark not in labels or labels[0] == mark:
         return 0
     return len(labels) - 1 - list(labels)[::-1].index(mark)

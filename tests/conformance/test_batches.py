@@ -172,9 +172,11 @@ def test_the_explained_output_is_that_of_the_model_alone(name: str) -> None:
 @pytest.mark.parametrize("name", ["MobileBert", "ConvBert"])
 def test_recordings_of_padded_texts_are_refused_if_a_model_sees_its_padding(name: str) -> None:
     lens = Lens(classifier(name))
-    with pytest.raises(DependentTexts, match="the padding behind a text.* Pass one text at a time"):
+    with pytest.raises(
+        DependentTexts, match=r"the padding behind a text.* Pass one text at a time"
+    ):
         lens.record(padded("right", PAD))
-    with pytest.raises(InvalidInput, match="`Lens.measure` and corpus runs do this"):
+    with pytest.raises(InvalidInput, match=r"`Lens.measure` and corpus runs do this"):
         lens.measure_batch("attention", padded("right", PAD))
     same = {key: torch.cat([value, value]) for key, value in alone(0).items()}
     assert lens.record(same).batch == 2  # nothing is padded
@@ -222,11 +224,11 @@ def test_a_continuation_across_a_change_of_frequencies_is_refused() -> None:
     for kind in ("longrope", "dynamic"):
         lens = Lens(rotated(kind))
         assert lens.generate(prompt, max_new_tokens=3).batch == 1
-        with pytest.raises(InvalidInput, match="after 6: .* by at most 3 tokens"):
+        with pytest.raises(InvalidInput, match=r"after 6: .* by at most 3 tokens"):
             lens.generate(prompt, max_new_tokens=4)
     long = {"input_ids": TEXTS[0][None]}
     assert Lens(rotated("longrope")).generate(long, max_new_tokens=4).batch == 1
-    with pytest.raises(InvalidInput, match="after 9: .* by at most 1 tokens"):
+    with pytest.raises(InvalidInput, match=r"after 9: .* by at most 1 tokens"):
         Lens(rotated("dynamic")).generate(long, max_new_tokens=2)
 
 
@@ -255,8 +257,8 @@ def test_rows_are_divided_for_each_text_and_target() -> None:
     texts = [tokens(9, seed) for seed in range(12)]
     single = [lens.measure("alti", {"input_ids": text[None]}) for text in texts]
     assert {maps.facts.rows_sum_to_one for maps in single} == {True, False}
-    together = lens.measure("alti", {"input_ids": torch.stack(texts)})
-    for text, one, other in zip(texts, single, together, strict=True):
+    batch = lens.measure("alti", {"input_ids": torch.stack(texts)})
+    for text, one, other in zip(texts, single, batch, strict=True):
         assert one.facts == other.facts
         expected = one.without_sink()
         np.testing.assert_allclose(other.without_sink().scores, expected.scores, atol=1e-12)
