@@ -18,11 +18,17 @@ from torch import Tensor, nn
 from mixlens.batching import halve_until_it_fits, plan_batches
 from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel
 from mixlens.explained import logits_of
+from mixlens.recording.batch_independence import (
+    DependentTexts,
+    require_independent_texts,
+    text_lengths,
+)
 from mixlens.recording.calls import forward
 from mixlens.recording.checks import takes_decoder_ids
 from mixlens.recording.decoder_inputs import start_token
 from mixlens.recording.encoding import padded
 from mixlens.recording.inputs import made_ready
+from mixlens.recording.rotary import require_same_frequencies
 from mixlens.vocabulary import gives_token_classes
 
 _ALIKE = 100  # units of rounding by which two runs of one text may differ
@@ -40,6 +46,11 @@ def answer_odds(
     `start`, by default the token that the model names.
     """
     lengths = [len(prompt) + len(answer) for prompt in prompts]
+    decodes, most = takes_decoder_ids(model), len(answer) - 1
+    for prompt in prompts:
+        first = 1 if decodes else len(prompt)
+        require_same_frequencies(model, first, first + most)
+    batch_size = batch_size if _may_be_batched(model, tokenizer, prompts, answer, start) else 1
     odds = np.zeros(len(prompts))
 
     def run(places: list[int]) -> list[float]:
@@ -52,6 +63,41 @@ def answer_odds(
     return odds
 
 
+def _may_be_batched(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
+) -> bool:
+    """Does each prompt give in a batch what it gives alone?"""
+    tensors = made_ready(model, _tensors(model, tokenizer, prompts, answer, start))
+    try:
+        require_independent_texts(model, tensors, text_lengths(tensors), None, output=True)
+    except DependentTexts:
+        return False
+    return True
+
+
+def _tensors(
+    model: nn.Module,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    answer: Sequence[int],
+    start: int | None,
+) -> dict[str, Any]:
+    """The prompts, each with the answer but for its last token."""
+    decodes = takes_decoder_ids(model)
+    following = [] if decodes else list(answer[:-1])
+    rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
+    tensors: dict[str, Any] = padded(rows, tokenizer, set(_parameters(model)))
+    if decodes:
+        first = start_token(model) if start is None else start
+        begun = torch.tensor([[first, *answer[:-1]]])
+        tensors["decoder_input_ids"] = begun.expand(len(prompts), -1)
+    return tensors
+
+
 @torch.no_grad()
 def _batch_odds(
     model: nn.Module,
@@ -61,13 +107,7 @@ def _batch_odds(
     start: int | None,
 ) -> list[float]:
     decodes = takes_decoder_ids(model)
-    following = [] if decodes else list(answer[:-1])
-    rows = [{"input_ids": [*prompt, *following]} for prompt in prompts]
-    tensors = padded(rows, tokenizer, set(_parameters(model)))
-    if decodes:
-        first = start_token(model) if start is None else start
-        begun = torch.tensor([[first, *answer[:-1]]])
-        tensors["decoder_input_ids"] = begun.expand(len(prompts), -1)
+    tensors = _tensors(model, tokenizer, prompts, answer, start)
     firsts = [0 if decodes else len(prompt) - 1 for prompt in prompts]
     width = len(answer) if decodes else int(tensors["input_ids"].shape[1])
     logits = _logits(model, tensors, width - min(firsts))

@@ -17,7 +17,7 @@ from mixlens.measures import list_measures
 from mixlens.positions import position_of, positions_by_text
 from mixlens.recording.rows import RowRecording
 from mixlens.suggestions import no_such
-from mixlens.tokens import TokenRow, listed
+from mixlens.tokens import TokenRow, cls_position, listed
 from mixlens.words import words as merged_words
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class TargetChoice:
 
 
 def default_target(recording: Recording, site: str | None) -> int:
-    """The last of the targets that a recording was made for. Else the mask, the first token of a
-    classifier that sees the whole text, or the last token.
+    """The last of the targets that a recording was made for. Else the mask, the [CLS] of a
+    classifier that sees the whole text (its first token, if it has none), or the last token.
     """
     if recording.targets and recording.target_stack == recording.structure.stack_of(site).name:
         return recording.targets[0][-1]
@@ -50,8 +50,8 @@ def default_target(recording: Recording, site: str | None) -> int:
         return labels.index(mask)
     logits = getattr(recording.output, "logits", None)
     attention = recording.structure.site(site).stack.layers[0].sites[0]
-    reads_first = logits is not None and logits.dim() == 2 and not attention.causal
-    return 0 if reads_first else len(labels) - 1
+    classifies = logits is not None and logits.dim() == 2 and not attention.causal
+    return cls_position(recording.tokenizer, labels) if classifies else len(labels) - 1
 
 
 def site_of(recording: Recording, site: str | None) -> str:

@@ -258,7 +258,7 @@ class MixingMaps:
     def mean(self) -> MixingMaps:
         """The mean over layers, as one map under the number of the last layer."""
         mean = self.scores.astype(np.float64).mean(0, keepdims=True)
-        facts = replace(self.facts, joined_by="mean()")
+        facts = replace(self.facts, joined_by="mean()", sums_vary=False)
         return self.derived(mean, "mean()", facts, layers=self.layers[-1:])
 
     def last(self) -> MixingMaps:

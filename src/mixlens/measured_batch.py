@@ -38,16 +38,11 @@ class MeasuredBatch:
 
     @cached_property
     def facts(self) -> Facts:
-        """Of these scores, with this attention and these options."""
-        return self._here(self.scores.known_facts(self.spec.facts))
-
-    @property
-    def usual_facts(self) -> Facts:
-        """The same, whether rows sum to one left as the measure says: no score is looked at."""
-        return self._here(self.spec.facts if self.scores.facts is None else self.scores.facts)
-
-    def _here(self, facts: Facts) -> Facts:
-        own = self.request.kind == AttentionKind.SELF
+        """Of all texts, with this attention and these options; a text may have empty rows."""
+        facts, own = (
+            self.scores.known_facts(self.spec.facts),
+            self.request.kind == AttentionKind.SELF,
+        )
         return replace(
             facts,
             residual_included=facts.residual_included and own,  # a cross target is not a source
@@ -78,13 +73,14 @@ def maps_of_row(batch: MeasuredBatch, row: int) -> MixingMaps:
         dims = scores.extra_dims.get(key, tuple(f"{key}_{i}" for i in range(tensor.dim() - 2)))
         extras[key] = Extra(("layer", *dims), without_padding(tensor, row, dims, sizes))
     dims = ("head", "target", "source")[5 - scores.values.dim() :]
+    own = without_padding(scores.values, row, dims, sizes)
     return MixingMaps(
-        scores=without_padding(scores.values, row, dims, sizes),
+        scores=own,
         layers=tuple(int(layer) for layer in batch.layers),
         target_row=targets,
         source_row=sources,
         target_positions=positions,
-        facts=batch.facts,
+        facts=batch.facts.of(own),
         provenance=batch.provenance(),
         rollout_residual=spec.rollout_residual,
         rollout_normalised=spec.rollout_normalised,

@@ -24,6 +24,7 @@ from mixlens.recording.recording import Recording
 from mixlens.recording.remembered import weights_unchanged
 from mixlens.recording.rows import RowRecording
 from mixlens.recording.turns import turn
+from mixlens.recording.untouched import frequencies_restored
 from mixlens.row_scores import row_scores
 
 _log = logging.getLogger(__name__)
@@ -266,6 +267,7 @@ def at_work(
     with contextlib.ExitStack() as stack:
         for context in (turn(model), weights_unchanged(model), matmul_precision(precision)):
             stack.enter_context(context)
+        stack.enter_context(frequencies_restored(model))
         recording.require_state()
         estimate, available = _largest(measures, recording, request), available_to(model)
         require_room(estimate, available)

@@ -35,6 +35,12 @@ from mixlens.measuring import measure
 from mixlens.parts import parts_of
 from mixlens.positions import EachText, positions_by_text
 from mixlens.precision import outside_inference_mode
+from mixlens.recording.batch_independence import (
+    DependentTexts,
+    require_independent_texts,
+    text_lengths,
+)
+from mixlens.recording.calls import batch_size
 from mixlens.recording.checks import main_inputs, takes_decoder_ids
 from mixlens.recording.continuation import continued
 from mixlens.recording.hooks_of_others import hooks_inside
@@ -54,6 +60,7 @@ from mixlens.recording.rows import RowRecording, row_recording
 from mixlens.recording.stand_in import stand_in_inputs
 from mixlens.recording.turns import turn
 from mixlens.recording.uncompiled import uncompiled
+from mixlens.recording.untouched import frequencies_restored
 from mixlens.recording.verification import masks_more_than_padding, require_same_natively
 from mixlens.tokens import listed
 
@@ -98,7 +105,12 @@ def record(
     model = lens.model
     require_eval(model)
     budget = _bytes_to_keep(lens, memory_budget)
-    with turn(model), outside_inference_mode(), weights_unchanged(model):
+    with (
+        turn(model),
+        outside_inference_mode(),
+        weights_unchanged(model),
+        frequencies_restored(model),
+    ):
         given = processed(lens.processor, given, model) if is_raw(given) else given
         ready = given if isinstance(given, Prepared) else prepared(model, lens.tokenizer, given)
         estimate = _estimate(lens, ready, None if targets is None else 1, measures, asked)
@@ -106,6 +118,7 @@ def record(
         require_room(estimate, available)
         try:
             with memory_in_words(lambda: estimate, available):
+                _require_independent_texts(model, ready, targets, measures)
                 if targets is not None:
                     named = targets if isinstance(targets, EachText) else listed(targets, "targets")
                     recording = _recorded_targets(lens, ready, site, named or [], budget)
@@ -131,13 +144,30 @@ def record(
     return recording
 
 
+def _require_independent_texts(
+    model: nn.Module, ready: Prepared, targets: Any, measures: Sequence[str]
+) -> None:
+    if batch_size(ready.tensors) < 2:
+        return
+    lengths = text_lengths(ready.tensors, ready.rows, ready.decoder_rows)
+    said = any(spec_of(name).explains_output for name in measures)
+    require_independent_texts(
+        model,
+        ready.tensors,
+        lengths,
+        model_structure(model, ready.tensors),
+        output=said or (targets is None and not measures),
+    )
+
+
 def _own_refusal(model: nn.Module, ready: Prepared) -> InvalidInput | None:
     """What the model raises for an input when nobody listens; None if it takes the input."""
     try:
         with torch.no_grad():
             model(**ready.tensors)
     except _RAISED_BY_MODELS as error:
-        return InvalidInput(f"{type(model).__name__} does not take this input: {in_short(error)}")
+        kind = InvalidInput if batch_size(ready.tensors) < 2 else DependentTexts
+        return kind(f"{type(model).__name__} does not take this input: {in_short(error)}")
     return None
 
 
@@ -158,7 +188,13 @@ def generate(
         lambda: estimate_of_prompt(model, lens.tokenizer, prompt),
         available_to(model),
     )
-    with turn(model), outside_inference_mode(), uncompiled(model), in_words:
+    with (
+        turn(model),
+        outside_inference_mode(),
+        uncompiled(model),
+        frequencies_restored(model),
+        in_words,
+    ):
         try:
             made = continued(
                 model,

@@ -25,8 +25,10 @@ from mixlens.measured_batch import MeasuredBatch
 from mixlens.measures import spec_of
 from mixlens.measuring import measure, measure_batches
 from mixlens.recorder import record
-from mixlens.recording.inputs import is_pair, texts_of
-from mixlens.recording.padding import is_padded_sound, unpadded_row
+from mixlens.recording.batch_independence import DependentTexts
+from mixlens.recording.calls import batch_size as text_count
+from mixlens.recording.inputs import as_tensor, is_pair, texts_of
+from mixlens.recording.padding import is_padded_sound, unpadded_row, unpadded_text
 from mixlens.recording.processing import is_raw, processed
 from mixlens.recording.remembered import weights_unchanged
 
@@ -76,7 +78,12 @@ def measure_given(
     given = processed(lens.processor, given, lens.model) if is_raw(given) else given
     alone = isinstance(given, str) or is_pair(given)
     if alone or (isinstance(given, Mapping) and not is_padded_sound(given)):
-        return _measure_at_once(lens, name, given, {**chosen, **options})
+        try:
+            return _measure_at_once(lens, name, given, {**chosen, **options})
+        except DependentTexts:
+            if not isinstance(given, Mapping):
+                raise
+            given = {key: as_tensor(key, value) for key, value in given.items()}
     texts, names, groups = _planned(lens, name, given, batch_size)
 
     def measured(places: list[int]) -> list[MixingMaps]:
@@ -93,10 +100,14 @@ def _planned(
     lens: Lens, name: str, given: Any, batch_size: int | None
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """The texts, their names, and which are recorded together."""
-    if isinstance(given, Mapping):  # padded sounds, each without its padding
-        rows = range(len(given["attention_mask"]))
-        sounds = [unpadded_row(given, row) for row in rows]
-        return sounds, [f"text {row}" for row in rows], [[row] for row in rows]
+    if isinstance(given, Mapping):  # padded sounds, or texts that depend on each other
+        rows = range(text_count(given))
+        sounds = is_padded_sound(given)
+        texts: list[Any] = [
+            unpadded_row(given, row) if sounds else unpadded_text(given, row, len(rows))
+            for row in rows
+        ]
+        return texts, [f"text {row}" for row in rows], [[row] for row in rows]
     items = texts_of(given)
     names = [
         item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)

@@ -135,8 +135,9 @@ def check_maps(spec: Spec, recording: Recording, site: str, rows: list[MixingMap
             assert maps.tokens == targets.labels, "wrong targets"
             if chosen.kind == AttentionKind.SELF and chosen.stack.layers[0].sites[0].causal:
                 assert not np.triu(maps.scores, 1).any(), "a causal target takes from later tokens"
-        if maps.facts.rows_sum_to_one:
-            assert np.allclose(maps.scores.sum(-1), 1, atol=1e-4), "rows do not sum to one"
+        if maps.facts.rows_are_shares:
+            sums = maps.scores.sum(-1)[maps.scores.any(-1)]  # a row may be empty
+            assert np.allclose(sums, 1, atol=1e-4), "rows do not sum to one"
         if not maps.facts.signed:
             least = -1e-6 * np.abs(maps.scores).max()
             assert (maps.scores >= least).all(), "scores are negative, and SPEC.facts denies it"

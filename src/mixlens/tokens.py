@@ -97,3 +97,13 @@ def _whole_number(given: Any, what: str) -> int:
         return operator.index(given)
     except TypeError:
         raise InvalidInput(f"{what} are whole numbers, not {given!r}") from None
+
+
+def cls_position(tokenizer: Any, labels: Sequence[str]) -> int:
+    """Return the position of the [CLS] token: at the beginning, or at the end as in XLNet. 0 if the
+    text has none.
+    """
+    mark = getattr(tokenizer, "cls_token", None)
+    if mark is None or mark not in labels or labels[0] == mark:
+        return 0
+    return len(labels) - 1 - list(labels)[::-1].index(mark)

@@ -28,14 +28,11 @@ def test_layers_that_were_measured_one_by_one_are_joined_there_with_all_that_bel
             {"rank": torch.zeros(1, 1, 2, device=place)},
             {"rank": ("head",)},
             scale=torch.zeros(1, 1, 3, device=place),
-            rows_whole=torch.ones((), dtype=torch.bool, device=place),
         )
         for place in PLACES
     ]
     joined = Scores.joined(parts)
     assert joined.scale is not None
-    assert joined.rows_whole is not None
-    tensors = (joined.values, joined.extras["rank"], joined.scale, joined.rows_whole)
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 4
+    tensors = (joined.values, joined.extras["rank"], joined.scale)
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 3
     assert joined.values.shape == (2, 1, 3, 4)
-    assert joined.rows_whole.shape == (2,)

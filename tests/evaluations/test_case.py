@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from tokenizers.processors import TemplateProcessing
 
 from mixlens import Lens
 from mixlens.corpus.examples import Agreement, Example, Labelled
@@ -14,6 +15,7 @@ from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.evaluations import accuracy
 from mixlens.evaluations import case as _case
 from mixlens.evaluations.case import Case
+from mixlens.tokens import cls_position
 from tests.evaluations.sentences import agreement, cases, lens
 
 TEXT = ("The keys to the old cabinet are on the table .", "are", "is", "keys")
@@ -130,3 +132,28 @@ def test_an_encoder_decoder_is_refused_but_for_aligned_pairs() -> None:
     )
     with pytest.raises(InvalidInput, match="aligned pairs"):
         _ = case.row
+
+
+@pytest.mark.parametrize(
+    ("labels", "position"),
+    [
+        (("[CLS]", "a", "[CLS]"), 0),
+        (("a", "b", "[SEP]", "[CLS]"), 3),  # as in XLNet
+        (("a", "b"), 0),
+    ],
+)
+def test_the_place_of_cls_is_found_by_its_token(labels: tuple[str, ...], position: int) -> None:
+    assert cls_position(lens().tokenizer, labels) == position
+    assert cls_position(None, labels) == 0
+
+
+def test_the_row_of_a_classified_text_is_that_of_its_cls() -> None:
+    tokenizer = copy.deepcopy(lens().tokenizer)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A [SEP] [CLS]",
+        special_tokens=[(t, tokenizer.convert_tokens_to_ids(t)) for t in ("[SEP]", "[CLS]")],
+    )
+    text = Labelled(name="x", text="It rains .", label="0")
+    case = Case(Lens(lens().model, tokenizer), text)
+    assert case.row.labels[case.target] == "[CLS]"
+    assert case.target == len(case.row) - 1

@@ -79,13 +79,13 @@ def test_positions_move_with_their_tokens() -> None:
     mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
     shared = torch.tensor([[4, 5, 6, 7]])
     tensors = {"input_ids": torch.arange(8).reshape(2, 4), "attention_mask": mask}
-    moved = real_tokens_first({**tensors, "position_ids": shared})
+    moved = real_tokens_first({**tensors, "position_ids": shared}, lambda prefix: 9)
     assert moved["position_ids"].tolist() == [[6, 7, 4, 5], [4, 5, 6, 7]]
+    assert moved["input_ids"].tolist() == [[2, 3, 9, 9], [4, 5, 6, 7]]
     three = torch.stack([shared.expand(2, 4)] * 3)
-    assert real_tokens_first({**tensors, "position_ids": three})["position_ids"][1].tolist() == [
-        [6, 7, 4, 5],
-        [4, 5, 6, 7],
-    ]
+    moved = real_tokens_first({**tensors, "position_ids": three}, lambda prefix: None)
+    assert moved["position_ids"][1].tolist() == [[6, 7, 4, 5], [4, 5, 6, 7]]
+    assert moved["input_ids"].tolist() == [[2, 3, 0, 1], [4, 5, 6, 7]]
 
 
 @pytest.mark.parametrize(

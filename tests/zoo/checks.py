@@ -223,8 +223,8 @@ class Examination:
         self._same_scores("one row against two", alone, self.given)
 
     def padding(self) -> None:
-        """A row alone has the scores that it has padded, next to a longer one, if the model itself
-        says the same of both (experts with a capacity and means over all tokens do not).
+        """A row alone has the scores that it has padded, next to a longer one, whether or not the
+        model itself says the same of both.
         """
         long = self.given["input_ids"][:1]
         count = long.shape[1] - 2
@@ -238,8 +238,7 @@ class Examination:
                 alone.items(), (1, 0), (long, torch.ones_like(long)), strict=True
             )
         }
-        if native.answers_alike(self.model, alone, both):
-            self._same_scores("padding", alone, both)
+        self._same_scores("padding", alone, both)
 
     def _same_scores(self, check: str, one: Any, other: Any) -> None:
         """Of the first row."""

@@ -49,23 +49,6 @@ def own_attentions(model: nn.Module, given: Inputs) -> list[Tensor]:
     ]
 
 
-@torch.no_grad()
-def answers_alike(model: nn.Module, alone: Inputs, padded: Inputs) -> bool:
-    """Does the model say the same of the first row, alone and padded?"""
-    try:
-        one, other = (dict(tensors_in(model(**given))) for given in (alone, padded))
-    except Exception:  # it takes no such mask, or no such length
-        return False
-    compared = [
-        (tensor[0], other[name][0, : tensor.shape[1]])
-        for name, tensor in one.items()
-        if tensor.dim() == 3 and tensor.is_floating_point() and name in other
-    ]
-    return bool(compared) and all(
-        a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in compared
-    )
-
-
 @dataclass(frozen=True)
 class ValueChannels:
     """Where a module's output holds the values of one site, for row 0."""

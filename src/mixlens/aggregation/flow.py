@@ -98,6 +98,7 @@ def flow_through(
     facts = replace(
         maps.facts,
         rows_sum_to_one=False,
+        sums_vary=False,
         residual_included=maps.facts.residual_included or passed.with_identity,
         joined_by=step,
     )

@@ -66,10 +66,11 @@ def _merged(
     held = tuple(number for number, group in enumerate(groups) if group)
     scores = words.merged(scores, [groups[number] for number in held], -2, targets)
     kept = maps.facts.rows_sum_to_one and sources == "sum" and targets in ("mean", "first")
+    vary = maps.facts.sums_vary and sources == "sum" and targets == "first"
     return maps.derived(
         scores,
         step,
-        replace(maps.facts, rows_sum_to_one=kept),
+        replace(maps.facts, rows_sum_to_one=kept, sums_vary=vary).of(scores),
         source_row=columns[1],
         target_row=rows[1],
         target_positions=held,

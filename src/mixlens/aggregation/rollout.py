@@ -46,8 +46,7 @@ def normalise(maps: MixingMaps, absolute: bool) -> MixingMaps:
             " normalised(absolute=True)"
         )
     shares = row_normalised(np.abs(maps.scores) if absolute else maps.scores)
-    full = bool((shares.sum(-1) > 0.5).all())
-    facts = replace(maps.facts, signed=False, rows_sum_to_one=full)
+    facts = replace(maps.facts, signed=False, rows_sum_to_one=True).of(shares)
     return maps.derived(shares, f"normalised({'absolute' * absolute})", facts)
 
 
@@ -179,15 +178,13 @@ def joined_facts(
     facts: Facts, rule: Rule, step: str, product: Float[np.ndarray, "*layers target source"]
 ) -> Facts:
     """What is true of a rollout."""
-    stochastic = (rule.normalise or facts.rows_sum_to_one) and bool(
-        np.allclose(product.sum(-1), 1, atol=1e-5)
-    )
     return replace(
         facts,
-        rows_sum_to_one=stochastic,
+        rows_sum_to_one=rule.normalise or facts.rows_are_shares,
+        sums_vary=False,
         residual_included=facts.residual_included or rule.with_identity,
         joined_by=step,
-    )
+    ).of(product)
 
 
 def require_whole_stack(maps: MixingMaps) -> None:

@@ -87,11 +87,12 @@ def leave_out_sink(maps: MixingMaps) -> MixingMaps:
         return maps
     scores = maps.scores.astype(np.float64)
     scores[..., 0] = 0
-    if not maps.facts.rows_sum_to_one:
+    if not maps.facts.rows_are_shares:
         return maps.derived(scores, _LEFT_OUT)
-    scores = row_normalised(scores)
-    facts = replace(maps.facts, rows_sum_to_one=bool((scores.sum(-1) > 0.5).all()))
-    return maps.derived(scores, f"{_LEFT_OUT}, rows divided by what is left", facts)
+    whole = maps.facts.rows_sum_to_one or maps.facts.whole_rows(maps.scores)[..., None]
+    scores = np.where(whole, row_normalised(scores), scores)
+    step = f"{_LEFT_OUT}, rows divided by what is left"
+    return maps.derived(scores, step, maps.facts.of(scores))
 
 
 def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
@@ -108,7 +109,7 @@ def tokens_inside(maps: MixingMaps, name: str, by: By) -> MixingMaps:
         None if row.offsets is None else tuple(row.offsets[i] for i in places),
         None if row.special is None else tuple(row.special[i] for i in places),
     )
-    facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False)
+    facts = replace(maps.facts, same_tokens=False, rows_sum_to_one=False, sums_vary=False)
     return maps.derived(maps.scores.take(places, -1), f"{_INSIDE}{name})", facts, source_row=part)
 
 

@@ -36,9 +36,11 @@ def select(
         values = values.take(places, 0)
         return values.take(rows, dims.index("target")) if "target" in dims else values
 
+    scores = taken(maps.scores, maps.dims)
     return replace(
         maps,
-        scores=taken(maps.scores, maps.dims),
+        scores=scores,
+        facts=maps.facts.of(scores) if maps.facts.sums_vary else maps.facts,
         layers=tuple(maps.layers[place] for place in places),
         measured={
             name: replace(extra, values=taken(extra.values, extra.dims))
@@ -60,7 +62,8 @@ def merge_heads(maps: MixingMaps, how: str) -> MixingMaps:
     _require_heads(maps)
     if how not in ("mean", "sum", "max"):
         raise InvalidInput(f"heads are merged by mean, sum or max, not {how!r}")
-    facts = replace(maps.facts, rows_sum_to_one=maps.facts.rows_sum_to_one and how == "mean")
+    whole = maps.facts.rows_sum_to_one and how == "mean"
+    facts = replace(maps.facts, rows_sum_to_one=whole, sums_vary=False)
     return maps.derived(getattr(maps.scores.astype(np.float64), how)(1), f"heads({how})", facts)
 
 

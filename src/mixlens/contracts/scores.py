@@ -43,9 +43,6 @@ class Scores:
     # If the targets are not tokens of the site (one explained output per row of the batch).
     target_labels: Sequence[str] | None = None
     facts: Facts | None = None  # if options change them
-    # Do all rows sum to one? Numbers decide that for some measures. One or more truth values, left
-    # on the device until the maps are made; they replace what the facts say.
-    rows_whole: Tensor | None = None
     # [layer, batch, target]: the size that a row's rounding is relative to (`Spec.empty_below`).
     scale: Tensor | None = None
 
@@ -56,7 +53,6 @@ class Scores:
             values=self.values.to(device),
             extras={name: tensor.to(device) for name, tensor in self.extras.items()},
             scale=None if self.scale is None else self.scale.to(device),
-            rows_whole=None if self.rows_whole is None else self.rows_whole.to(device),
         )
 
     @classmethod
@@ -70,7 +66,6 @@ class Scores:
         device = first.values.device  # layers may be on several
         layers = [part if part.values.device == device else part.to(device) for part in layers]
         scales = [part.scale for part in layers if part.scale is not None]
-        whole = [part.rows_whole.flatten() for part in layers if part.rows_whole is not None]
         return replace(
             first,
             values=torch.cat([part.values for part in layers]),
@@ -78,7 +73,6 @@ class Scores:
                 name: torch.cat([part.extras[name] for part in layers]) for name in first.extras
             },
             scale=torch.cat(scales) if scales else None,
-            rows_whole=torch.cat(whole) if whole else None,
         )
 
     @classmethod
@@ -104,10 +98,4 @@ class Scores:
 
     def known_facts(self, usual: Facts) -> Facts:
         """What is true of these scores, `usual` being what is true of the measure's."""
-        facts, whole = usual if self.facts is None else self.facts, self.all_whole
-        return facts if whole is None else replace(facts, rows_sum_to_one=bool(whole))
-
-    @property
-    def all_whole(self) -> Tensor | None:
-        """Do all rows sum to one? None: as the facts say."""
-        return None if self.rows_whole is None else self.rows_whole.all()
+        return usual if self.facts is None else self.facts

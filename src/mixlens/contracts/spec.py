@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from mixlens.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,10 +38,31 @@ class Facts:
 
     signed: bool = False  # may they be negative?
     rows_sum_to_one: bool = False
+    sums_vary: bool = False  # do rows sum to one, but for some from which a part is missing?
     residual_included: bool = False  # does the diagonal hold the residual stream?
     reaches_input: bool = False  # does each layer already speak of the input tokens?
     same_tokens: bool = True  # are the targets the sources? Not so in cross-attention
     joined_by: str | None = None  # the step that joined the layers, after which none can
+
+    @property
+    def rows_are_shares(self) -> bool:
+        """Does a row sum to one unless a part of it is missing?"""
+        return self.rows_sum_to_one or self.sums_vary
+
+    def of(self, scores: np.ndarray) -> Facts:
+        """Return what is true of these scores: shares may have rows from which a part is missing
+        (ALTI has empty ones).
+        """
+        if not self.rows_are_shares:
+            return self
+        whole = bool(self.whole_rows(scores).all())
+        return replace(self, rows_sum_to_one=whole, sums_vary=not whole)
+
+    def whole_rows(self, scores: np.ndarray) -> np.ndarray:
+        """Return which rows sum to one. Half-precision scores are rounded one by one."""
+        bar = 2e-2 if self.joined_by is None else 2e-5
+        whole: np.ndarray = np.abs(scores.sum(-1, dtype=np.float64) - 1) <= bar
+        return whole
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 * An agreement example becomes a text with a mask in the target's place, or for a causal model the
   text before it; the model is asked for the target against the foil, and the row of interest is
   that of the mask, or of the last token.
-* A labelled or plain text is recorded as it is; the row of interest is the first token ([CLS]), or
+* A labelled or plain text is recorded as it is; the row of interest is that of [CLS], or
   the last one of a causal model. The explained output is the class, or the word, that the model
   itself predicts.
 * An aligned pair is given to an encoder-decoder model word by word, so that pieces are known to
@@ -24,6 +24,7 @@ from mixlens.corpus.examples import Agreement, Aligned, Example, Span
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.measures import list_measures, spec_of
 from mixlens.measuring import measure as measured
+from mixlens.tokens import cls_position
 
 if TYPE_CHECKING:
     from mixlens.lens import Lens
@@ -146,7 +147,9 @@ class Case:
             if len(tokens) != 1:
                 raise InvalidInput(f"the mask became {len(tokens)} tokens, not one")
             return tokens[0]
-        return len(self.row) - 1 if self.causal else 0
+        if self.causal:
+            return len(self.row) - 1
+        return cls_position(self.lens.tokenizer, self.row.labels)
 
     @cached_property
     def cues(self) -> tuple[tuple[int, ...], ...]:

@@ -31,7 +31,7 @@ from mixlens.recording.block import Block
 from mixlens.recording.placement import sent
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float
+    from jaxtyping import Float
     from torch import Tensor
 
     from mixlens.recording.recording import Recording
@@ -92,7 +92,7 @@ def scores(recording: Recording, request: Request, *, variant: str = "paper") ->
             {"residual_share": ("target",)},
             facts=Facts(),
         )
-    return Scores(values, rows_whole=rows_are_defined(recording, request, values))
+    return Scores(values)
 
 
 def contributions(
@@ -135,14 +135,3 @@ def _with_unseen(
     if parts.own_is_source:
         unseen = unseen.scatter(2, parts.positions[..., None], False)
     return torch.where(unseen, of_nothing.clamp_min(0)[..., None], gains)
-
-
-def rows_are_defined(
-    recording: Recording, request: Request, values: Float[Tensor, "layer batch target source"]
-) -> Bool[Tensor, "layer batch target"]:
-    """Which rows of shares add up to one: a row that has no part is empty. Padding is not asked."""
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    counts = lengths if request.targets is None else [len(row) for row in request.targets]
-    ends = sent(torch.tensor(counts), values.device)[:, None]
-    padding = torch.arange(values.shape[2], device=values.device) >= ends
-    return (values.sum(-1) > 0.5) | padding

@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-from jaxtyping import Bool, Float
-from torch import Tensor
-
 from mixlens.contracts import Facts, Request, Scores, Spec, by_layer
-from mixlens.recording.placement import sent
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -46,31 +41,16 @@ SPEC = Spec(
 
 def scores(recording: Recording, request: Request) -> Scores:
     """The weights of each head, or their mean."""
-    layers, missing = [], []
+    layers = []
     for _, site in request.sites(recording):
-        missing.append(missing_share(site.weights))
         weights = request.take(site.weights, 2)
         layers.append(weights if request.per_head else weights.mean(1))
-    whole = rows_are_whole(recording, request, by_layer(missing))
-    return Scores(by_layer(layers, copied=request.per_head), rows_whole=whole)
+    whole = Facts(rows_sum_to_one=rows_sum_to_one(recording, request))
+    return Scores(by_layer(layers, copied=request.per_head), facts=whole)
 
 
-def missing_share(
-    weights: Float[Tensor, "batch head target source"],
-) -> Float[Tensor, "batch target"]:
-    """How far the weights of any head are from a sum of one."""
-    return (1 - weights.sum(-1)).abs().amax(1)
-
-
-def rows_are_whole(
-    recording: Recording, request: Request, missing: Float[Tensor, "layer batch target"]
-) -> Bool[Tensor, " layer"]:
-    """Is nothing missing in the rows of real tokens? There is if a sink takes a part.
-
-    Half-precision weights are rounded one by one.
-    """
-    half = next(recording.model.parameters()).dtype in (torch.float16, torch.bfloat16)
-    lengths = recording.lengths[recording.structure.stack_of(request.site).name]
-    ends = sent(torch.tensor(lengths), missing.device)[:, None]
-    real = torch.arange(missing.shape[2], device=missing.device) < ends
-    return torch.where(real, missing, 0.0).flatten(1).amax(1) <= (2e-2 if half else 1e-4)
+def rows_sum_to_one(recording: Recording, request: Request) -> bool:
+    """Do the weights of every layer sum to one? Not if a sink takes a part."""
+    stack = recording.structure.stack_of(request.site)
+    sites = [site for layer in stack.layers for site in layer.sites if request.kind in site.kinds]
+    return all(site.rows_sum_to_one for site in sites)

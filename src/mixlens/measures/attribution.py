@@ -16,7 +16,7 @@ from mixlens.errors import InvalidInput, UnsupportedModel
 from mixlens.explained import Explained
 from mixlens.kernels.chunks import rows_at_once
 from mixlens.kernels.gradients import Hidden, Value, no_gradient, smoothed
-from mixlens.recording.apart import apart, leave_each_other_alone
+from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.calls import first_tensor
 from mixlens.recording.outputs import OutputRecording, recorded_output
 from mixlens.replay.intervention import ModelFrom, layer_input, token_input
@@ -176,7 +176,8 @@ def _copies_apart(
     def proved() -> bool:
         return leave_each_other_alone(run, model.hidden(0)[0], min(rows, _PROVED_ROWS))
 
-    return apart.of(recording.model, request.site, proved)
+    key = (request.site, model.hidden(0).shape[1] == 1)
+    return apart.of(recording.model, key, proved)
 
 
 # ---------------------------------------------------------------------------------------- baselines

@@ -33,7 +33,7 @@ from mixlens.kernels.chunks import block_bytes
 from mixlens.kernels.prefixes import visible_projection
 from mixlens.kernels.projector import full_rows, projector, value_columns, with_ones
 from mixlens.kernels.simplex import shortest_rows
-from mixlens.measures.attention import missing_share, rows_are_whole
+from mixlens.measures.attention import rows_sum_to_one
 from mixlens.recording.fingerprint import contents
 from mixlens.recording.remembered import Remembered
 
@@ -88,13 +88,11 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
             f"effective_attention has no constraint {constraint!r}; choose one of:"
             f" {', '.join(CONSTRAINTS)}"
         )
-    layers, removed, ranks, dimensions, missing = [], [], [], [], []
+    layers, removed, ranks, dimensions = [], [], [], []
     for layer, site in request.sites(recording):
         if layer.doubts is not None:  # a decomposition of NaN raises in words of its own
             layer.doubts.settle()
         visible = visible_sources(recording, request, site)
-        if constraint != "none":  # only then rows keep the sum that attention gave them
-            missing.append(missing_share(site.weights))
         projection, matrix = layer.submodule(site.structure.output_projection), site.output_weight
         key = (matrix.dtype, contents([matrix]))  # `.data` may have been written to
         full = _full_rows.of(projection, key, partial(full_rows, matrix))
@@ -121,8 +119,11 @@ def scores(recording: Recording, request: Request, *, constraint: str = "none") 
         by_layer(layers),
         extras,
         dims,
-        facts=Facts(signed=constraint != "simplex"),
-        rows_whole=rows_are_whole(recording, request, by_layer(missing)) if missing else None,
+        facts=Facts(
+            signed=constraint != "simplex",
+            # only then rows keep the sum that attention gave them
+            rows_sum_to_one=constraint != "none" and rows_sum_to_one(recording, request),
+        ),
     )
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from mixlens.contracts import AttentionKind, Facts, Request, Scores, Spec, by_layer
-from mixlens.measures.alti import rows_are_defined
 from mixlens.measures.route_shares import (
     RouteRules,
     attention_shares,
@@ -88,7 +87,6 @@ def scores(
         added.append(feed_forward)
         kept.append(stream)
     values = by_layer(maps)
-    whole = None if request.per_head else rows_are_defined(recording, request, values)
     extras = {
         "head_share": by_layer(of_heads),
         "residual_share": by_layer(residuals),
@@ -101,5 +99,4 @@ def scores(
         extras,
         {key: dims.get(key, ("target",)) for key in extras},
         facts=Facts() if request.per_head else None,
-        rows_whole=whole,
     )

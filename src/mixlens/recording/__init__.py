@@ -30,7 +30,7 @@ row_blocks                      and for all targets, a block at a time, from the
 witnesses, verification, unpadded
                                 what proves the result right, and the report of it
 rerun, batch_axes, casts, wide  running one layer again on other tensors, in float32 or better
-apart                           whether copies of a text may be run in one batch
+batch_independence, rotary      whether texts, or copies of one, may be run in one batch
 placement, memory               where weights are, and how much memory is free
 turns                           one thread at a time works with a model
 fingerprint, model_changes      the state of a model, and whether it is still the recorded one

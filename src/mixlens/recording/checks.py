@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from mixlens.errors import EmptyInput, InputTooLong, InvalidInput, WrongKeys
 from mixlens.loading import vocabulary_size
 from mixlens.parts import parts_of
+from mixlens.recording.rotary import may_be_extended
 
 _IDS = ("input_ids", "token_type_ids", "position_ids")
 _STACKS = (("", "encoder"), ("decoder_", "decoder"))
@@ -131,8 +132,7 @@ def check_range(model: nn.Module, tensors: Mapping[str, Any]) -> None:
         config: Any = model.config
         limit = position_limit(model, prefix)
         if limit is not None and ids.shape[1] > limit:
-            text = getattr(config, "text_config", config)
-            rotary = getattr(text, "rope_parameters", None) is not None
+            rotary = may_be_extended(getattr(config, "text_config", config))
             more = ", or raise max_position_embeddings in its configuration (rotary positions"
             more += " have no table)"
             raise InputTooLong(
@@ -194,6 +194,20 @@ def takes_decoder_ids(model: nn.Module) -> bool:
     )
 
 
+def padding_token(model: nn.Module, prefix: str = "") -> int | None:
+    """The id that a model takes for padding: classifiers read the last token that is not it. None
+    if its config names no id of the vocabulary.
+    """
+    config: Any = model.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    size = _vocabulary(model, prefix) or vocabulary_size(model)
+    for holder in (text, config):
+        token = getattr(holder, "pad_token_id", None)
+        if isinstance(token, int) and token >= 0 and (size is None or token < size):
+            return token
+    return None
+
+
 def _types(model: nn.Module) -> int | None:
     size = getattr(model.config, "type_vocab_size", None)
     return size if isinstance(size, int) and size > 0 else None
@@ -212,7 +226,10 @@ def _position_tables(model: nn.Module) -> list[nn.Embedding]:
 
 
 def position_limit(model: nn.Module, prefix: str = "") -> int | None:
-    """How many tokens fit: the rows of the position table minus those that RoBERTa reserves."""
+    """How many tokens fit: the rows of the position table minus those that RoBERTa reserves. None
+    if there is no table, and a larger limit in the config would change the positions themselves
+    (dynamic NTK, longrope, YaRN): transformers runs such models on any length.
+    """
     config: Any = model.config
     inner = getattr(config, dict(_STACKS).get(prefix, ""), None) if config_is_pair(model) else None
     config = inner if inner is not None and hasattr(inner, "max_position_embeddings") else config
@@ -223,6 +240,8 @@ def position_limit(model: nn.Module, prefix: str = "") -> int | None:
         for name in names:
             limit = getattr(holder, name, None)
             if isinstance(limit, int) and limit > 0:  # XLNet says -1: none
+                if may_be_extended(holder) is False:
+                    return None
                 reserved = [
                     table.padding_idx
                     for table in parts_of(model)

@@ -24,6 +24,7 @@ from mixlens.recording.encoding import encoded, token_row
 from mixlens.recording.generation import generated, require_room, with_mask, without_end
 from mixlens.recording.inputs import Prepared, made_ready
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
+from mixlens.recording.rotary import require_same_frequencies
 from mixlens.tokens import Produced, TokenRow, whole_numbers
 
 _UNKNOWN = "\ufffd"
@@ -72,6 +73,7 @@ def continued(
     if count < 1:
         raise InvalidInput("the prompt has no token of its own in front of the answer")
     require_room(model, "", count, len(ids) - count)
+    require_same_frequencies(model, count, len(ids) - 1)
     row = with_answer(row, count)
     inputs = {"input_ids": torch.tensor([ids[:-1]])}
     ready = made_ready(model, with_mask(model, inputs))
@@ -230,6 +232,7 @@ def _decoded(
     else:
         first, new = start_token(model), list(answer)
     require_room(model, "decoder_", 1, len(new))
+    require_same_frequencies(model, 1, len(new))
     if offsets is None and tokenizer is not None and getattr(tokenizer, "is_fast", False):
         text, places = _spelled(tokenizer, [first], new, 0)
         offsets = list(places)

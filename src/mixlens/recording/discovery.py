@@ -28,7 +28,7 @@ from mixlens.recording.events import LayerTrace
 from mixlens.recording.evidence import Evidence
 from mixlens.recording.feed_forward_reading import feed_forwards, parallel, several_parts
 from mixlens.recording.open_reading import open_sites
-from mixlens.recording.sources import is_causal, sources_of
+from mixlens.recording.sources import has_sink, is_causal, sources_of
 from mixlens.recording.structure import FeedForwardStructure, LayerStructure, SiteStructure
 from mixlens.recording.witnesses import Witness
 
@@ -128,6 +128,7 @@ class _Explainer:
             branch=branch_paths,
             branch_norm=branch_norm,
             input_norm=input_norm_of(self.evidence, core, stream),
+            has_sink=has_sink(weights),
         )
         total = residual_sum(self.evidence, stream, branch, end, self.detours)
         if total is not None:

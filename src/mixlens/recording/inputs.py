@@ -5,6 +5,7 @@ first.
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 from collections.abc import Mapping, MutableMapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -27,6 +28,7 @@ from mixlens.recording.checks import (
     check_numbers,
     check_range,
     check_shapes,
+    padding_token,
     takes_decoder_ids,
 )
 from mixlens.recording.decoder_inputs import (
@@ -272,7 +274,7 @@ def made_ready(model: nn.Module, tensors: dict[str, Any]) -> dict[str, Any]:
     check_names(model, tensors)
     check_numbers(tensors)
     check_shapes(model, tensors)
-    tensors = real_tokens_first(tensors)
+    tensors = real_tokens_first(tensors, functools.partial(padding_token, model))
     check_range(model, tensors)
     dtype, device = next(model.parameters()).dtype, entry_device(model)
     moved = {}

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from mixlens.contracts import AttentionKind
 from mixlens.errors import InvalidInput, RowsUnavailable
-from mixlens.recording.apart import apart, leave_each_other_alone
 from mixlens.recording.bare_products import part_at
+from mixlens.recording.batch_independence import apart, leave_each_other_alone
 from mixlens.recording.calls import LayerCall, with_hidden_argument
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import Doubts
@@ -78,7 +78,14 @@ class Layer:
     @property
     def signature(self) -> Hashable:
         """Layers with the same modules and the same structure have this in common."""
-        return self.structure.signature(self.submodule(""))
+        return self.structure.signature(self.submodule("")), self.has_one_token
+
+    @property
+    def has_one_token(self) -> bool:
+        """Are its texts of one token? Whatever is proved on them need not hold for longer ones: a
+        factor for each token (Gemma 4) fits any number of copies of one.
+        """
+        return self._whole is None and self.width == 1
 
     @property
     def input(self) -> Float[Tensor, "batch target d_model"]:

@@ -20,7 +20,7 @@ from mixlens.errors import UnsupportedModel
 from mixlens.recording.attention_reading import projection_of
 from mixlens.recording.differences import attention_product, rounding, row_sizes
 from mixlens.recording.evidence import Evidence
-from mixlens.recording.sources import is_causal, sources_of
+from mixlens.recording.sources import has_sink, is_causal, sources_of
 from mixlens.recording.structure import SiteStructure
 
 
@@ -66,6 +66,7 @@ def _open_site(evidence: Evidence, index: int, why: str) -> SiteStructure:
         gated=gated,
         branch=(),
         branch_norm=False,
+        has_sink=has_sink(call.weights),
         open=why,
     )
 

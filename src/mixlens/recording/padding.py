@@ -1,12 +1,13 @@
 """Padding: which tokens of a batch are real, and how they come to the front.
 
 Padding never changes a score. Rows that are padded on the left are moved to the front, because many
-models count positions from the first column. Padding on the right is cut off if no row needs it.
+models count positions from the first column. Padding on the right is cut off if no row needs it,
+and gets the id that the model takes for padding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -54,8 +55,37 @@ def unpadded_row(tensors: Mapping[str, Any], row: int) -> dict[str, Any]:
     }
 
 
-def real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
-    """The same batch with its padding on the right, and no wider than its longest row."""
+def unpadded_text(tensors: Mapping[str, Any], number: int, texts: int) -> dict[str, Any]:
+    """One of several texts, cut to its real tokens."""
+    own = {
+        name: value[number : number + 1]
+        if isinstance(value, Tensor) and value.shape[:1] == (texts,)
+        else value[..., number : number + 1, :]
+        if isinstance(value, Tensor) and value.dim() > 2 and name.endswith("position_ids")
+        else value
+        for name, value in tensors.items()
+    }
+    for prefix in ("", "decoder_"):
+        mask = own.get(prefix + "attention_mask")
+        if not isinstance(mask, Tensor) or mask.dim() != 2 or not _is_padding(mask):
+            continue
+        real = mask[0].bool()
+        for name in (prefix + each for each in PER_TOKEN):
+            value = own.get(name)
+            if isinstance(value, Tensor) and value.dim() > 1:
+                axis = 1 if value.shape[1] == len(real) else -1
+                own[name] = value.index_select(axis, real.nonzero()[:, 0].to(value.device))
+    return own
+
+
+def real_tokens_first(
+    tensors: dict[str, Any], padding: Callable[[str], int | None]
+) -> dict[str, Any]:
+    """The same batch with its padding on the right, and no wider than its longest row.
+
+    `padding`: the id that the model takes for padding, for the prefix of an input's name. A
+    classifier that reads the last token before the padding finds it by this id.
+    """
     moved = dict(tensors)
     for prefix in ("", "decoder_"):
         mask = tensors.get(prefix + "attention_mask")
@@ -66,7 +96,7 @@ def real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
                 "a row of the batch has no real token (its attention_mask is all zero)"
             )
         if prefix + "input_ids" in tensors or prefix + "inputs_embeds" in tensors:
-            moved |= _moved(tensors, prefix, mask)
+            moved |= _moved(tensors, prefix, mask, padding)
         elif not bool(mask.bool().all()):
             raise InvalidInput(
                 "padded audio or images: the layers below the first attention mix padding into"
@@ -76,7 +106,12 @@ def real_tokens_first(tensors: dict[str, Any]) -> dict[str, Any]:
     return moved
 
 
-def _moved(tensors: Mapping[str, Any], prefix: str, mask: Tensor) -> dict[str, Tensor]:
+def _moved(
+    tensors: Mapping[str, Any],
+    prefix: str,
+    mask: Tensor,
+    padding: Callable[[str], int | None],
+) -> dict[str, Tensor]:
     if not _is_padding(mask):
         return {}
     order = torch.argsort(mask.bool().logical_not().long(), dim=1, stable=True)
@@ -93,6 +128,10 @@ def _moved(tensors: Mapping[str, Any], prefix: str, mask: Tensor) -> dict[str, T
             moved[prefix + name] = value.gather(1, places)[:, :width]
         elif value.shape[-2:] == mask.shape:  # several positions for each token
             moved[prefix + name] = value.gather(-1, order.expand(value.shape))[..., :width]
+    ids, real = moved.get(prefix + "input_ids"), moved[prefix + "attention_mask"].bool()
+    fill = padding(prefix) if ids is not None and not bool(real.all()) else None
+    if ids is not None and fill is not None:
+        moved[prefix + "input_ids"] = ids.masked_fill(~real, fill)
     return moved
 
 

@@ -29,12 +29,14 @@ from mixlens.plurals import counted
 from mixlens.recording.bare_products import part_at
 from mixlens.recording.calls import Inputs, Keep, LayerCall, batch_size, layer_calls
 from mixlens.recording.doubts import checks_wait, not_finite, require_small, waiting_for
+from mixlens.recording.encoding import token_row
 from mixlens.recording.fingerprint import ModelState
 from mixlens.recording.hooks_of_others import hooks_inside
 from mixlens.recording.internals import Internals
 from mixlens.recording.layer import Layer
 from mixlens.recording.model_changes import require_state
 from mixlens.recording.model_structure import ModelStructure, StackStructure
+from mixlens.recording.padding import row_lengths
 from mixlens.recording.placement import is_moved, sent
 from mixlens.recording.remembered import state_of
 from mixlens.recording.untouched import restored
@@ -156,6 +158,11 @@ class Recording:
         mask = self.inputs.get("encoder_attention_mask")  # encoder states given as input
         if isinstance(mask, Tensor) and mask.shape[1:] == (sources,):
             return TokenRow.numbered(int(mask[row].sum()))
+        ids = self.inputs.get("input_ids")  # of an encoder that is not measured (Pegasus-X)
+        if isinstance(ids, Tensor) and ids.shape[1:] == (sources,):
+            counts = row_lengths(self.inputs)
+            end = counts[row] if counts else sources
+            return token_row(self.tokenizer, ids[row, :end].tolist())
         return TokenRow.numbered(sources)
 
     def source_lengths(self, site: str | None) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jaxtyping import Float
 from torch import Tensor
 
 from mixlens.contracts import AttentionKind
@@ -45,3 +46,13 @@ def is_causal(evidence: Evidence, index: int) -> bool:
 def _no_later(weights: Tensor) -> bool:
     targets, sources = weights.shape[-2:]
     return targets == sources > 1 and not bool(weights[0].triu(1).any())
+
+
+def has_sink(weights: Float[Tensor, "batch head target source"]) -> bool:
+    """Return True if a sink takes a part of the softmax, so that weights sum to less than one.
+
+    Half-precision weights are rounded one by one. A target that sees nothing has no weights.
+    """
+    sums = weights[0].detach().double().sum(-1)
+    bar = 2e-2 if weights.element_size() < 4 else 1e-4
+    return bool((((1 - sums).abs() > bar) & (sums != 0)).any())

@@ -74,6 +74,12 @@ class SiteStructure(ResidualSum):
     own_sources: str | None = None  # "first" or "last": where its own tokens are among all it reads
     across: bool = False  # do two streams read each other? Then its sources are its own tokens
     open: str | None = None  # why y is not known as a sum; None: it is
+    has_sink: bool = False  # does a part of the softmax go to no source?
+
+    @property
+    def rows_sum_to_one(self) -> bool:
+        """Do the weights that a target gives to the sources of one kind sum to one?"""
+        return not self.has_sink and self.own_sources is None
 
     @property
     def output_projection(self) -> str:

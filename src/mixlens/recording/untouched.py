@@ -17,6 +17,7 @@ from torch import nn
 from mixlens.errors import UnsupportedModel
 from mixlens.parts import parts_of
 from mixlens.recording.calls import Inputs, forward
+from mixlens.recording.rotary import depends_on_length
 
 _PLAIN = (bool, int, float, str, type(None))
 _TABLES = ("_modules", "_parameters", "_buffers")
@@ -36,6 +37,13 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
         switches = [(part, name) for part, *state in before for name in _put_back(part, *state)]
         paths = {part: path for path, part in model.named_modules()} if switches else {}
         turned += [f"{paths[part]}.{name}".lstrip(".") for part, name in switches]
+
+
+def frequencies_restored(model: nn.Module) -> contextlib.AbstractContextManager[Any]:
+    """`restored` for models that keep the rotary frequencies of the longest text so far (dynamic
+    NTK): a shorter text after it would be rotated differently.
+    """
+    return restored(model) if depends_on_length(model) else contextlib.nullcontext()
 
 
 def require_own_switches(model: nn.Module, inputs: Inputs, turned: list[str]) -> None:

@@ -88,7 +88,7 @@ def _is_proved(tail: Tail, distance: str, folded: bool) -> bool:
     layer, native = tail.layer, tail.site.values.dtype
     proof = _proofs.of(
         layer.model,
-        (layer.path, tail.kind, distance, folded, native),
+        (layer.path, tail.kind, distance, folded, native, layer.has_one_token),
         lambda: _proved(tail, distance, folded, native),
     )
     if not proof:

@@ -102,7 +102,8 @@ def perceptron(
     Its matrices are in float32 or better, or in `dtype`: the model's own needs no copy.
     `normed=False`: it may also read the stream without a norm, as compiled programs do.
     """
-    parts = _modules.of(layer.submodule(""), layer.structure, lambda: _modules_of(layer))
+    key = (layer.structure, layer.has_one_token)
+    parts = _modules.of(layer.submodule(""), key, lambda: _modules_of(layer))
     if parts is None or (normed and parts.norm is None):
         return None
     wide = layer.input

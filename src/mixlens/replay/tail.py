@@ -151,7 +151,8 @@ class Tail:
         if not last:  # a later attention needs its own masks and states for every row
             return "sequences"
         module, own = self.layer.submodule(""), self.layer.structure
-        proved = _of_layers.of(module, (self.kind, module.training, own), self._proved_alike)
+        key = (self.kind, self.layer.has_one_token, module.training, own)
+        proved = _of_layers.of(module, key, self._proved_alike)
         if proved is None:
             note_fallback(
                 self.layer,

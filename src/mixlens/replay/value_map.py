@@ -53,7 +53,9 @@ def _affine_columns(layer: Layer, site: Site) -> tuple[Tensor, Tensor, Places]:
 
 def _columns(layer: Layer, site: Site) -> _ValueColumns:
     return _known.of(
-        layer.submodule(""), site.structure.kind, lambda: _discovered_columns(layer, site)
+        layer.submodule(""),
+        (site.structure.kind, layer.has_one_token),
+        lambda: _discovered_columns(layer, site),
     )
 
 

@@ -64,21 +64,14 @@ class _Part:
             if not self.by_head:
                 summaries.add(part)
         kept = job.keep != "summary" and not self.by_head
-        rolled = mixtures.facts.joined_by is not None  # of such rows the facts are known
-        others = {
-            "whole": None if rolled else batch.scores.all_whole,
-            "scores": mixtures.values if kept else None,
-        }
+        others = {"scores": mixtures.values if kept else None}
         self._sums = Fetching(self._batch_sums.sums())
         self._columns = Fetching(summaries.columns)
         self._others = Fetching({k: t.float() for k, t in others.items() if t is not None})
 
     def about(self) -> dict[str, Any]:
         """What is the same for all texts."""
-        whole, facts = self._others.arrays().get("whole"), self._mixtures.facts
-        if whole is not None:
-            facts = replace(facts, rows_sum_to_one=bool(whole))
-        return store.about(self._mixtures.provenance, facts, self._spec)
+        return store.about(self._mixtures.provenance, self._mixtures.facts, self._spec)
 
     def add_to(self, aggregates: Aggregates, names: Sequence[str]) -> None:
         """Adds what the whole corpus will say."""
@@ -203,7 +196,10 @@ def _mixtures(job: Job, batch: MeasuredBatch, targets: Targets) -> Mixtures:
     if targets is not None:
         named = targets if isinstance(targets, EachText) else [targets] * len(rolled)
         rolled = [one.at(targets=list(own)) for one, own in zip(rolled, named, strict=True)]
-    return Mixtures.of_maps(rolled)
+    mixtures = Mixtures.of_maps(rolled)
+    shares = batch.facts.rows_are_shares or batch.spec.rollout_normalised
+    facts = replace(mixtures.facts, rows_sum_to_one=shares, sums_vary=False)  # of any text
+    return replace(mixtures, facts=facts)
 
 
 def _targets(lens: Lens, job: Job, rows: Sequence[TextRow]) -> Targets:

@@ -52,7 +52,7 @@ class Mixtures:
             sources=[recording.source_tokens(request.site, text) for text in texts],
             targets=[row for row, _ in named],
             positions=[places for _, places in named],
-            facts=batch.usual_facts,
+            facts=batch.facts,
             provenance=batch.provenance(),
         )
 

@@ -161,15 +161,16 @@ class RunResults:
         facts = Facts(**about["facts"])
         named_so = facts.same_tokens and labels == tuple(sources.labels[i] for i in positions)
         residual, normalised, adds_identity = about["rollout"]
+        scores = np.stack(
+            [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
+        )
         return MixingMaps(
-            scores=np.stack(
-                [np.array(row["scores"], np.float32).reshape(row["shape"]) for row in rows]
-            ),
+            scores=scores,
             layers=tuple(row["layer"] for row in rows),
             target_row=sources if named_so else _sparse_row(positions, labels),
             source_row=sources,
             target_positions=positions,
-            facts=facts,
+            facts=facts.of(scores),
             provenance=about["provenance"],
             rollout_residual=residual,
             rollout_normalised=normalised,

@@ -21,6 +21,7 @@ from mixlens.batching import halve_until_it_fits, plan_batches, token_counts
 from mixlens.corpus.rows import BadRow, TextRow, rows_of
 from mixlens.corpus.shards import Shard
 from mixlens.errors import MissingExtra, MissingTokenizer, MixlensError, UnsupportedModel
+from mixlens.recording.batch_independence import DependentTexts
 from mixlens.recording.encoding import Encoding, encoded
 from mixlens.recording.inputs import Prepared, prepared
 from mixlens.recording.memory import is_out_of_memory
@@ -192,7 +193,9 @@ class MeasuredShard:
             self.aggregates.merge(measured.aggregates.to_dict())
 
     def _blame(self, batch: list[int], error: Exception) -> None:
-        """Measures each half of a batch that failed, to find the text that is to blame."""
+        """Measures each half of a batch that failed, to find the text that is to blame, or each
+        text if they cannot be measured together.
+        """
         texts_fault = isinstance(error, MixlensError) and not isinstance(error, _NO_TEXT_S_FAULT)
         if not texts_fault and not is_out_of_memory(error):
             raise error
@@ -200,9 +203,12 @@ class MeasuredShard:
             self.failed[batch[0]] = " ".join(str(error).split()) or "out of memory"
             return
         middle = len(batch) // 2
+        parts = [batch[:middle], batch[middle:]]
+        if isinstance(error, DependentTexts):
+            parts = [[place] for place in batch]
         with self._device:
-            for half in (batch[:middle], batch[middle:]):
-                self._read(self._started(half))
+            for part in parts:
+                self._read(self._started(part))
 
 
 def write_results(job: Job, shard: Shard, texts: Texts, measured: MeasuredShard) -> Report:

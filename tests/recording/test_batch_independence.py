@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from mixlens import Lens
-from mixlens.recording.apart import leave_each_other_alone
+from mixlens.recording.batch_independence import leave_each_other_alone
 from tests.conformance.tiny_models import VOCABULARY, translator
 from tests.conformance.zoo import ZOO, built, inputs, randomised
 
@@ -89,3 +89,14 @@ def test_a_run_that_fails_on_copies_is_not_trusted_with_them() -> None:
 
     assert not leave_each_other_alone(run, torch.ones(3, 2))
     assert leave_each_other_alone(lambda states: states, torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("fraction", [0.5, -1.0])
+def test_texts_of_a_batch_do_not_share_the_capacity_of_experts(fraction: float) -> None:
+    lens = Lens(_nllb(fraction))
+    texts = [_given(), {key: value.flip(1) for key, value in _given().items()}]
+    batch = {key: torch.cat([text[key] for text in texts]) for key in texts[0]}
+    for made, text in zip(lens.measure("attention", batch), texts, strict=True):
+        expected = lens.measure("attention", text)
+        assert not isinstance(expected, list)
+        np.testing.assert_allclose(made.scores, expected.scores, atol=1e-12)

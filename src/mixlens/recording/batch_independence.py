@@ -1,0 +1,241 @@
+"""Check that batch elements are independent: that a text gets in a batch what it gets alone.
+
+Three kinds of models fail. Experts with a capacity that the whole batch shares (NLLB-MoE) drop
+tokens of one text because of the others. Convolutions over tokens (ConvBERT, MobileBERT) and heads
+that read the last column (XLNet) see the padding behind a text. Rotary frequencies that follow the
+longest text (longrope, dynamic NTK) rotate the shorter ones differently. Such texts are run one
+after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from mixlens.errors import InvalidInput
+from mixlens.recording.calls import Inputs, batch_size, layer_calls
+from mixlens.recording.capture import runnable_experts
+from mixlens.recording.checks import padding_token, position_limit
+from mixlens.recording.differences import difference, rounding
+from mixlens.recording.fingerprint import settings_of
+from mixlens.recording.memory import raise_if_out_of_memory
+from mixlens.recording.model_structure import ModelStructure
+from mixlens.recording.padding import row_lengths
+from mixlens.recording.remembered import Remembered
+from mixlens.recording.rotary import depends_on_length, frequencies_at
+from mixlens.recording.untouched import restored
+
+apart: Remembered[bool] = Remembered()
+ROWS = 1024  # of one batch: more than a fixed capacity of an expert
+
+_errors: Remembered[float] = Remembered()
+_TOKENS, _PADDING, _TIMES = 12, 2, 5  # 180 tokens in all: more than a fixed capacity of an expert
+_TEXT = ("input_ids", "inputs_embeds", "attention_mask", "token_type_ids", "position_ids")
+_STACKS = ("", "decoder_")
+
+
+class DependentTexts(InvalidInput):
+    """Texts of a batch would not get the scores that each gets alone."""
+
+
+def require_independent_texts(
+    model: nn.Module,
+    inputs: Inputs,
+    lengths: Mapping[str, Sequence[int]],
+    structure: ModelStructure | None,
+    *,
+    output: bool,
+) -> None:
+    """Raise `DependentTexts` if a text of this batch would not get what it gets alone.
+
+    `lengths`: tokens of each text, by the prefix of the input names. `output`: does what the model
+    says count, or its layers alone (those of `structure`)?
+    """
+    if batch_size(inputs) < 2:
+        return
+    if depends_on_length(model):
+        sizes = [n for own in _extents(inputs, lengths) for n in own]
+        if len({frequencies_at(model, n) for n in sizes}) > 1:
+            raise DependentTexts(
+                f"texts of {min(sizes)} to {max(sizes)} tokens: {type(model).__name__} chooses its"
+                " rotary frequencies by the longest text of a batch, so the shorter ones would get"
+                f" other scores than alone. {_ADVICE}"
+            )
+    padded = {prefix for prefix, own in lengths.items() if len(set(own)) > 1}
+    probe = _probe_texts(model, inputs, lengths, padded)
+    if probe is None:
+        return
+    key = (frozenset(inputs), frozenset(padded), output, structure is None)
+    bar = rounding(next(model.parameters()))
+    error = _errors.of(
+        model, key, lambda: _batch_error(model, structure, probe, output), settings_of(model)
+    )
+    if not error <= bar:
+        raise DependentTexts(
+            f"{type(model).__name__} does not compute for a text of a batch what it computes for"
+            f" the text alone (off by {error:.1e}, relative): it sees"
+            f" {'the padding behind a text, or ' if padded else ''}its neighbours. {_ADVICE}"
+        )
+
+
+_ADVICE = (
+    "Pass one text at a time. `Lens.measure` and corpus runs do this by themselves for a list."
+)
+
+
+def text_lengths(
+    inputs: Inputs, rows: Sequence[Any] | None = None, decoder_rows: Sequence[Any] | None = None
+) -> dict[str, list[int]]:
+    """Tokens of each text by the prefix of the input names: of its token rows, or by the masks."""
+    known = {}
+    for prefix, own in zip(_STACKS, (rows, decoder_rows), strict=True):
+        main = inputs.get(prefix + "input_ids", inputs.get(prefix + "inputs_embeds"))
+        if isinstance(main, Tensor) and main.dim() > 1:
+            counts = row_lengths(inputs, prefix) if own is None else [len(row) for row in own]
+            known[prefix] = counts or [int(main.shape[1])] * len(main)
+    return known
+
+
+def _extents(inputs: Inputs, lengths: Mapping[str, Sequence[int]]) -> Iterator[list[int]]:
+    """For each text one more than its largest position."""
+    for prefix, own in lengths.items():
+        positions = inputs.get(prefix + "position_ids")
+        if not isinstance(positions, Tensor) or positions.dim() < 2:
+            yield list(own)
+            continue
+        texts = positions if len(positions) == len(own) else positions[:1].expand(len(own), -1)
+        yield [int(text[..., :n].max()) + 1 for text, n in zip(texts, own, strict=True)]
+
+
+Text = dict[str, Any]
+
+
+def _probe_texts(
+    model: nn.Module, inputs: Inputs, lengths: Mapping[str, Sequence[int]], padded: set[str]
+) -> list[Text] | None:
+    """Short texts that begin and end like the first of `inputs`: one of the same token all over,
+    which fills one expert, one of many tokens and, if texts of `inputs` are `padded`, a shorter
+    one. None if the inputs are not plain text.
+    """
+    if not set(inputs) <= {prefix + name for prefix in _STACKS for name in _TEXT}:
+        return None
+    texts: list[Text] = [{}, {}, {}] if padded else [{}, {}]
+    for prefix, counts in lengths.items():
+        name = prefix + ("input_ids" if prefix + "input_ids" in inputs else "inputs_embeds")
+        given, types = inputs[name], inputs.get(prefix + "token_type_ids")
+        if given.dim() != (3 if given.is_floating_point() else 2):
+            return None
+        mask = inputs.get(prefix + "attention_mask")
+        limit = position_limit(model, prefix)
+        count = _TOKENS if limit is None else min(_TOKENS, limit)
+        rows = _places(counts[0], count, _PADDING if prefix in padded else 0)
+        for text, places in zip(texts, rows, strict=False):
+            text[name] = given[:1, places]
+            if isinstance(mask, Tensor) and mask.dim() == 2:
+                text[prefix + "attention_mask"] = mask.new_ones(1, len(places))
+            if isinstance(types, Tensor):
+                kinds = types.shape[2:]  # TAPAS has seven types for each token
+                text[prefix + "token_type_ids"] = types.new_zeros(1, len(places), *kinds)
+    return texts
+
+
+def _places(tokens: int, count: int, shorter: int) -> list[list[int]]:
+    """Which tokens of a text its probes are made of; each has the first and the last once."""
+    inner = [1 + i % (tokens - 2) if tokens > 2 else 0 for i in range(max(0, count - 2))]
+    crowd = [tokens // 2] * len(inner)
+    return [[0, *own, tokens - 1][-count:] for own in (crowd, inner, inner[shorter:])]
+
+
+def _batched(model: nn.Module, texts: Sequence[Text]) -> Text:
+    """Several copies of all texts in one batch."""
+    batch: Text = {}
+    for name in texts[0]:
+        prefix, _, ids = name.rpartition("input_ids")
+        fill = 0 if ids or not name.endswith("input_ids") else padding_token(model, prefix) or 0
+        rows = [text[name][0] for text in texts] * _TIMES
+        batch[name] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=fill)
+    return batch
+
+
+@torch.no_grad()
+def _batch_error(
+    model: nn.Module, structure: ModelStructure | None, texts: Sequence[Text], output: bool
+) -> float:
+    """How far a text of a batch is from the same text alone, at most; infinite if one of them does
+    not run.
+    """
+    worst = 0.0
+    try:
+        batched = _answers(model, structure, _batched(model, texts), output)
+        for number, text in enumerate(texts):
+            alone = _answers(model, structure, text, output)
+            pairs = zip(alone, batched, strict=True)
+            errors = [
+                _error(one, many[number :: len(texts)])
+                for one, many in pairs
+                if len(one) == 1 and len(many) == _TIMES * len(texts)
+            ]
+            worst = max([worst, *errors])
+    except Exception as failure:  # a classifier without a padding token takes one text at a time
+        raise_if_out_of_memory(failure)
+        return float("inf")
+    return worst
+
+
+def _error(alone: Tensor, copies: Tensor) -> float:
+    """Of all copies of a text in a batch, cut to the text. NaN of the text alone is not the fault
+    of the batch, and other checks name the layer.
+    """
+    if not bool(alone.isfinite().all()):
+        return 0.0
+    inside = tuple(slice(size) for size in alone.shape[1:])
+    copies = copies[(slice(None), *inside)]
+    error = difference(copies, alone.expand(len(copies), *alone.shape[1:]))
+    return error if error >= 0 else float("inf")  # NaN in the batch
+
+
+def _answers(
+    model: nn.Module, structure: ModelStructure | None, inputs: Inputs, output: bool
+) -> list[Tensor]:
+    """What the layers return and, with `output`, what the model says."""
+    order = () if structure is None else structure.calls
+    paths = {stack.layers[index].path for stack, index in order}
+    with restored(model), runnable_experts(model):
+        calls, said = layer_calls(
+            model,
+            inputs,
+            paths,
+            None,
+            stop_after=None if output else len(order),
+            layouts=None if structure is None else structure.layouts,
+        )
+    values = said.values() if isinstance(said, Mapping) else said or ()
+    tensors = [call.hidden_out for call in calls]
+    tensors += [value for value in values if isinstance(value, Tensor)]
+    return [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dim() > 1]
+
+
+@torch.no_grad()
+def leave_each_other_alone(
+    run: Callable[[Float[Tensor, "copies target d_model"]], Tensor],
+    hidden: Float[Tensor, "target d_model"],
+    rows: int = ROWS,
+) -> bool:
+    """Whether states of a text, and of a text of one token all over, give in one batch what each
+    gives alone.
+    """
+    crowd = hidden[len(hidden) // 2].expand_as(hidden)
+    pair = torch.stack([crowd, hidden])
+    times = max(1, rows // (2 * len(hidden)))
+    try:
+        alone = torch.cat([run(pair[:1]), run(pair[1:])])
+        batched = run(pair.repeat(times, 1, 1))
+    except Exception as failure:  # whatever a layer does with states that it did not expect
+        raise_if_out_of_memory(failure)
+        return False
+    alone = alone.repeat(times, *[1] * (alone.dim() - 1))
+    return difference(batched, alone) <= rounding(alone)  # a lost token is more than rounding
