@@ -2,8 +2,7 @@
 
 `hidden_change` is what one zeroed source changes in the hidden layer of a perceptron, and
 `distances` compares the layer's new output with the unedited one. Both read and write each number
-once and compute in float32 whatever precision the products have. Used if Triton is installed and
-the tensors are on a CUDA device; `zeroing` does the same by plain torch.
+once and compute in float32 whatever precision the products have.
 """
 
 from __future__ import annotations
@@ -34,16 +33,13 @@ class OutputNorm:
 
 def applies(tensor: Tensor) -> bool:
     """Can this be handed to the kernels?"""
-    return tensor.device.type == "cuda" and tensor.dtype != torch.float64 and _kernels() is not None
+    return tensor.device.type == "cuda" and tensor.dtype != torch.float64
 
 
 @functools.cache
 def _kernels() -> Any:
-    try:
-        import triton
-        import triton.language as tl
-    except ImportError:
-        return None
+    import triton
+    import triton.language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
     def hidden(  # type: ignore[no-untyped-def]
