@@ -66,8 +66,9 @@ def _kernels() -> Any:
             channel = start + tl.arange(0, TILE)
             inside = head_ok[:, None] & (channel < width)[None, :]
             part = tl.load(rows + channel[None, :], mask=inside, other=0.0)
-            if part.dtype.primitive_bitwidth < 32:  # no float64 product of narrow numbers compiles
-                gram += tl.dot(part, tl.trans(part), out_dtype=tl.float32).to(tl.float64)
+            if part.dtype.primitive_bitwidth < 32:  # float64 products of these do not compile
+                part = part.to(tl.float32)  # exact in TF32, which has as many digits as float16
+                gram += tl.dot(part, tl.trans(part), input_precision="tf32").to(tl.float64)
             else:
                 part = part.to(tl.float64)
                 gram = tl.dot(part, tl.trans(part), gram, out_dtype=tl.float64)
