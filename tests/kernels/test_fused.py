@@ -88,11 +88,17 @@ class Doubling:
         )
 
 
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
         (RuntimeError("PassManager::run failed"), "RuntimeError: PassManager::run failed"),
         (ValueError("at 61:19:\n  quoted source\n    ^\nboth dtypes"), "at 61:19: … both dtypes"),
+        (caused(ValueError("at 28:19:\n  source\n   ^"), AssertionError("dtype")), "Error: dtype"),
         (ImportError("No module named 'triton'"), "ImportError: No module named 'triton'"),
         (0.01, "off by 1.0e-02"),
         (float("nan"), "off by nan"),

@@ -103,11 +103,14 @@ def _raise_if_out_of_memory(error: Exception) -> None:
 
 
 def _describe(error: Exception) -> str:
-    """The error in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if len(lines) > 1:  # Triton quotes its source between the place and the reason
-        lines = [lines[0], lines[-1]]
-    return f"{type(error).__name__}: {' … '.join(lines)}"
+    """The error in one line. Triton quotes its source between the place and the reason, or gives
+    the reason as the cause.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
+    parts = lines if len(lines) < 2 else [lines[0], lines[-1]]
+    if error.__cause__ is not None:
+        parts.append(f"{type(error.__cause__).__name__}: {error.__cause__}")
+    return f"{type(error).__name__}: {' … '.join(parts)}"
 
 
 def _log_fallback(combination: Combination, reason: str) -> None:

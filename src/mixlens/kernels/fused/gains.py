@@ -24,6 +24,7 @@ def applies(weights: Tensor) -> bool:
 
 @functools.cache
 def _kernel() -> Any:
+    global tl  # Triton before 3.4 looks for names in the module alone
     import triton
     import triton.language as tl
 

@@ -40,6 +40,7 @@ def _has_wide_products(device: torch.device) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
+    global tl  # Triton before 3.4 looks for names in the module alone
     import triton
     import triton.language as tl
 
@@ -54,6 +55,7 @@ def _kernels() -> Any:
         out_by_pair,
         heads: tl.constexpr,
         width: tl.constexpr,
+        HALF: tl.constexpr,
         HEADS: tl.constexpr,
         TILE: tl.constexpr,
     ):
@@ -66,7 +68,7 @@ def _kernels() -> Any:
             channel = start + tl.arange(0, TILE)
             inside = head_ok[:, None] & (channel < width)[None, :]
             part = tl.load(rows + channel[None, :], mask=inside, other=0.0)
-            if part.dtype.primitive_bitwidth < 32:  # float64 products of these do not compile
+            if HALF:  # float64 products of these do not compile
                 part = part.to(tl.float32)  # exact in TF32, which has as many digits as float16
                 gram += tl.dot(part, tl.trans(part), input_precision="tf32").to(tl.float64)
             else:
@@ -130,6 +132,7 @@ def fill_products(
         *gram.stride()[:2],
         heads=heads,
         width=width,
+        HALF=vectors.element_size() < 4,
         HEADS=max(16, 1 << (heads - 1).bit_length()),  # as a tensor product needs them
         TILE=_CHANNELS,
         num_warps=1 if heads <= 16 else 4,

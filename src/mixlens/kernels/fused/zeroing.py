@@ -38,6 +38,7 @@ def applies(tensor: Tensor) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
+    global tl  # Triton before 3.4 looks for names in the module alone
     import triton
     import triton.language as tl
 
