@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import logging
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ def lens_of(family: str, d_head: int, dtype: torch.dtype, device: str) -> Lens:
     """The same weights in every precision: those that bfloat16 and float16 both hold."""
     torch.manual_seed(0)
     heads = 8
+    model: Any
     if family == "llama":
         config = LlamaConfig(
             vocab_size=300,

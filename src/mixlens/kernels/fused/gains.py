@@ -8,11 +8,14 @@ lives in registers only. Products are taken in full float32. The vectors may be 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 _TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
 

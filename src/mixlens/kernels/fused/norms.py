@@ -10,11 +10,14 @@ channels there, and the sums of all channels in float64.
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 _TILE = 32  # targets, and sources, of one program
 _CHANNELS = 32  # of a vector that are multiplied together

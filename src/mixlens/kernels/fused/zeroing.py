@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "quick_gelu", "relu_squared")
 DISTANCES = ("cosine", "euclidean")
