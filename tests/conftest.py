@@ -16,7 +16,7 @@ _PARTS = ["kernels", "recording", "replay", "measures", "identifiability", "aggr
 shape_checks.install(
     [f"mixlens.{part}" for part in _PARTS],
     # Triton compiles from the source as it is.
-    but=[f"mixlens.kernels.{name}" for name in ("fused_gains", "fused_norms", "fused_zeroing")],
+    but=[f"mixlens.kernels.fused.{name}" for name in ("gains", "norms", "zeroing")],
 )
 
 import torch  # noqa: E402

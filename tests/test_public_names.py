@@ -242,6 +242,7 @@ def test_kinds_of_attention_are_named_in_one_place() -> None:
         "finetuning",
         "identifiability",
         "kernels",
+        "kernels/fused",
         "recording",
         "render",
         "replay",

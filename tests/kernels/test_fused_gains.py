@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """
 import torch
-from mixlens.kernels.fused_gains import l1_gains
+from mixlens.kernels.fused.gains import l1_gains
 torch.manual_seed(0)
 for shape in ((2, 12, 37, 21, 100), (1, 4, 9, 9, 32), (1, 20, 33, 17, 70)):
     batch, heads, targets, sources, width = shape

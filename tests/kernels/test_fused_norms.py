@@ -13,7 +13,9 @@ import pytest
 
 PROGRAM = """
 import torch
-from mixlens.kernels import fused_norms, gram
+from mixlens.kernels import gram
+from mixlens.kernels.fused import checked
+from mixlens.kernels.fused import norms as fused_norms
 from mixlens.kernels.written import Vectors
 torch.manual_seed(0)
 fused_norms.applies = lambda weights: True
@@ -47,6 +49,7 @@ weights = torch.full((1, 2, 3, 2), 1e-30)
 weights[0, 0, 0, 0] = torch.nan
 norms = made(weights, torch.ones(1, 2, 2, 4))
 assert norms[0, 0, 0].isnan() and abs(norms[0, 1, 1] / 4e-30 - 1) < 1e-6
+assert checked._works and all(checked._works.values())  # no plain form took its place
 """
 
 

@@ -76,7 +76,7 @@ def test_blocks_of_a_map_are_those_of_its_linked_pairs(name: str, per_head: bool
 PROGRAM = """
 import torch
 import torch.nn.functional as F
-from mixlens.kernels.fused_zeroing import ACTIVATIONS, OutputNorm, distances, hidden_change
+from mixlens.kernels.fused.zeroing import ACTIVATIONS, OutputNorm, distances, hidden_change
 from mixlens.replay.changes import block_distances
 from mixlens.replay.perceptron import ACTIVATIONS as PLAIN
 torch.manual_seed(0)

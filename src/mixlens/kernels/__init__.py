@@ -2,14 +2,14 @@
 
     written         what sources write, as two factors that are not multiplied out
     decomposition   what each source writes into each target, T_ij, as factors
-    gram            norms of the T_ij from small matrices per source (fused_norms: on a GPU)
-    gains           Manhattan gains of ALTI, a few sources at a time (fused_gains: on a GPU)
+    gram            norms of the T_ij from small matrices per source
+    gains           Manhattan gains of ALTI, a few sources at a time
     head_gains      the same for every head alone
     projector       effective attention: the left null space of the values, per head
     prefixes        the same if targets see different sources
     visibility      which sources a target can see
     simplex         shortest distributions in an affine space (programs: scipy's optimisers)
-    fused_zeroing   the element-wise steps of Value Zeroing on a GPU
+    fused           Triton kernels of these on a GPU, checked before their first use
     distances       how far two states are from each other
     gradients       gradients of a function of hidden states, plain and smoothed
     rescale         DeepLIFT's rescale rule (secants: its operations)

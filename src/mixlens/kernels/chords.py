@@ -55,10 +55,10 @@ def chord_norms(
             continue
         rows = slice(int(reached[0]), int(reached[-1]) + 1)  # causal: those that come later
         by_source = weights[:, :, rows, part].permute(0, 3, 2, 1).contiguous()
-        made = by_source @ first.vectors.of(part).transpose(1, 2)
+        made = by_source @ first.vectors.of(part).to(weights.dtype).transpose(1, 2)
         made = made.mul_(slopes[:, None, rows]) @ second
         if stream is not None:
-            written = by_source @ stream.vectors.of(part).transpose(1, 2)
+            written = by_source @ stream.vectors.of(part).to(weights.dtype).transpose(1, 2)
             made.addcmul_(written, stream.scale[:, None, rows, None])
         norms[:, rows, part] = torch.linalg.vector_norm(made, dim=-1).mT
     itself = (slope * first.diagonal) @ second

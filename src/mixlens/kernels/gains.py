@@ -12,13 +12,16 @@ would be large and almost equal, and their rounding is what would remain.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels import fused_gains
-from mixlens.kernels.chunks import slices, sources_first
+from mixlens.kernels.chunks import CACHED, slices, sources_first
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.fused import gains as fused_gains
+from mixlens.kernels.fused.checked import Combination, Trial, run_checked
+from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
 
 # a block has at least this many, if it can: products of a few sources with many targets take
 # longer
@@ -39,14 +42,72 @@ def manhattan_gains(
     `limit` bounds a block in bytes. `ends`: how many tokens each text has, if all of them are
     targets and sources. What is beyond is padding, which may be left at 0.
     """
-    batch, heads, targets, sources = parts.weights.shape
+    _, heads, targets, sources = parts.weights.shape
     if parts.vectors.few(targets):
         return _finished(parts, y, shift, _direct_gains(parts, y, limit, shift))
-    if fused_gains.applies(parts.weights):
-        made = fused_gains.l1_gains(
-            parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
-        )
-        return _finished(parts, y, shift, made)
+    if not fused_gains.applies(parts.weights):
+        return _finished(parts, y, shift, _plain_gains(parts, y, limit, shift, ends))
+    sizes = sample_size(targets), sample_size(sources)
+    gains = run_checked(
+        Combination(
+            "gains",
+            y.device,
+            (parts.weights.dtype, parts.vectors.values.dtype, y.dtype),
+            (heads, y.shape[-1], *sizes, parts.causal),
+        ),
+        fused=lambda: _fused_gains(parts, y, shift),
+        plain=lambda: _plain_gains(parts, y, limit, shift, ends),
+        trial=lambda: _try_fused(parts, y, *sizes),
+    )
+    return _finished(parts, y, shift, gains)
+
+
+def _fused_gains(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], shift: float
+) -> Float[Tensor, "batch target source"]:
+    """Of many targets on a GPU."""
+    return fused_gains.l1_gains(
+        parts.weights, parts.vectors.of(), parts.scale, y, shift, causal=parts.causal
+    )
+
+
+def _try_fused(
+    parts: Decomposition, y: Float[Tensor, "batch target d_model"], targets: int, sources: int
+) -> Trial:
+    """Both forms on small data with the dtypes and the block shape of these tensors."""
+    sampler, width = Sampler(y.device), y.shape[-1]
+    weights = sampler.uniform(2, parts.weights.shape[1], targets, sources)
+    total, shift = sampler.normal(2, targets, width), 0.25
+    small = replace(
+        parts,
+        weights=weights.tril() if parts.causal else weights,
+        vectors=sampler.vectors(
+            2, weights.shape[1], sources, width, dtype=parts.vectors.values.dtype
+        ),
+        scale=sampler.uniform(2, targets),
+    )
+    wide = replace(
+        small,
+        weights=small.weights.double(),
+        vectors=widen(small.vectors),
+        scale=small.scale.double(),
+    )
+    fused = _fused_gains(small, total, shift)
+    plain = _plain_gains(wide, total.double(), CACHED, shift, None)
+    if parts.causal:  # neither form fills in the rest
+        fused, plain = fused.tril(), plain.tril()
+    return Trial(fused, plain, 1e-5)
+
+
+def _plain_gains(
+    parts: Decomposition,
+    y: Float[Tensor, "batch target d_model"],
+    limit: int,
+    shift: float,
+    ends: Sequence[int] | None,
+) -> Float[Tensor, "batch target source"]:
+    """Of many targets, a few texts at a time."""
+    batch, heads, targets, sources = parts.weights.shape
     gains = y.new_zeros(batch, targets, sources)
     text_bytes = y.element_size() * y.shape[-1] * sources * max(targets, heads)
     for texts in slices(batch, text_bytes, limit):
@@ -55,7 +116,7 @@ def manhattan_gains(
             end = max(ends[texts])
             here, own, wanted = here[:, :end, :end], own.up_to(end), wanted[:, :end]
         _fill_gains(here, own, wanted, limit, shift)
-    return _finished(parts, y, shift, gains)
+    return gains
 
 
 def _fill_gains(
@@ -68,7 +129,7 @@ def _fill_gains(
     """Of a few texts, whose vectors stay in the cache."""
     batch, heads, targets, sources = parts.weights.shape
     width, size, offset = y.shape[-1], y.abs(), shift - y
-    formed = parts.vectors.of().transpose(1, 2).contiguous()
+    formed = parts.vectors.of().to(y.dtype).transpose(1, 2).contiguous()
     by_source = sources_first(parts.weights * parts.scale[:, None, :, None]).contiguous()
     row_bytes = batch * width * y.element_size()
     space = y.new_empty(

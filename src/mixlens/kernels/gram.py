@@ -4,8 +4,8 @@ matrix of one source's vectors.
 Work per pair: head^2 instead of head * d_model, and memory for `source` matrices of head x head.
 The form is evaluated in float64 even for float32 vectors: if heads cancel, a square in float32
 keeps only half of the digits of its root. Half-precision vectors have fewer digits than that
-before anything cancels. So on a GPU without Triton, where it is several times as fast, theirs is in
-float32.
+before anything cancels. So on a GPU without the fused kernels, where it is several times as fast,
+theirs is in float32.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mixlens.kernels import fused_norms
 from mixlens.kernels.chunks import CACHED, LARGEST, slices, sources_first, wide
 from mixlens.kernels.decomposition import Decomposition
+from mixlens.kernels.fused import norms as fused_norms
+from mixlens.kernels.fused.checked import Combination, Trial, run_checked
+from mixlens.kernels.fused.sampling import Sampler, sample_size, widen
 from mixlens.kernels.written import Vectors
 
 
@@ -39,9 +41,21 @@ def summed_norms(
     """
     if vectors.few(weights.shape[2]):
         return _direct_norms(weights, vectors, limit)
-    if fused_norms.applies(weights):
-        return _fused_norms(weights, vectors, limit, causal)
-    return _gram_norms(weights, vectors, limit, causal, ends)
+    if not fused_norms.applies(weights):
+        return _gram_norms(weights, vectors, limit, causal, ends)
+    _, heads, targets, sources = weights.shape
+    sizes = sample_size(targets), sample_size(sources)
+    return run_checked(
+        Combination(
+            "norms",
+            weights.device,
+            (weights.dtype, vectors.values.dtype),
+            (heads, vectors.width, *sizes, causal),
+        ),
+        fused=lambda: _fused_norms(weights, vectors, limit, causal),
+        plain=lambda: _gram_norms(weights, vectors, limit, causal, ends),
+        trial=lambda: _try_fused(weights, vectors, *sizes, causal),
+    )
 
 
 def _direct_norms(weights: Tensor, vectors: Vectors, limit: int) -> Tensor:
@@ -66,6 +80,22 @@ def _fused_norms(weights: Tensor, vectors: Vectors, limit: int, causal: bool) ->
         for part in slices(sources, (texts.stop - texts.start) * source_bytes, limit):
             fused_norms.fill_products(here.of(part), gram[texts, :, part])
     return fused_norms.norms_from(weights, gram, causal=causal)
+
+
+def _try_fused(
+    weights: Tensor, vectors: Vectors, targets: int, sources: int, causal: bool
+) -> Trial:
+    """Both forms on small data with the dtypes and the block shape of these tensors."""
+    sampler, dtype = Sampler(weights.device), vectors.values.dtype
+    heads = weights.shape[1]
+    few = sampler.uniform(2, heads, targets, sources)
+    few = few.tril() if causal else few
+    made = sampler.vectors(2, heads, sources, vectors.width, dtype)
+    return Trial(
+        _fused_norms(few, made, LARGEST, causal),
+        _gram_norms(few.double(), widen(made), CACHED, causal, None),
+        1e-6 if dtype == torch.float32 else 1e-5,
+    )
 
 
 def _gram_norms(
@@ -101,7 +131,7 @@ def _fill_norms(
     """
     batch, heads, targets, _ = weights.shape
     most = max((part.stop - part.start for part in parts), default=0)
-    same = dtype == weights.dtype
+    same = dtype == vectors.values.dtype
     copied = 0 if same else most
     room_for_vectors = weights.new_empty(batch, copied, heads, vectors.width, dtype=dtype)
     room_for_weights = weights.new_empty(batch, most, targets, heads, dtype=dtype)

@@ -5,7 +5,8 @@
     perceptron             a feed-forward part as matrices
     zeroing                every source's value set to zero, for every target (`zeroed_sources`):
                            `by_rows`, `by_products`, `by_values` if no output projection is known,
-                           and on a GPU `by_changes` (`changes` decides)
+                           and on a GPU `by_changes` (`changes` decides, `zeroing_steps`: its
+                           element-wise steps)
     jacobian               norms of the derivatives of all layers, by `tangents` that are pushed
                            through each layer's `forward_derivative`
     folding                the rest of a layer as one matrix for each target (`halves`), made of

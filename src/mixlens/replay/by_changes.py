@@ -8,8 +8,7 @@ For a perceptron after a norm, with t_ij = u_i - s c_ij the sum without source j
 Only changes are multiplied, so that a product in half precision loses digits of the change and not
 of the whole. The weights of a half-precision model are used as they are: no float32 copy of a layer
 is made. For many pairs the first product is folded, W_1 c_ij = sum_h A^h_ij (W_1 f^h_j), as in
-`zeroing`. The steps between the products are two fused kernels (`kernels.fused_zeroing`), with
-plain torch as their other form.
+`zeroing`. `zeroing_steps` has the steps between the products.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from mixlens.kernels import fused_zeroing
-from mixlens.kernels.distances import prepared_for, separation
 from mixlens.recording.norms import LinearisedNorm, norm_of
 from mixlens.recording.structure import FeedForwardStructure, SiteStructure
 from mixlens.replay.perceptron import Perceptron
 from mixlens.replay.tail import Tail
 from mixlens.replay.zeroed_sources import Sources
+from mixlens.replay.zeroing_steps import distances, hidden_change
 
 _FEW = 32  # targets for which every pair's heads are summed inside one product
 
@@ -35,11 +33,6 @@ _FEW = 32  # targets for which every pair's heads are summed inside one product
 def _times(rows: Float[Tensor, "*rows d_in"], matrix: Float[Tensor, "d_in d_out"]) -> Tensor:
     """A product in the precision of the matrix, returned in that of the rows."""
     return (rows.to(matrix.dtype) @ matrix).to(rows.dtype)
-
-
-@functools.lru_cache(maxsize=64)
-def _ones(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.ones(width, dtype=dtype, device=device)
 
 
 @dataclass(frozen=True)
@@ -235,51 +228,28 @@ class ByChanges:
             torch.sub(normed, rows.normed, out=change)  # rounded as it is written
             products = [change @ matrix for matrix, _ in self.mlp.first]
             sign, scale = 1.0, None
-        if fused_zeroing.applies(products[0]):
-            return fused_zeroing.hidden_change(
-                products,
-                rows.first,
-                rows.hidden,
-                activation=self.mlp.activation_name,
-                sign=sign,
-                inverse=None if scale is None else scale[..., 0],
-                constants=self.constants if self.folded else (),
-                dtype=self.mlp.second[0].dtype,
-            )
-        entering = [
-            part + sign * product.to(part.dtype)
-            for part, product in zip(rows.first, products, strict=True)
-        ]
-        if scale is not None:
-            pairs = zip(self.constants, entering, strict=True)
-            entering = [torch.addcmul(shift, part, scale) for shift, part in pairs]
-        return self.mlp.hidden(entering).sub_(rows.hidden)
+        return hidden_change(
+            products,
+            rows.first,
+            rows.hidden,
+            activation=self.mlp.activation_name,
+            sign=sign,
+            inverse=None if scale is None else scale[..., 0],
+            constants=self.constants if self.folded else (),
+            dtype=self.mlp.second[0].dtype,
+        )
 
     def _distances(
         self, change: Tensor, stream: Tensor, rows: _UneditedRows
     ) -> Float[Tensor, "source row"]:
-        norm = self.output_norm
-        if fused_zeroing.applies(stream):
-            ones = _ones(int(stream.shape[-1]), stream.dtype, stream.device)
-            return fused_zeroing.distances(
-                change,
-                stream,
-                rows.branch,
-                rows.outputs,
-                distance=self.distance,
-                residual_scale=self.feed_forward.residual_scale,
-                branch_scale=self.feed_forward.scaled(ones),
-                norm=None
-                if norm is None
-                else fused_zeroing.OutputNorm(
-                    gain=norm.gain, shift=norm.shift, epsilon=norm.epsilon, centred=norm.centred
-                ),
-            )
-        outputs = self._finished(stream, rows.branch + change)
-        prepare = prepared_for(self.distance)
-        before = prepare(rows.outputs).expand_as(outputs).flatten(0, 1)
-        return separation(self.distance, prepare(outputs.flatten(0, 1)), before).view(
-            outputs.shape[:2]
+        return distances(
+            change,
+            stream,
+            rows.branch,
+            rows.outputs,
+            distance=self.distance,
+            residual=self.feed_forward,
+            norm=self.output_norm,
         )
 
     def _finished(self, stream: Tensor, branch: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from mixlens.errors import RowsUnavailable
-from mixlens.kernels import fused_zeroing
 from mixlens.kernels.distances import prepared_for, separation
+from mixlens.kernels.fused import zeroing as fused_zeroing
 from mixlens.precision import matmul_precision
 from mixlens.recording.differences import rounding
 from mixlens.recording.doubts import row_errors

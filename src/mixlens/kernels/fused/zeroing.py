@@ -2,8 +2,7 @@
 
 `hidden_change` is what one zeroed source changes in the hidden layer of a perceptron, and
 `distances` compares the layer's new output with the unedited one. Both read and write each number
-once and compute in float32 whatever precision the products have. Used if Triton is installed and
-the tensors are on a CUDA device; `zeroing` does the same by plain torch.
+once and compute in float32 whatever precision the products have.
 """
 
 from __future__ import annotations
@@ -11,11 +10,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "quick_gelu", "relu_squared")
 DISTANCES = ("cosine", "euclidean")
@@ -34,16 +36,14 @@ class OutputNorm:
 
 def applies(tensor: Tensor) -> bool:
     """Can this be handed to the kernels?"""
-    return tensor.device.type == "cuda" and tensor.dtype != torch.float64 and _kernels() is not None
+    return tensor.device.type == "cuda" and tensor.dtype != torch.float64
 
 
 @functools.cache
 def _kernels() -> Any:
-    try:
-        import triton
-        import triton.language as tl
-    except ImportError:
-        return None
+    global tl  # Triton before 3.4 looks for names in the module alone
+    import triton
+    import triton.language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
     def hidden(  # type: ignore[no-untyped-def]

@@ -2,36 +2,34 @@
 without a block of vectors in memory.
 
 One program holds a tile of targets and walks through a few sources and all channels; a tile of T
-lives in registers only. Products are taken in full float32. Used if Triton is installed and the
-tensors are float32 on a CUDA device; `gains` is the same by plain torch.
+lives in registers only. Products are taken in full float32. The vectors may be in half precision.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 _TARGETS, _SOURCES, _CHANNELS = 32, 16, 64  # of one program
 
 
 def applies(weights: Tensor) -> bool:
     """Can these be handed to the kernel?"""
-    return (
-        weights.device.type == "cuda" and weights.dtype == torch.float32 and _kernel() is not None
-    )
+    return weights.device.type == "cuda" and weights.dtype == torch.float32
 
 
 @functools.cache
 def _kernel() -> Any:
-    try:
-        import triton
-        import triton.language as tl
-    except ImportError:
-        return None
+    global tl  # Triton before 3.4 looks for names in the module alone
+    import triton
+    import triton.language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
     def kernel(  # type: ignore[no-untyped-def]
@@ -56,7 +54,7 @@ def _kernel() -> Any:
     ):
         batch = tl.program_id(2).to(tl.int64)
         rows = tl.program_id(0) * TILE_T + tl.arange(0, TILE_T)
-        first = tl.program_id(1) * TILE_S
+        first = tl.program_id(1).to(tl.int64) * TILE_S
         if CAUSAL and first >= (tl.program_id(0) + 1) * TILE_T:
             return  # no target of this tile sees these sources
         row_ok = rows < targets
@@ -93,7 +91,7 @@ def _kernel() -> Any:
                     + channel[None, :],
                     mask=head_ok[:, None] & channel_ok[None, :] & inside,
                     other=0.0,
-                )
+                ).to(tl.float32)
                 made = tl.dot(attention * factor[:, None], part, input_precision="ieee")
                 near = tl.sum(size - tl.abs(made - shifted), axis=1)
                 gain += tl.where(columns[None, :] == number, near[:, None], 0.0)

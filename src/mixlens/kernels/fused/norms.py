@@ -3,18 +3,21 @@
 
 The first kernel makes the Gram matrix of each source. The second takes a tile of targets and
 sources to its norms: it reads the weights where they are, and a square lives in registers only.
-Used if Triton is installed and has such products for the device, and the weights are float32;
-`gram` is the same by plain torch.
+Products of half-precision vectors are exact in float32. The first kernel adds up those of a few
+channels there, and the sums of all channels in float64.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import triton.language as tl
 
 _TILE = 32  # targets, and sources, of one program
 _CHANNELS = 32  # of a vector that are multiplied together
@@ -26,7 +29,6 @@ def applies(weights: Tensor) -> bool:
         weights.device.type == "cuda"
         and weights.dtype == torch.float32
         and _has_wide_products(weights.device)
-        and _kernels() is not None
     )
 
 
@@ -41,11 +43,9 @@ def _has_wide_products(device: torch.device) -> bool:
 
 @functools.cache
 def _kernels() -> Any:
-    try:
-        import triton
-        import triton.language as tl
-    except ImportError:
-        return None
+    global tl  # Triton before 3.4 looks for names in the module alone
+    import triton
+    import triton.language as tl
 
     @triton.jit  # type: ignore[untyped-decorator]
     def products(  # type: ignore[no-untyped-def]
@@ -58,6 +58,7 @@ def _kernels() -> Any:
         out_by_pair,
         heads: tl.constexpr,
         width: tl.constexpr,
+        HALF: tl.constexpr,
         HEADS: tl.constexpr,
         TILE: tl.constexpr,
     ):
@@ -69,9 +70,14 @@ def _kernels() -> Any:
         for start in range(0, width, TILE):
             channel = start + tl.arange(0, TILE)
             inside = head_ok[:, None] & (channel < width)[None, :]
-            part = tl.load(rows + channel[None, :], mask=inside, other=0.0).to(tl.float64)
-            gram = tl.dot(part, tl.trans(part), gram, out_dtype=tl.float64)
-        pair = head[:, None] * heads + head[None, :]
+            part = tl.load(rows + channel[None, :], mask=inside, other=0.0)
+            if HALF:  # float64 products of these do not compile
+                part = part.to(tl.float32)  # exact in TF32, which has as many digits as float16
+                gram += tl.dot(part, tl.trans(part), input_precision="tf32").to(tl.float64)
+            else:
+                part = part.to(tl.float64)
+                gram = tl.dot(part, tl.trans(part), gram, out_dtype=tl.float64)
+        pair = (head[:, None] * heads + head[None, :]).to(tl.int64)
         place = out + batch * out_by_text + pair * out_by_pair + source
         tl.store(place, gram, mask=head_ok[:, None] & head_ok[None, :])
 
@@ -95,6 +101,7 @@ def _kernels() -> Any:
         inside = (rows < targets)[:, None] & column_ok[None, :]
         place = batch * targets * sources + rows[:, None] * sources + columns[None, :]
         first = weights + batch * (heads - 1) * targets * sources + place
+        plane = (batch * 0 + targets) * sources  # in 64 bits
         row = gram + batch * heads * heads * sources + columns
         squares = tl.zeros((TILE, TILE), dtype=tl.float64)
         for one in range(0, heads):
@@ -103,7 +110,7 @@ def _kernels() -> Any:
             for _ in range(0, one):
                 product = tl.load(pair, mask=column_ok, other=0.0)
                 summed += tl.load(seen, mask=inside, other=0.0).to(tl.float64) * product[None, :]
-                seen += targets * sources
+                seen += plane
                 pair += sources
             product = tl.load(pair, mask=column_ok, other=0.0)
             attention = tl.load(seen, mask=inside, other=0.0).to(tl.float64)
@@ -128,6 +135,7 @@ def fill_products(
         *gram.stride()[:2],
         heads=heads,
         width=width,
+        HALF=vectors.element_size() < 4,
         HEADS=max(16, 1 << (heads - 1).bit_length()),  # as a tensor product needs them
         TILE=_CHANNELS,
         num_warps=1 if heads <= 16 else 4,

@@ -1,0 +1,124 @@
+"""Check each fused kernel before its first use, and run the plain form if the kernel fails.
+
+A kernel may fail on one GPU, Triton version, dtype or block shape and work on all others: it does
+not compile, needs more shared memory than the GPU has, or returns wrong numbers. So `run_checked`
+first runs the kernel on small random data with the dtypes and block shape of the call, and compares
+the result with the plain form in float64. It does this once for each combination. If the kernel
+raises an error or is off, then or later, the plain form runs for this combination from then on, and
+the log (`logging`, level info) says why. Errors for lack of memory are passed on, because a smaller
+batch may fit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_log = logging.getLogger(__name__)
+_works: dict[Combination, bool] = {}
+
+
+class Combination(NamedTuple):
+    """Everything that makes Triton compile another program of a kernel."""
+
+    kernel: str
+    device: torch.device
+    dtypes: tuple[torch.dtype, ...]
+    block: tuple[Hashable, ...]  # sizes and options that the program is compiled for
+
+
+class Trial(NamedTuple):
+    """The two forms on the same small data."""
+
+    fused: Tensor
+    plain: Tensor  # in float64
+    tolerance: float  # of the largest number
+
+
+def run_checked(
+    combination: Combination,
+    *,
+    fused: Callable[[], Tensor],
+    plain: Callable[[], Tensor],
+    trial: Callable[[], Trial],
+) -> Tensor:
+    """Return the result of `fused` if the kernel works for this combination, else that of `plain`.
+
+    Parameters
+    ----------
+    combination:
+        Decides whether `trial` has to run: it runs once for each combination.
+    fused, plain:
+        Compute the scores of the call in either form.
+    trial:
+        Compute both forms on small data with the dtypes and the block shape of the call.
+    """
+    if combination not in _works:
+        failure = _find_failure(trial, combination.device)
+        _works[combination] = failure is None
+        if failure is not None:
+            _log_fallback(combination, failure)
+    if not _works[combination]:
+        return plain()
+    try:
+        with _current(combination.device):
+            return fused()
+    except Exception as error:
+        _raise_if_out_of_memory(error)
+        _works[combination] = False
+        _log_fallback(combination, _describe(error))
+    return plain()
+
+
+def _find_failure(trial: Callable[[], Trial], device: torch.device) -> str | None:
+    """Why the kernel cannot be used, or None."""
+    try:
+        with torch.no_grad(), _current(device):
+            fused, plain, tolerance = trial()
+            size = float(plain.abs().max())
+            error = float((fused.to(plain) - plain).abs().max())
+    except Exception as raised:
+        _raise_if_out_of_memory(raised)
+        return _describe(raised)
+    if error <= tolerance * size:  # False for NaN
+        return None
+    return f"its numbers are off by {error:.1e} (the largest is {size:.1e})"
+
+
+def _current(device: torch.device) -> AbstractContextManager[object]:
+    """Triton launches kernels on torch's current GPU, wherever the tensors are."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def _raise_if_out_of_memory(error: Exception) -> None:
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        raise error
+    if isinstance(error, RuntimeError) and "out of memory" in str(error).lower():
+        raise error
+
+
+def _describe(error: Exception) -> str:
+    """The error in one line. Triton quotes its source between the place and the reason, or gives
+    the reason as the cause.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
+    parts = lines if len(lines) < 2 else [lines[0], lines[-1]]
+    if error.__cause__ is not None:
+        parts.append(f"{type(error.__cause__).__name__}: {error.__cause__}")
+    return f"{type(error).__name__}: {' … '.join(parts)}"
+
+
+def _log_fallback(combination: Combination, reason: str) -> None:
+    _log.info(
+        "the fused kernel `%s` is replaced by plain torch (device %s, dtypes %s, block %s): %s",
+        combination.kernel,
+        combination.device,
+        ", ".join(str(dtype).removeprefix("torch.") for dtype in combination.dtypes),
+        combination.block,
+        reason,
+    )

@@ -1,0 +1,57 @@
+"""Small random data on which a fused kernel is compared with its plain form."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mixlens.kernels.written import Vectors
+
+_D_HEAD = 16  # kernels see the vectors, not the values that they are made of
+
+
+def sample_size(size: int) -> int:
+    """Return a small size for which Triton compiles the same program as for `size`.
+
+    Triton compiles separate programs for 1 and for multiples of 16. Larger samples have more than
+    one tile, and the last one is not full.
+    """
+    if size == 1:
+        return 1
+    return 33 if size % 16 else 48
+
+
+class Sampler:
+    """The same random numbers for every trial. It does not touch torch's own generators."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._generator = torch.Generator("cpu").manual_seed(0)
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return numbers of a normal distribution with variance 1."""
+        numbers = torch.randn(
+            shape, generator=self._generator, dtype=torch.float32, device=self._generator.device
+        )
+        return numbers.to(self._device, dtype)
+
+    def uniform(self, *shape: int) -> Tensor:
+        """Return numbers between 0 and 1."""
+        return self.normal(*shape).sigmoid()
+
+    def vectors(
+        self, batch: int, heads: int, sources: int, width: int, dtype: torch.dtype
+    ) -> Vectors:
+        """Return vectors whose channels are each one of the values or its negative, so that forming
+        them rounds nothing in any precision.
+        """
+        chosen = torch.randint(_D_HEAD, (heads, width), generator=self._generator, device="cpu")
+        matrix = F.one_hot(chosen, _D_HEAD).mT.to(self._device, dtype)
+        signs = self.normal(heads, 1, width, dtype=dtype).sign()
+        return Vectors(self.normal(batch, heads, sources, _D_HEAD, dtype=dtype), matrix * signs)
+
+
+def widen(vectors: Vectors) -> Vectors:
+    """Return the same vectors in float64."""
+    return Vectors(vectors.values.double(), vectors.matrix.double())

@@ -1,0 +1,80 @@
+"""Compare every fused kernel with its plain form in Triton's interpreter, on the CPU:
+`TRITON_INTERPRET=1 python -m tests.kernels.interpreting`.
+
+These are the comparisons that mixlens makes on a GPU before it uses a kernel, over dtypes, numbers
+of targets and sources, heads and options.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from mixlens.kernels import gains, gram
+from mixlens.kernels.fused.checked import Trial
+from mixlens.kernels.fused.sampling import Sampler
+from mixlens.kernels.fused.zeroing import ACTIVATIONS, DISTANCES
+from mixlens.replay import zeroing_steps
+from tests.kernels.decompositions import in_float32, random_decomposition
+
+CPU = torch.device("cpu")
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+# heads, d_model, targets, sources, causal
+SHAPES = [(4, 64, 33, 20, False), (12, 80, 17, 17, True), (3, 96, 1, 33, False)]
+
+
+def require_agreement(name: object, trial: Trial) -> None:
+    error = float((trial.fused.double() - trial.plain).abs().max() / trial.plain.abs().max())
+    assert error <= trial.tolerance, f"{name}: off by {error:.1e}"
+
+
+def rows(dtype: torch.dtype, *shape: int) -> Tensor:
+    return torch.zeros(*shape, dtype=dtype)
+
+
+def main() -> None:
+    for dtype, (heads, width, targets, sources, causal) in itertools.product(DTYPES, SHAPES):
+        name = (dtype, heads, width, targets, sources, causal)
+        parts = in_float32(random_decomposition(3, seed=0, heads=heads, d_model=width))
+        vectors = Sampler(CPU).vectors(1, heads, sources, width, dtype)
+        parts = replace(parts, vectors=vectors, causal=causal)
+        trial = gram._try_fused(parts.weights, vectors, targets, sources, causal)
+        require_agreement(("norms", *name), trial)
+        y = rows(torch.float32, 2, 3, width)
+        require_agreement(("gains", *name), gains._try_fused(parts, y, targets, sources))
+    wide = torch.float32
+    for dtype, activation, products, scaled in itertools.product(
+        DTYPES, ACTIVATIONS, (1, 2), (False, True)
+    ):
+        trial = zeroing_steps._try_change(
+            [rows(dtype, 2, 3, 8)] * products,
+            [rows(wide, 3, 8)] * products,
+            rows(wide, 3, 8),
+            3,
+            1030,
+            activation,
+            -1.0,
+            scaled,
+            dtype,
+        )
+        require_agreement(("hidden_change", dtype, activation, products, scaled), trial)
+    for dtype, width, distance, centred in itertools.product(
+        DTYPES, (64, 80), DISTANCES, (None, False, True)
+    ):
+        trial = zeroing_steps._try_distances(
+            rows(dtype, 2, 3, width),
+            rows(wide, 2, 3, width),
+            rows(wide, 3, width),
+            rows(wide, 3, width),
+            5,
+            distance,
+            centred,
+        )
+        require_agreement(("distances", dtype, width, distance, centred), trial)
+
+
+if __name__ == "__main__":
+    main()
