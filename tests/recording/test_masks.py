@@ -112,6 +112,22 @@ def test_texts_of_a_batch_may_have_masks_of_their_own(implementation: str) -> No
                 np.testing.assert_allclose(maps.scores[1], wanted, atol=2e-6)
 
 
+@pytest.mark.parametrize("measure", ["attention_norm", "attention_norm_res_ln", "alti"])
+def test_a_long_text_with_a_prefix_is_not_cut_to_what_came_before(measure: str) -> None:
+    """Long causal texts leave out later sources block by block; this one has some in sight."""
+    how, model = ARCHITECTURES["llama"], mask_oracles.built("llama", "sdpa")
+    at = torch.arange(300)
+    mask = ((at[:, None] >= at) | (at < 250))[None, None]
+    inputs = {"input_ids": at[None] % 37 + 3, "attention_mask": mask}
+    recording = Lens(model).record(inputs)
+    assert not recording.layers()[0].site().is_causal
+    assert Lens(model).record({"input_ids": inputs["input_ids"]}).layers()[0].site().is_causal
+    made = mixlens.measure(measure, recording)
+    assert isinstance(made, mixlens.MixingMaps)
+    scores = FROM_TRUTH[measure](mask_oracles.truth(model, how, inputs), 0)
+    np.testing.assert_allclose(made.scores[0], scores, atol=2e-5 * scores.max())
+
+
 def test_nothing_lands_on_hidden_tokens() -> None:
     """Bounds and alternatives of a weight: the values of hidden tokens give no freedom."""
     lens = Lens(mask_oracles.built("llama", "sdpa"))
