@@ -129,7 +129,8 @@ class Recording:
         ids = self.inputs.get("input_ids")  # of an encoder that is not measured (Pegasus-X)
         if isinstance(ids, Tensor) and ids.shape[1:] == (sources,):
             counts = row_lengths(self.inputs)
-            return token_row(self.tokenizer, ids[row, : counts[row] if counts else sources])
+            real = ids[row, : counts[row] if counts else sources]
+            return token_row(self.tokenizer, real.tolist())
         return TokenRow.numbered(sources)
 
     def source_lengths(self, site: str | None) -> list[int]:
