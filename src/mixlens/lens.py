@@ -137,7 +137,7 @@ class Lens:
         answer: str | Sequence[int] | None = None,
         site: str | None = None,
         memory_budget: int | None = None,
-        explain_end: bool = False,
+        explain_end: bool = True,
         **options: Any,
     ) -> Recording:
         """A recording of the positions that produced the tokens after a prompt.
@@ -146,7 +146,7 @@ class Lens:
         the tokenizer's chat template writes out. What follows it is `answer`, or what the model
         generates: its likeliest token at every step (do_sample=False), 20 of them, unless `options`
         (as `model.generate` takes them, such as max_new_tokens) say otherwise. The recording's
-        `answer` is its text. Special tokens at its end are recorded only with `explain_end`.
+        `answer` is its text. Without `explain_end`, special tokens at its end are left out.
         Encoder-decoder models: the prompt is the encoder's, and `site` is "cross" by default.
         """
         how: dict[str, Any] = {"memory_budget": memory_budget, "explain_end": explain_end}

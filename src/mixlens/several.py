@@ -101,13 +101,12 @@ def _planned(
 ) -> tuple[list[Any], list[str], list[list[int]]]:
     """The texts, their names, and which are recorded together."""
     if isinstance(given, Mapping):  # padded sounds, or texts that depend on each other
-        rows = range(text_count(given))
-        sounds = is_padded_sound(given)
-        texts: list[Any] = [
+        rows, sounds = range(text_count(given)), is_padded_sound(given)
+        cut = [
             unpadded_row(given, row) if sounds else unpadded_text(given, row, len(rows))
             for row in rows
         ]
-        return texts, [f"text {row}" for row in rows], [[row] for row in rows]
+        return cut, [f"text {row}" for row in rows], [[row] for row in rows]
     items = texts_of(given)
     names = [
         item.name if isinstance(item, Example) else f"text {i}" for i, item in enumerate(items)

@@ -172,9 +172,7 @@ def test_the_explained_output_is_that_of_the_model_alone(name: str) -> None:
 @pytest.mark.parametrize("name", ["MobileBert", "ConvBert"])
 def test_recordings_of_padded_texts_are_refused_if_a_model_sees_its_padding(name: str) -> None:
     lens = Lens(classifier(name))
-    with pytest.raises(
-        DependentTexts, match=r"the padding behind a text.* Pass one text at a time"
-    ):
+    with pytest.raises(DependentTexts, match=r"padding behind a text.* Pass one text at a time"):
         lens.record(padded("right", PAD))
     with pytest.raises(InvalidInput, match=r"`Lens.measure` and corpus runs do this"):
         lens.measure_batch("attention", padded("right", PAD))
@@ -197,12 +195,15 @@ ROTARY: dict[str, dict[str, Any]] = {
 
 def rotated(kind: str, limit: int = 6) -> nn.Module:
     rotary = {"rope_type": kind, "rope_theta": 100.0, **ROTARY[kind]}
-    config = hf.LlamaConfig(
-        **{**LLAMA, "vocab_size": WORDS, "pad_token_id": PAD, "eos_token_id": None},
-        max_position_embeddings=limit,
-        rope_parameters=rotary,
-        attn_implementation="eager",
-    )
+    own: dict[str, Any] = {
+        "vocab_size": WORDS,
+        "pad_token_id": PAD,
+        "eos_token_id": None,
+        "max_position_embeddings": limit,
+        "rope_parameters": rotary,
+        "attn_implementation": "eager",
+    }
+    config = hf.LlamaConfig(**LLAMA, **own)
     torch.manual_seed(0)
     return randomised(hf.LlamaForCausalLM(config).double().eval())
 
@@ -213,6 +214,7 @@ def test_frequencies_are_those_of_the_text_and_not_of_the_longest(kind: str, sid
     lens = Lens(rotated(kind))
     lens.measure("gradient_norm", alone(0), word=5)  # a long one first: dynamic NTK remembers it
     made = lens.measure("attention", padded(side, PAD), per_head=True)
+    assert isinstance(made, list)
     for number, maps in enumerate(made):
         with torch.no_grad():
             own = rotated(kind)(**alone(number), output_attentions=True, use_cache=False).attentions
@@ -252,12 +254,13 @@ def test_a_text_of_one_token_proves_nothing_for_longer_ones() -> None:
 def test_rows_are_divided_for_each_text_and_target() -> None:
     lens = Lens(classifier("GPT2"))
     with torch.no_grad():  # large biases: in some rows no source helps, and ALTI is empty
-        for block in lens.model.transformer.h:  # type: ignore[union-attr]
+        for block in lens.model.transformer.h:
             block.attn.c_proj.bias.mul_(30)
     texts = [tokens(9, seed) for seed in range(12)]
     single = [lens.measure("alti", {"input_ids": text[None]}) for text in texts]
     assert {maps.facts.rows_sum_to_one for maps in single} == {True, False}
     batch = lens.measure("alti", {"input_ids": torch.stack(texts)})
+    assert isinstance(batch, list)
     for text, one, other in zip(texts, single, batch, strict=True):
         assert one.facts == other.facts
         expected = one.without_sink()
@@ -286,6 +289,7 @@ def test_padding_of_an_encoder_that_is_not_measured_is_no_source() -> None:
         {**padded("right", PAD), "decoder_input_ids": start.repeat(4, 1)},
         site="cross",
     )
+    assert isinstance(made, list)
     for number, maps in enumerate(made):
         given = {**alone(number), "decoder_input_ids": start}
         expected = lens.measure("attention", given, site="cross")

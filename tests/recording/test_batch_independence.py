@@ -96,7 +96,9 @@ def test_texts_of_a_batch_do_not_share_the_capacity_of_experts(fraction: float) 
     lens = Lens(_nllb(fraction))
     texts = [_given(), {key: value.flip(1) for key, value in _given().items()}]
     batch = {key: torch.cat([text[key] for text in texts]) for key in texts[0]}
-    for made, text in zip(lens.measure("attention", batch), texts, strict=True):
+    maps = lens.measure("attention", batch)
+    assert isinstance(maps, list)
+    for made, text in zip(maps, texts, strict=True):
         expected = lens.measure("attention", text)
         assert not isinstance(expected, list)
         np.testing.assert_allclose(made.scores, expected.scores, atol=1e-12)

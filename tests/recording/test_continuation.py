@@ -446,16 +446,16 @@ def test_special_tokens_at_the_end_are_left_out() -> None:
     new = [plain.produced[0].ids[place] for place in (plain.targets or ((),))[0]]
     end = next(i for i in range(2, 6) if new[i] not in new[:i])
     lens.model.generation_config.eos_token_id = [new[end]]
-    rows = lens.generate(PROMPT, max_new_tokens=6)
+    rows = lens.generate(PROMPT, max_new_tokens=6, explain_end=False)
     assert rows.targets == ((plain.targets or ((),))[0][:end],)
     made, expected = (one(mixlens.measure("alti", each)) for each in (rows, plain))
     np.testing.assert_allclose(
         made.scores, expected.scores[:, :end, : made.scores.shape[-1]], atol=1e-10
     )
-    whole = lens.generate(PROMPT, max_new_tokens=6, explain_end=True)
+    whole = lens.generate(PROMPT, max_new_tokens=6)
     assert len((whole.targets or ((),))[0]) == end + 1
     lens.model.generation_config.eos_token_id = [new[0]]
-    alone = lens.generate(PROMPT, max_new_tokens=6)
+    alone = lens.generate(PROMPT, max_new_tokens=6, explain_end=False)
     assert len((alone.targets or ((),))[0]) == 1  # nothing else was generated
 
 
