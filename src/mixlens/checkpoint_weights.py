@@ -23,7 +23,8 @@ _REST = "pooler"  # reads the last layer, and only the head reads it
 def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the missing weights of the body and those of the head, each sorted by name.
 
-    A weight that is tied to others is named once in the body. Buffers that are not learned and weights that only training reads are in neither list.
+    A weight that is tied to others is named once in the body. Buffers that are not learned and
+    weights that only training reads are in neither list.
     """
     buffers = dict(model.named_buffers(remove_duplicate=False))
     tied: dict[int, list[str]] = {}  # the names of each tensor

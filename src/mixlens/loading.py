@@ -67,9 +67,9 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
     integers = stored_as_integers(model, report["unexpected_keys"], options)
     if integers:
         raise CannotLoad(
-            f"{_listed(integers)}: {os.fspath(name)!r} stores these weights as integers or booleans,"
-            " and names no quantisation that they belong to, so the numbers of the model are lost."
-            " Use a checkpoint with floating-point weights."
+            f"{_listed(integers)}: {os.fspath(name)!r} stores these weights as integers or"
+            " booleans, and names no quantisation that they belong to, so the numbers of the model"
+            " are lost. Use a checkpoint with floating-point weights."
         )
     return model.eval()
 
@@ -210,8 +210,8 @@ def _reason(name: str, error: Exception) -> str:
             return f"cannot load {name!r}: the folder has no config.json, so it is not a model"
         if "conversion of the weights" in str(error):
             return (
-                f"cannot load the folder {name!r}: weights that transformers joins into one, such as"
-                " those of experts, are missing or differ in shape. Copy or download the whole"
+                f"cannot load the folder {name!r}: weights that transformers joins into one, such"
+                " as those of experts, are missing or differ in shape. Copy or download the whole"
                 " checkpoint again."
             )
         return f"cannot load the folder {name!r}: {_first_line(error)}"
