@@ -151,9 +151,9 @@ def _own_tokenizer(name: str, shared: dict[str, Any], silent: bool) -> Any:
     try:
         with cache_alone(silent):
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
-        if unreachable(error):
-            raise CannotLoad(_reason(name, error)) from error
+    except Exception as error:  # whatever a damaged file makes a reader do
+        if unreachable(error) or not isinstance(error, _ABSENT):
+            raise CannotLoad(f"{_reason(name, error)} (in the files of its tokenizer)") from error
         return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
     return tokenizer if _knows_words(tokenizer) else None
 
@@ -170,8 +170,13 @@ def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
     try:
         processor: Any = transformers.AutoProcessor
         return processor.from_pretrained(name, **shared)
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+    except _ABSENT:
         return None  # a folder without one: inputs are then tensors
+    except Exception as error:  # whatever a damaged file makes a reader do
+        raise CannotLoad(f"{_reason(name, error)} (in the files of its processor)") from error
+
+
+_ABSENT = (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError)
 
 
 @contextlib.contextmanager
