@@ -87,7 +87,7 @@ MAPS = {
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
     {"errors", "suggestions", "hub_refusals", "json_values"},
-    {"tokens", "precision", "parts", "hub_silence", "checkpoint_weights", "tokenizer_calls"},
+    {"tokens", "precision", "parts", "hub_silence", "checkpoint_weights", "tokenizer_calls", "sentence_folder"},
     {"segments"},
     {"views"},
     {"row"},

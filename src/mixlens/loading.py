@@ -17,6 +17,7 @@ from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
 from mixlens.hub_refusals import hub_refusal, unreachable
 from mixlens.hub_silence import cache_alone, hub_is_silent
 from mixlens.recording.placement import is_packed, with_numbers
+from mixlens.sentence_folder import encoder_class, encoder_folder
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
@@ -30,14 +31,17 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
     asks_hub = any(map(_may_be_on_hub, named)) and not shared.get("local_files_only")
     silent = asks_hub and hub_is_silent()
     with _reasons(name), cache_alone(silent):
-        model = _model(name, options, shared)
+        encoder = encoder_folder(name)
+        model = _model(encoder or name, options, shared, is_encoder=encoder is not None)
+    if encoder is not None:
+        model.config._name_or_path = os.fspath(name)  # next to the settings of its pooling
     if isinstance(tokenizer, str):
         with _reasons(tokenizer), cache_alone(silent):
             tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
     elif tokenizer is None:
-        tokenizer = _own_tokenizer(name, shared, silent)
+        tokenizer = _own_tokenizer(encoder or name, shared, silent)
     with cache_alone(silent):
-        return model, tokenizer, _own_processor(name, model, shared)
+        return model, tokenizer, _own_processor(encoder or name, model, shared)
 
 
 def _may_be_on_hub(name: str) -> bool:
@@ -46,7 +50,9 @@ def _may_be_on_hub(name: str) -> bool:
     return not elsewhere and not os.path.exists(name)
 
 
-def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
+def _model(
+    name: str, options: dict[str, Any], shared: dict[str, Any], *, is_encoder: bool = False
+) -> Any:
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(name, **shared)
@@ -55,6 +61,8 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
+    elif is_encoder:
+        cls = encoder_class(config)
     reported = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = cls.from_pretrained(name, **reported)
     if getattr(model, "_hf_peft_config_loaded", False):  # then it reports on the adapter alone

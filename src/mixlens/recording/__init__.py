@@ -3,6 +3,7 @@
 inputs, encoding, processing, checks, padding, stand_in, labels, pictures
                                 what the model is given, and what its tokens are called
 prompts, chats                  a prompt, or a chat and its turns
+template_limits                 how long a chat template may run, and how much it may write
 continuation, generation        what follows it, and which position produced it
 capture, native_attention       overhearing attention: the only files that touch transformers'
 softmax_trace, torch_attention  attention that does not pass its interface
