@@ -207,6 +207,28 @@ def test_arrays_that_do_not_fit_are_refused(shape: tuple[int, ...]) -> None:
         MixingMaps.of(np.zeros(shape), tokens=["a", "b", "c"], source_tokens=["a", "b", "c"])
 
 
+def test_scores_in_other_forms() -> None:
+    square = np.arange(4.0).reshape(1, 2, 2)
+    tensor = torch.tensor(square, requires_grad=True)
+    for form in (tensor, tensor.bfloat16(), square.tolist(), tensor.half() * 1):
+        np.testing.assert_array_equal(MixingMaps.of(form).scores, square)
+    wrong = (
+        [[1.0], [1.0, 2.0]],
+        [[[1.0, 2.0], [1.0]]],
+        [tensor[0]],
+        3,
+        "text",
+        None,
+        {},
+        [[["a"]]],
+    )
+    for other in wrong:
+        with pytest.raises(InvalidInput):
+            MixingMaps.of(other)
+    with pytest.raises(InvalidInput, match="tokens are strings"):
+        MixingMaps.of(square, tokens=5)  # type: ignore[arg-type]
+
+
 def test_repr_shows_what_and_how_much() -> None:
     shown = repr(
         MixingMaps.of(np.ones((1, 9, 9)), tokens=list("abcdefghi"), measure="mine").normalised()

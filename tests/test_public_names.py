@@ -88,7 +88,15 @@ MAPS = {
 # A file imports from its own part or from an earlier group, wherever in the file the import is.
 ORDER = [
     {"errors", "suggestions", "hub_refusals", "json_values", "plurals"},
-    {"tokens", "precision", "parts", "hub_silence"},
+    {
+        "tokens",
+        "precision",
+        "parts",
+        "hub_silence",
+        "checkpoint_weights",
+        "tokenizer_calls",
+        "sentence_folder",
+    },
     {"segments", "positions"},
     {"views"},
     {"row"},

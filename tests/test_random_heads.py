@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as hf
 
-from mixlens import Lens, UnsupportedModel
+from mixlens import Lens, MixlensError, UnsupportedModel
 from tests.measures import models
 
 
@@ -28,3 +28,32 @@ def test_what_needs_a_random_head_is_refused_by_name(tmp_path: Path) -> None:
     model: Any = lens.model
     model.save_pretrained(tmp_path)
     Lens.from_pretrained(str(tmp_path)).measure("gradient_norm", given)
+
+
+def test_the_report_does_not_list_what_needs_a_random_head(tmp_path: Path) -> None:
+    config = hf.BertConfig(**models._SIZES)
+    models.randomised(hf.BertModel(config)).float().save_pretrained(tmp_path)
+    config.architectures = ["BertForSequenceClassification"]
+    config.save_pretrained(tmp_path)
+    _require_true(Lens.from_pretrained(str(tmp_path)), "gradient_norm")
+
+
+def test_the_report_does_not_list_what_the_measure_refuses() -> None:
+    config = hf.MixtralConfig(
+        **models._SIZES, num_key_value_heads=2, num_local_experts=3, num_experts_per_tok=2
+    )
+    _require_true(Lens(models.randomised(hf.MixtralForCausalLM(config))), "deep_lift")
+
+
+def _require_true(lens: Lens, refused: str) -> None:
+    """Every measure that the report lists can be measured, and the named one is not listed."""
+    listed = lens.verify().measures
+    assert listed[refused] is not None
+    given = {"input_ids": torch.tensor([[3, 7, 11, 2]])}
+    for name, reason in listed.items():
+        options = {"replacement": "zero"} if name == "blank_out" else {}
+        if reason is None:
+            lens.measure(name, given, **options)
+        else:
+            with pytest.raises(MixlensError):
+                lens.measure(name, given, **options)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+import mixlens
 from mixlens import storage
 from mixlens.contracts import Facts
-from mixlens.errors import InvalidInput
+from mixlens.errors import CannotWrite, InvalidInput
 from mixlens.maps import MixingMaps, load
 from mixlens.row import Extra
 from mixlens.tokens import TokenRow
@@ -254,3 +255,45 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert load(place) == small
     assert [file.name for file in tmp_path.iterdir()] == ["maps"]
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape"),
+    [
+        (("layer",), (2,)),
+        (("layer", "target"), (3, 4)),
+        (("source",), (7,)),
+        (("layer",), (3, 5)),
+        (("layer", "layer"), (3, 3)),
+        ((), (3,)),
+    ],
+)
+def test_extras_that_do_not_fit_the_scores_are_refused(
+    dims: tuple[str, ...], shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    extra = Extra(dims, np.zeros(shape))
+    replace(example(), measured={"own": extra}).save(tmp_path / "maps")
+    with pytest.raises(InvalidInput, match=r"its description does not fit its numbers.*own has"):
+        load(tmp_path / "maps")
+
+
+def test_names_that_no_system_takes_are_refused(tmp_path: Path) -> None:
+    for name in ("x" * 5000, "a\0b"):
+        with pytest.raises(InvalidInput, match="there is no such file"):
+            mixlens.load(tmp_path / name)
+        with pytest.raises(CannotWrite, match="cannot write"):
+            example().save(tmp_path / name)
+        with pytest.raises(CannotWrite, match="cannot write"):
+            example().to_html(os.fspath(tmp_path / name))
+    for other in (3, "maps", None, np.zeros((1, 2, 2))):
+        with pytest.raises(InvalidInput, match="is not MixingMaps"):
+            example().to_html(tmp_path / "page.html", other)  # type: ignore[arg-type]
+
+
+def test_drafts_of_killed_processes_are_removed_by_name(tmp_path: Path) -> None:
+    for name in (".a.json.12.part", ".a.json.13.part", ".a.json.b.1.part", ".b.json.12.part"):
+        (tmp_path / name).write_text("")
+    long = tmp_path / ("n" * 250)
+    (tmp_path / f".{'n' * 200}.7.part").write_text("")
+    storage.remove_drafts(tmp_path / "a.json", tmp_path / "missing" / "x", long)
+    assert sorted(os.listdir(tmp_path)) == [".a.json.b.1.part", ".b.json.12.part"]

@@ -16,6 +16,7 @@ from mixlens.errors import InvalidInput
 from mixlens.estimating import Shape
 from mixlens.recording.memory import is_out_of_memory
 from mixlens.recording.placement import entry_device
+from mixlens.tokenizer_calls import tokenized, tokenized_batch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,7 +36,8 @@ def token_counts(tokenizer: Any, texts: Sequence[Any]) -> list[int]:
     """Tokens of each text or pair; one for what is not a text, which the recording will refuse."""
     parts = [part for text in texts for part in _parts(text)]
     try:
-        sizes = [len(ids) for ids in tokenizer(parts)["input_ids"]] if parts else []
+        rows = tokenized_batch(tokenizer, len(parts), text=parts)[1] if parts else []
+        sizes = [len(row["input_ids"]) for row in rows]
     except (TypeError, ValueError):  # no tokenizer, or something that is not a text
         sizes = [_count(tokenizer, part) for part in parts]
     taken = iter(sizes)
@@ -48,7 +50,7 @@ def _parts(text: Any) -> Sequence[Any]:
 
 def _count(tokenizer: Any, part: Any) -> int:
     try:
-        return len(tokenizer(part)["input_ids"]) if isinstance(part, str) else 1
+        return len(tokenized(tokenizer, part)["input_ids"]) if isinstance(part, str) else 1
     except (TypeError, ValueError):  # half of a character: the recording says what is wrong
         return 1
 

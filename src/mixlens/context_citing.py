@@ -31,6 +31,7 @@ from mixlens.recording.placement import available_to
 from mixlens.recording.prompts import prompt_of
 from mixlens.recording.turns import turn
 from mixlens.segments import Spans, require_apart, spans_of
+from mixlens.tokenizer_calls import decoded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,7 +127,7 @@ def context_cite(
         scores=scores,
         intercept=intercept,
         correlation=_correlation(masks[ablations:] @ scores + intercept, odds[ablations:]),
-        answer=answer if isinstance(answer, str) else tokenizer.decode(ids),
+        answer=answer if isinstance(answer, str) else decoded(tokenizer, ids),
         kept=masks[:ablations],
         log_odds=odds[:ablations],
     )

@@ -30,12 +30,12 @@ def labelled_scores(
 
     What is not given is taken from the measure, if mixlens knows one of that name.
     """
-    array = np.asarray(scores)
+    array = _array(scores)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"scores are real numbers, not {array.dtype}")
     if not np.isfinite(array).all():
         raise InvalidInput("the scores hold NaN or infinity")
-    targets = _row(tokens, array.shape[-2] if array.ndim > 1 else 0)
+    targets = _row(tokens, array.shape[-2])
     sources = targets if source_tokens is None else _row(source_tokens, array.shape[-1])
     spec = known_spec(measure)
     if spec is not None:
@@ -59,12 +59,32 @@ def labelled_scores(
     }
 
 
+def _array(scores: Any) -> np.ndarray:
+    """The scores as an array, wherever they are and whether or not they have gradients."""
+    try:
+        if hasattr(scores, "detach"):
+            scores = scores.detach().cpu()
+            scores = scores.float() if scores.dtype.itemsize == 2 else scores  # bfloat16 as well
+        array = np.asarray(scores)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InvalidInput(
+            f"scores of type {type(scores).__name__} are no array of numbers"
+            f" [layer, (head,) target, source]: {error}"
+        ) from error
+    if array.ndim not in (3, 4):
+        raise InvalidInput(
+            "scores are [layer, target, source] or [layer, head, target, source], not"
+            f" {array.shape}"
+        )
+    return array
+
+
 def _row(tokens: Sequence[str] | TokenRow | None, count: int) -> TokenRow:
     if tokens is None:
         return TokenRow.numbered(count)
     if isinstance(tokens, TokenRow):
         return tokens
-    labels = tuple(tokens)
+    labels: tuple[Any, ...] = tuple(tokens) if hasattr(tokens, "__iter__") else (tokens,)
     if not all(isinstance(label, str) for label in labels):
         raise InvalidInput("tokens are strings; leave them out to number them")
     return TokenRow(labels)

@@ -7,15 +7,17 @@ import inspect
 import os
 import pickle
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError
 
-from mixlens.errors import CannotLoad, UnsupportedModel
+from mixlens.checkpoint_weights import split_missing, stored_as_integers
+from mixlens.errors import CannotLoad, MixlensError, UnsupportedModel
 from mixlens.hub_refusals import hub_refusal, unreachable
 from mixlens.hub_silence import cache_alone, hub_is_silent
 from mixlens.recording.placement import is_packed, with_numbers
+from mixlens.sentence_folder import encoder_class, encoder_folder
 
 _SHARED = ("revision", "token", "cache_dir", "local_files_only", "trust_remote_code")
 
@@ -29,14 +31,17 @@ def loaded(name: str, tokenizer: Any, options: dict[str, Any]) -> tuple[Any, Any
     asks_hub = any(map(_may_be_on_hub, named)) and not shared.get("local_files_only")
     silent = asks_hub and hub_is_silent()
     with _reasons(name), cache_alone(silent):
-        model = _model(name, options, shared)
+        encoder = encoder_folder(name)
+        model = _model(encoder or name, options, shared, is_encoder=encoder is not None)
+    if encoder is not None:
+        model.config._name_or_path = os.fspath(name)  # next to the settings of its pooling
     if isinstance(tokenizer, str):
         with _reasons(tokenizer), cache_alone(silent):
             tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer, **shared)
     elif tokenizer is None:
-        tokenizer = _own_tokenizer(name, shared, silent)
+        tokenizer = _own_tokenizer(encoder or name, shared, silent)
     with cache_alone(silent):
-        return model, tokenizer, _own_processor(name, model, shared)
+        return model, tokenizer, _own_processor(encoder or name, model, shared)
 
 
 def _may_be_on_hub(name: str) -> bool:
@@ -45,7 +50,9 @@ def _may_be_on_hub(name: str) -> bool:
     return not elsewhere and not os.path.exists(name)
 
 
-def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
+def _model(
+    name: str, options: dict[str, Any], shared: dict[str, Any], *, is_encoder: bool = False
+) -> Any:
     import transformers
 
     config = transformers.AutoConfig.from_pretrained(name, **shared)
@@ -54,12 +61,25 @@ def _model(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Any:
         cls = getattr(transformers, architecture, cls)
     if options.get("trust_remote_code") and getattr(config, "auto_map", None):
         cls = transformers.AutoModel
+    elif is_encoder:
+        cls = encoder_class(config)
     options = _with_dtype(config, options)
-    model, report = cls.from_pretrained(name, output_loading_info=True, **options)
-    base = f"{getattr(model, 'base_model_prefix', '')}."
-    _random_heads[model] = tuple(
-        sorted(key for key in report["missing_keys"] if not key.startswith(base))
-    )
+    reported = {**options, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, report = cls.from_pretrained(name, **reported)
+    if getattr(model, "_hf_peft_config_loaded", False):  # then it reports on the adapter alone
+        report["missing_keys"] |= {
+            key for key, weight in model.named_parameters() if not _is_read(weight)
+        }
+    if not options.get("ignore_mismatched_sizes"):
+        _require_shapes(name, report["mismatched_keys"])
+    _note_missing(model, name, report)
+    integers = stored_as_integers(model, report["unexpected_keys"], options)
+    if integers:
+        raise CannotLoad(
+            f"{_listed(integers)}: {os.fspath(name)!r} stores these weights as integers or"
+            " booleans, and names no quantisation that they belong to, so the numbers of the model"
+            " are lost. Use a checkpoint with floating-point weights."
+        )
     return model.eval()
 
 
@@ -76,17 +96,72 @@ def _with_dtype(config: Any, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "dtype": torch.float32}
 
 
-_random_heads: weakref.WeakKeyDictionary[Any, tuple[str, ...]] = weakref.WeakKeyDictionary()
+def _is_read(weight: Any) -> bool:
+    """Has transformers read a weight from a file? It marks those that need no initialisation."""
+    return bool(getattr(weight, "_is_hf_initialized", False))
+
+
+class _Missing(NamedTuple):
+    """A weight that was drawn at random, and the version of its tensor then."""
+
+    is_head: bool
+    version: int
+
+
+_missing: weakref.WeakKeyDictionary[Any, dict[str, _Missing]] = weakref.WeakKeyDictionary()
+
+
+def _require_shapes(name: str, mismatched: Iterable[tuple[str, Any, Any]]) -> None:
+    for key, stored, wanted in sorted(mismatched, key=lambda each: each[0]):
+        raise CannotLoad(
+            f"{key} of {os.fspath(name)!r} has the shape {tuple(stored)}, and the model of its"
+            f" config.json {tuple(wanted)}: weights are missing, or config.json belongs to a"
+            " different model"
+        )
+
+
+def _note_missing(model: Any, name: str, report: Mapping[str, Any]) -> None:
+    """Raise for missing weights of the layers; remember those of the head."""
+    missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    body, head = split_missing(model, missing)
+    if body:
+        raise CannotLoad(
+            f"{_listed(body)}: the checkpoint {os.fspath(name)!r} lacks these weights, or has them"
+            " in a different shape, and transformers puts random numbers in their place. No score"
+            " of this model would mean anything. Copy or download the whole checkpoint again, and"
+            " load it as the class that it was saved as."
+        )
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    _missing[model] = {
+        key: _Missing(key in head, weights[key]._version) for key in missing if key in weights
+    }
+
+
+def newly_initialised(model: Any) -> dict[str, bool]:
+    """Return the weights that the checkpoint lacked and nobody has set since, by name, each with
+    whether it is part of the head.
+    """
+    drawn = _missing.get(model)
+    if not drawn:
+        return {}
+    weights = dict(model.named_parameters(remove_duplicate=False))
+    return {
+        key: is_head
+        for key, (is_head, version) in sorted(drawn.items())
+        if key in weights and weights[key]._version == version
+    }
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + " …" * (len(names) > 3)
 
 
 def require_head(model: Any) -> None:
-    """Refuses what a model says if the checkpoint lacked the weights of its head: they are random
-    numbers.
-    """
-    missing = _random_heads.get(model, ())
+    """Raise if the checkpoint lacked weights of the model's head: they are random numbers."""
+    missing = [name for name, is_head in newly_initialised(model).items() if is_head]
     if missing:
         raise UnsupportedModel(
-            f"the checkpoint has no {', '.join(missing[:3])}{' …' * (len(missing) > 3)}: the head"
+            f"the checkpoint has no {_listed(missing)}: the head"
             f" of {type(model).__name__} is random, and so is what it says. Load a checkpoint that"
             " was trained with it. Measures of what is inside tokens do not need it."
         )
@@ -98,9 +173,9 @@ def _own_tokenizer(name: str, shared: dict[str, Any], silent: bool) -> Any:
     try:
         with cache_alone(silent):
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, **shared)
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError) as error:
-        if unreachable(error):
-            raise CannotLoad(_reason(name, error)) from error
+    except Exception as error:  # whatever a damaged file makes a reader do
+        if unreachable(error) or not isinstance(error, _ABSENT):
+            raise CannotLoad(f"{_reason(name, error)} (in the files of its tokenizer)") from error
         return None  # a folder without tokenizer files: inputs are then tensors, and a text says so
     return tokenizer if _knows_words(tokenizer) else None
 
@@ -117,8 +192,13 @@ def _own_processor(name: str, model: Any, shared: dict[str, Any]) -> Any:
     try:
         processor: Any = transformers.AutoProcessor
         return processor.from_pretrained(name, **shared)
-    except (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError):
+    except _ABSENT:
         return None  # a folder without one: inputs are then tensors
+    except Exception as error:  # whatever a damaged file makes a reader do
+        raise CannotLoad(f"{_reason(name, error)} (in the files of its processor)") from error
+
+
+_ABSENT = (OSError, ValueError, KeyError, ImportError, AttributeError, TypeError)
 
 
 @contextlib.contextmanager
@@ -139,6 +219,8 @@ def _reasons(name: Any) -> Iterator[None]:
             f"cannot load {shown!r}: its weights are a pickle that holds more than numbers. Such a"
             " file can run code, so it is not read: use a checkpoint in safetensors format"
         ) from error
+    except MixlensError:
+        raise
     except Exception as error:  # whatever a damaged or hostile file makes a reader do
         raise CannotLoad(_reason(shown, error)) from error
 
@@ -153,6 +235,12 @@ def _reason(name: str, error: Exception) -> str:
                     " and save that model and its tokenizer in a folder of their own"
                 )
             return f"cannot load {name!r}: the folder has no config.json, so it is not a model"
+        if "conversion of the weights" in str(error):
+            return (
+                f"cannot load the folder {name!r}: weights that transformers joins into one, such"
+                " as those of experts, are missing or differ in shape. Copy or download the whole"
+                " checkpoint again."
+            )
         return f"cannot load the folder {name!r}: {_first_line(error)}"
     if os.path.exists(name):
         return f"cannot load {name!r}: it is a file, and a model is a folder"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from mixlens import maps
@@ -16,7 +15,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidInput(f"the name of a file or a folder is needed, not {type(path).__name__}")
-    if Path(path).is_dir():
+    if os.path.isdir(path):  # False for a name that no system takes
         from mixlens.runs.results import RunResults
 
         return RunResults(path)

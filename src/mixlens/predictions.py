@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mixlens.errors import InvalidInput
 from mixlens.explained import explained, logits_of
 from mixlens.probabilities import find_link, to_probabilities
+from mixlens.tokenizer_calls import token_names
 from mixlens.vocabulary import label_name, predicts_classes
 
 if TYPE_CHECKING:
@@ -35,6 +36,6 @@ def predicted(
     elif recording.tokenizer is None:
         names = [str(place) for place in places]
     else:
-        words = recording.tokenizer.convert_ids_to_tokens(places)
+        words = token_names(recording.tokenizer, places)
         names = [word.lstrip("Ġ▁") for word in words]
     return list(zip(names, best.values.tolist(), strict=True))

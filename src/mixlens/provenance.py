@@ -16,6 +16,7 @@ import transformers
 
 import mixlens
 from mixlens.contracts import AttentionKind, Request, Spec
+from mixlens.loading import newly_initialised
 from mixlens.recording.rows import RowRecording
 
 if TYPE_CHECKING:
@@ -80,9 +81,15 @@ def model_name(model: Any) -> str:
 
 
 def weights_digest(model: Any) -> str:
-    """A folder may hold other weights tomorrow: a few entries of each tensor tell them apart."""
-    digest = hashlib.sha256()
+    """A folder may hold other weights tomorrow: a few entries of each tensor tell them apart.
+
+    Weights that the checkpoint lacks (such as an unused pooler) are left out: transformers draws
+    them anew at each load.
+    """
+    digest, drawn = hashlib.sha256(), newly_initialised(model)
     for name, weight in model.named_parameters():
+        if name in drawn:
+            continue
         flat = weight.detach().reshape(-1)
         taken = flat[:: max(1, flat.numel() // _SAMPLED)].double().cpu().numpy()
         digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode() + taken.tobytes())

@@ -36,8 +36,9 @@ By = str | Mapping[str, tuple[int, int] | str] | Spans | None
 segments that a row has already."""
 
 _MARK = re.compile(r"^===[ \t]*([^=\s](?:.*[^=\s])?)[ \t]*===[ \t]*$\n?", re.MULTILINE)
-_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=\n)|$)", re.DOTALL)
-_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\s*\Z)", re.DOTALL)
+_SENTENCE = re.compile(r"\S.*?(?:[.!?…]+[\"'”’)\]]*(?=\s|$)|[。！？।؟]+|(?=[\r\n])|$)", re.DOTALL)
+_LINE_END = r"(?:\r\n|\n|\r(?!\n))"
+_PARAGRAPH = re.compile(rf"\S.*?(?={_LINE_END}[ \t]*{_LINE_END}|\s*\Z)", re.DOTALL)
 _PATTERNS = {"sentences": _SENTENCE, "paragraphs": _PARAGRAPH}
 KINDS = (*_PATTERNS, "turns")
 

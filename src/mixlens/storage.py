@@ -37,6 +37,7 @@ Maps = TypeVar("Maps")
 
 FORMAT = 2
 _KIND = "mixing maps"
+_LONGEST_NAME = 200  # of a draft, without its ending
 _VERSION, _CONTENT = "mixlens_format", "mixlens_content"
 _ROW = {
     "labels": [str],
@@ -77,6 +78,7 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         if not all(0 <= place < len(targets) for place in positions):
             raise ValueError("target_positions are outside the targets")
         facts = Facts(**_facts(about))
+        _require_axes(extras, arrays["scores"])
         return make(
             scores=arrays["scores"],
             layers=layers,
@@ -94,6 +96,25 @@ def load(path: str | os.PathLike[str], make: Callable[..., Maps]) -> Maps:
         raise InvalidInput(
             f"cannot read {os.fspath(path)}: its description does not fit its numbers ({error!r})"
         ) from error
+
+
+def _require_axes(extras: Mapping[str, Extra], scores: np.ndarray) -> None:
+    """Raise `ValueError` if an axis of an extra is not as long as that of the scores."""
+    heads = {"head": scores.shape[1]} if scores.ndim == 4 else {}
+    lengths = {**heads, **dict(zip(("layer", "target", "source"), _outer(scores), strict=True))}
+    for name, extra in extras.items():
+        shape = extra.values.shape
+        if len(extra.dims) != len(shape) or len({*extra.dims}) != len(shape):
+            raise ValueError(f"{name} has the axes {extra.dims} and the shape {shape}")
+        for dim, length in zip(extra.dims, shape, strict=True):
+            if lengths.get(dim, length) != length:
+                raise ValueError(f"{name} has {length} of {dim}, the scores {lengths[dim]}")
+
+
+def _outer(scores: np.ndarray) -> tuple[int, int, int]:
+    if scores.ndim not in (3, 4):
+        raise ValueError(f"scores of shape {scores.shape}")
+    return scores.shape[0], scores.shape[-2], scores.shape[-1]
 
 
 def same(mine: MixingMaps, theirs: MixingMaps) -> bool:
@@ -200,13 +221,14 @@ def writable(path: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise CannotWrite(f"the name of a file is needed, not {type(path).__name__}")
-    place = Path(os.path.realpath(path))
     try:
+        place = Path(os.path.realpath(path))
         place.stat()
     except FileNotFoundError:
         pass
-    except OSError as error:
-        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = getattr(error, "strerror", None) or error
+        raise CannotWrite(f"cannot write {os.fspath(path)!r}: {reason}") from error
     if place.is_dir():
         raise CannotWrite(f"cannot write {path}: it is a folder")
     if place.exists() and not place.is_file():
@@ -219,7 +241,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def write_whole(path: Path, content: str | bytes | memoryview) -> None:
     """The file is there with all its content, or as it was before."""
     place = writable(path)
-    draft = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")
+    draft = place.with_name(f".{place.name[:_LONGEST_NAME]}.{os.getpid()}.part")
     try:
         with open(draft, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -234,10 +256,21 @@ def write_whole(path: Path, content: str | bytes | memoryview) -> None:
         draft.unlink(missing_ok=True)
 
 
+def remove_drafts(*paths: Path) -> None:
+    """Remove what killed processes were writing under these names. Call it only where nobody else
+    writes.
+    """
+    names = {path.with_name(path.name[:_LONGEST_NAME]) for path in paths}
+    for folder in {path.parent for path in paths}:
+        for draft in folder.glob(".*.part"):
+            if draft.with_name(draft.name[1:].rsplit(".", 2)[0]) in names:
+                draft.unlink(missing_ok=True)
+
+
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """What `write` wrote; raises `InvalidInput` with the file and the reason for anything else."""
     place = Path(path)
-    if not place.is_file():
+    if not os.path.isfile(place):  # False for a name that no system takes
         raise InvalidInput(f"cannot read {place}: there is no such file")
     try:
         with safe_open(place, framework="np") as file:

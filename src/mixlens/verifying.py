@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from mixlens.errors import NonFiniteActivations, without_subject
+from mixlens.contracts import Spec
+from mixlens.errors import InvalidInput, NonFiniteActivations, UnsupportedModel, without_subject
 from mixlens.estimating import estimate_of_recording
 from mixlens.explained import no_logits
 from mixlens.fitting import memory_in_words
 from mixlens.loading import damaged_weights
 from mixlens.measures import list_measures, recorded_refusal
+from mixlens.measuring import measure
 from mixlens.precision import outside_inference_mode
 from mixlens.recorder import default_input, rows_refused
 from mixlens.recording.placement import available_to
@@ -55,4 +57,28 @@ def _refusals(recording: Recording) -> dict[str, str | None]:
         refusals[name] = None if reason is None else without_subject(name, reason)
         if spec.explains_output and refusals[name] is None:
             refusals[name] = no_logits(recording.output, or_embedding=spec.explains_embedding)
+            if refusals[name] is None:
+                refusals[name] = _measured_refusal(recording, name, spec)
     return refusals
+
+
+def _measured_refusal(recording: Recording, name: str, spec: Spec) -> str | None:
+    """Why a measure of the output refuses this model: it is asked, with its cheapest options. An
+    input or options that do not suit it say nothing about the model.
+    """
+    logits = recording.output.logits
+    known = {option.name for option in spec.options}
+    options = dict(spec.least)
+    if logits.dim() == 3:
+        options["position"] = -1
+    if "replacement" in known:
+        options["replacement"] = "zero"  # which needs no tokenizer
+    if "of" in known and logits.shape[-1] == 1:
+        options["of"] = "logit"
+    try:
+        measure(name, recording, **options)
+    except UnsupportedModel as error:
+        return without_subject(name, str(error))
+    except InvalidInput:
+        return None
+    return None

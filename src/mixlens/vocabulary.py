@@ -8,6 +8,7 @@ from torch import Tensor
 
 from mixlens.errors import InvalidInput, MissingTokenizer
 from mixlens.suggestions import no_such
+from mixlens.tokenizer_calls import decoded, token_names, tokenized
 
 if TYPE_CHECKING:
     from mixlens.recording.recording import Recording
@@ -72,7 +73,10 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
             " a token id instead of the word"
         )
     unknown = getattr(tokenizer, "unk_token_id", None)
-    tries = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" " + word, word)]
+    tries = [
+        tokenized(tokenizer, text, add_special_tokens=False)["input_ids"]
+        for text in (" " + word, word)
+    ]
     tries.append([tokenizer.convert_tokens_to_ids(word)])
     for ids in tries:
         if (
@@ -81,7 +85,7 @@ def word_id(tokenizer: Any, word: str | int, outputs: int) -> int:
             and (ids[0] != unknown or word == getattr(tokenizer, "unk_token", None))
         ):
             return int(ids[0])
-    parts = " ".join(tokenizer.convert_ids_to_tokens(tries[1]))
+    parts = " ".join(token_names(tokenizer, tries[1]))
     made = f"it is split into: {parts}" if parts else "it has no tokens at all"
     raise InvalidInput(
         f"{word!r} is not one token of this model's vocabulary ({made}); choose a different word"
@@ -92,6 +96,5 @@ def word_name(recording: Recording, number: int) -> str:
     """A token as it is written, or its number without a tokenizer."""
     if recording.tokenizer is None:
         return str(number)
-    return str(recording.tokenizer.decode([number])).strip() or str(
-        recording.tokenizer.convert_ids_to_tokens(number)
-    )
+    written = decoded(recording.tokenizer, [number]).strip()
+    return written or token_names(recording.tokenizer, [number])[0]

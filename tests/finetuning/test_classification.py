@@ -60,6 +60,30 @@ def test_a_saved_classifier_loads_names_its_classes_and_is_measured(folder: Path
     assert not (folder / "checkpoint.safetensors").exists()
 
 
+@pytest.mark.parametrize("saved_as", ["BertModel", "BertForSequenceClassification"])
+def test_weights_that_the_checkpoint_lacks_follow_from_the_seed(
+    saved_as: str, lens: Lens, tmp_path: Path
+) -> None:
+    body: Any = lens.model.base_model  # it has no pooler
+    body.save_pretrained(tmp_path)
+    config = copy.deepcopy(body.config)
+    config.architectures = [saved_as]
+    config.save_pretrained(tmp_path)
+    lens.tokenizer.save_pretrained(tmp_path)
+    examples, once = labelled(pairs=True), replace(FAST, epochs=1)
+
+    def trained(seed: int) -> dict[str, torch.Tensor]:
+        own = Lens.from_pretrained(str(tmp_path))
+        settings = replace(once, seed=seed)
+        result = classifier_finetuned(own, examples[:8], examples[8:12], settings=settings)
+        assert result.report["data"]["new_parts"] == ["bert.pooler.dense", "classifier"]
+        return dict(result.lens.model.state_dict())
+
+    first, again, other = trained(0), trained(0), trained(1)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["bert.pooler.dense.weight"], other["bert.pooler.dense.weight"])
+
+
 def test_a_classifier_of_the_same_classes_keeps_its_head(folder: Path, lens: Lens) -> None:
     again = Lens.from_pretrained(str(folder))
     kept: Any = again.model

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from typing import Any
 
 import pytest
 
 from mixlens import InvalidInput, Lens
+from mixlens.recording import template_limits
 from mixlens.recording.chats import written_out
 
 CHATML = (
@@ -147,3 +151,60 @@ def test_what_is_not_a_message_is_refused_in_words(
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
         turns(tokenizer, CHATML, [message])
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{% if n < 40 %}{{ f(n + 1) }}{{ f(n + 1) }}{% endif %}{% endmacro %}"
+        "{{ f(0) }}",
+        "{% for i in range(99999) %}{{ range(99999)|sum }}{% endfor %}",
+        "{% for i in range(99999) %}" + "words " * 20 + "{% endfor %}",
+        "{{ 'x' * 10000000 }}",
+        "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}"
+        "{% endfor %}{{ ns.x }}",
+    ],
+)
+def test_a_template_that_does_not_end_is_stopped(
+    tokenizer: Any, template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(template_limits, "SECONDS", 0.5)
+    tokenizer.chat_template = template
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        parts = [{"type": "text", "text": "Hi"}]  # which are asked for with marks first
+        with pytest.raises(InvalidInput, match=r"did not end within|writes .* characters") as error:
+            written_out(tokenizer, [said("user", parts)])
+        caught.append(error.value)
+
+    def own(frame: Any, event: str, value: Any) -> None:
+        """Somebody's debugger."""
+
+    before, start = sys.gettrace(), time.monotonic()
+    sys.settrace(own)
+    try:
+        ask()
+        assert sys.gettrace() is own
+    finally:
+        sys.settrace(before)
+    threads = threading.active_count()
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert len(caught) == 2
+    assert threading.active_count() == threads
+    assert time.monotonic() - start < 8
+
+
+def test_a_long_chat_is_within_the_limits(tokenizer: Any) -> None:
+    messages = [said("user", f"{number} é" + "words " * 2000) for number in range(300)]
+    text, spans = _written(tokenizer, CHATML, messages)
+    assert len(text) > 3_000_000
+    assert len(spans) == 300
+
+
+def _written(tokenizer: Any, template: str, messages: list[dict[str, Any]]) -> Any:
+    tokenizer.chat_template = template
+    return written_out(tokenizer, messages)

@@ -304,6 +304,32 @@ def test_a_fresh_run_clears_what_was_there(corpus: Path, whole: Path, tmp_path: 
     assert contents(out) == contents(whole)
 
 
+def test_a_kill_at_the_end_leaves_no_draft(corpus: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(whole, out)
+    (out / MANIFEST).rename(out / f".{MANIFEST}.12345.part")
+    (out / ".aggregates.json.9.part").write_text("{")
+    assert run(corpus, out).complete
+    assert contents(out) == contents(whole)
+    assert not list(out.rglob("*.part"))
+
+
+def test_a_weight_that_the_checkpoint_lacks_does_not_stop_a_run_from_resuming(
+    corpus: Path, tmp_path: Path
+) -> None:
+    lens = Lens.bundled()
+    body: Any = lens.model.base_model  # it has no pooler
+    body.save_pretrained(tmp_path / "model")
+    body.config.__class__.from_dict(
+        {**body.config.to_dict(), "architectures": ["BertModel"]}
+    ).save_pretrained(tmp_path / "model")
+    lens.tokenizer.save_pretrained(tmp_path / "model")
+    source = replace(SOURCE, name=str(tmp_path / "model"))
+    job = job_for(corpus, tmp_path / "out")
+    assert not run_corpus(job, source, shards=(0, 1)).complete
+    assert run_corpus(job, source).complete
+
+
 def test_results_of_a_newer_mixlens_are_refused(whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(whole, out)

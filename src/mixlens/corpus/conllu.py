@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mixlens.corpus.examples import Example, Tagged
-from mixlens.corpus.files import Refused, attempted, text_of
+from mixlens.corpus.files import Refused, all_lines_of, attempted
 from mixlens.errors import InvalidInput
 
 _TEXT = re.compile(r"# *text *=\s*(.*)")
@@ -25,7 +25,7 @@ def read(path: Path) -> Iterator[Example | Refused]:
     """One example for each sentence."""
     lines: list[str] = []
     start = 1
-    for number, line in enumerate([*text_of(path).replace("\r\n", "\n").split("\n"), ""], 1):
+    for number, line in enumerate([*all_lines_of(path), ""], 1):
         if line.strip():
             start = start if lines else number
             lines.append(line)

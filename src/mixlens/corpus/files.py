@@ -47,12 +47,16 @@ def text_of(path: Path) -> str:
     return text
 
 
+def all_lines_of(path: Path) -> list[str]:
+    """Return the lines of a file, blank ones too. A line ends with LF, CRLF or CR."""
+    text = text_of(path).replace("\r\n", "\n").replace("\r", "\n")
+    return text.removesuffix("\n").split("\n") if text else []  # splitlines() cuts inside texts
+
+
 def lines_of(path: Path) -> list[tuple[str, str]]:
     """(name, line) of every line that is not blank; the name is file:line, from 1."""
-    lines = (
-        text_of(path).replace("\r\n", "\n").split("\n")
-    )  # not splitlines(): it cuts at characters that may be inside a text
-    return [(f"{path.name}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    lines = enumerate(all_lines_of(path), 1)
+    return [(f"{path.name}:{number}", line) for number, line in lines if line.strip()]
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, Any]]:

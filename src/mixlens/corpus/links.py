@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mixlens.corpus.files import text_of
+from mixlens.corpus.files import all_lines_of
 from mixlens.errors import InvalidInput
 
 _LINK = re.compile(r"(\d{1,9})([-p?])(\d{1,9})([psPS?]?)")
@@ -93,5 +93,4 @@ def sentences_of(file: Path) -> list[str]:
     """The lines of a text file, blank ones too."""
     if not file.is_file():
         raise InvalidInput(f"there is no {file}")
-    text = text_of(file).replace("\r\n", "\n")
-    return text.removesuffix("\n").split("\n") if text else []
+    return all_lines_of(file)

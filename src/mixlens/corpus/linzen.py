@@ -16,16 +16,14 @@ from pathlib import Path
 
 from mixlens.corpus.cues import number_of
 from mixlens.corpus.examples import Agreement, Example
-from mixlens.corpus.files import Refused, attempted, text_of
+from mixlens.corpus.files import Refused, all_lines_of, attempted
 from mixlens.corpus.spelling import spelled
 from mixlens.errors import InvalidInput
 
 
 def read(path: Path) -> Iterator[Example | Refused]:
     """The examples of `NAME.text`, with the `NAME.gold` next to it."""
-    texts, golds = (
-        text_of(file).rstrip("\n").split("\n") for file in (path, path.with_suffix(".gold"))
-    )
+    texts, golds = map(_lines, (path, path.with_suffix(".gold")))
     if len(texts) != len(golds):
         raise InvalidInput(
             f"{path.name} has {len(texts)} lines and {path.stem}.gold {len(golds)}: they belong"
@@ -33,6 +31,14 @@ def read(path: Path) -> Iterator[Example | Refused]:
         )
     for number, row in enumerate(zip(texts, golds, strict=True), 1):
         yield attempted(f"{path.name}:{number}", row, agreement)
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a file without blank ones at its end."""
+    lines = all_lines_of(file)
+    while len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return lines or [""]
 
 
 def agreement(name: str, row: tuple[str, str]) -> Agreement:

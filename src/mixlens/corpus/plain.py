@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mixlens.corpus.examples import Example
-from mixlens.corpus.files import lines_of, text_of
+from mixlens.corpus.files import all_lines_of, lines_of
 from mixlens.corpus.spelling import spelled
 
 _HEADING = re.compile(r" *(= )+[^=].*( =)+ *")
@@ -35,7 +35,7 @@ def _paragraphs(path: Path) -> list[tuple[str, str]]:
     """(name of the first line, text) of each block; none if most blocks are single lines."""
     blocks: list[tuple[str, list[str]]] = []
     blank = True
-    for number, line in enumerate(text_of(path).replace("\r\n", "\n").split("\n"), 1):
+    for number, line in enumerate(all_lines_of(path), 1):
         if line.strip() and blank:
             blocks.append((f"{path.name}:{number}", []))
         if line.strip():

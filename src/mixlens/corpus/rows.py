@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from mixlens.corpus import conllu
 from mixlens.corpus.examples import Tagged
 from mixlens.corpus.hub import open_stream
 from mixlens.corpus.shards import (
+    Lines,
     Shard,
     open_parquet,
     read_quoted,
@@ -138,8 +140,9 @@ def _is_unicode(value: Any) -> bool:
 
 def _lines(shard: Shard) -> Iterator[tuple[int, str | None, str]]:
     """(line, text, reason): the text is None if it cannot be read."""
-    with open(shard.path, "rb") as file:
-        file.seek(shard.start)
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
         for number in range(shard.rows):
             raw = file.readline()
             if shard.start == 0 and number == 0:
@@ -188,7 +191,8 @@ def _table_fields(shard: Shard) -> Iterator[Fields]:
 
 
 def _header(shard: Shard) -> list[str]:
-    with open(shard.path, "rb") as file:
+    with open(shard.path, "rb") as opened:
+        file = Lines(opened)
         raw = read_quoted(file) if shard.format == "csv" else file.readline()
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
@@ -203,8 +207,9 @@ def _header(shard: Shard) -> list[str]:
 
 
 def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
-    with open(shard.path, "rb") as file:
-        file.seek(shard.start)
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
         line = shard.first_line
         for _ in range(shard.rows):
             raw = read_quoted(file) if shard.format == "csv" else file.readline()
@@ -214,35 +219,34 @@ def _cells(shard: Shard) -> Iterator[tuple[int, list[str] | str]]:
                 yield line, f"not UTF-8 (byte {error.start} of the row)"
             except csv.Error as error:
                 yield line, f"not CSV: {error}"
-            line += raw.count(b"\n")
+            line += len(raw.splitlines())
 
 
 def _split(row: str, kind: str) -> list[str]:
     row = row.rstrip("\r\n")
     if kind == "tsv":
         return row.split("\t")
-    cells = list(
-        csv.reader([row] if "\n" not in row else row.splitlines(keepends=True), strict=True)
-    )
+    cells = list(csv.reader(io.StringIO(row, newline=""), strict=True))
     return cells[0] if cells else []
 
 
 def _conllu_fields(shard: Shard) -> Iterator[Fields]:
-    with open(shard.path, "rb") as file:
-        file.seek(shard.start)
+    with open(shard.path, "rb") as opened:
+        opened.seek(shard.start)
+        file = Lines(opened)
         line = shard.first_line
         for _ in range(shard.rows):
             raw = read_sentence(file)
             blank = len(raw) - len(raw.lstrip(b"\r\n"))
-            first = line + raw[:blank].count(b"\n")
+            first = line + len(raw[:blank].splitlines())
             try:
-                lines = raw.decode("utf-8").strip().splitlines()
+                lines = [part.decode("utf-8") for part in raw.strip().splitlines()]
                 yield first, conllu.tagged(str(first), lines)
             except UnicodeDecodeError:
                 yield first, "not UTF-8"
             except InvalidInput as error:
                 yield first, str(error)
-            line += raw.count(b"\n")
+            line += len(raw.splitlines())
 
 
 def _parquet_fields(shard: Shard) -> Iterator[Fields]:

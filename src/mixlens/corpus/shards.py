@@ -89,19 +89,19 @@ def _files(source: str) -> list[tuple[str, str]]:
 
 
 def _cut_lines(
-    path: str, rows: int, *, header: bool = False, read_row: Callable[[BinaryIO], bytes]
+    path: str, rows: int, *, header: bool = False, read_row: Callable[[Lines], bytes]
 ) -> Iterator[dict[str, Any]]:
     """Ranges of bytes that end where a row ends, which may go over several lines."""
-    with open(path, "rb") as file:
-        line = 1
+    with open(path, "rb") as opened:
+        file, line, stop = Lines(opened), 1, 0
         if header:
-            line += len(read_row(file).splitlines())
+            first_row = read_row(file)
+            line, stop = line + len(first_row.splitlines()), len(first_row)
         while True:
-            start, first, count, digest = file.tell(), line, 0, hashlib.sha256()
-            stop = start  # after the last row: blank lines may follow it
+            start, first, count, digest = stop, line, 0, hashlib.sha256()
             while count < rows and (raw := read_row(file)):
                 digest.update(raw)
-                count, line, stop = count + 1, line + raw.count(b"\n"), stop + len(raw)
+                count, line, stop = count + 1, line + len(raw.splitlines()), stop + len(raw)
             if count == 0:
                 return
             yield {
@@ -113,11 +113,29 @@ def _cut_lines(
             }
 
 
-def _read_line(file: BinaryIO) -> bytes:
+class Lines:
+    """Lines of an open file. A line ends with LF, CRLF or CR, which are part of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._next: list[bytes] = []  # last to first
+
+    def readline(self) -> bytes:
+        """Return the next line; nothing after the last."""
+        if self._next:
+            return self._next.pop()
+        raw = self._file.readline()
+        if raw.find(b"\r", 0, -2) < 0:
+            return raw
+        self._next = raw.splitlines(keepends=True)[::-1]
+        return self._next.pop()
+
+
+def _read_line(file: Lines) -> bytes:
     return file.readline()
 
 
-def read_quoted(file: BinaryIO) -> bytes:
+def read_quoted(file: Lines) -> bytes:
     """As many lines as an open quote needs; a quote that never closes ends with the file."""
     raw = file.readline()
     while raw.count(b'"') % 2 and (more := file.readline()):
@@ -125,7 +143,7 @@ def read_quoted(file: BinaryIO) -> bytes:
     return raw
 
 
-def read_sentence(file: BinaryIO) -> bytes:
+def read_sentence(file: Lines) -> bytes:
     """The lines of a CoNLL-U sentence and the blank ones around it; nothing if none is left."""
     raw, lines = b"", False
     while line := file.readline():

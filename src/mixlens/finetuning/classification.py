@@ -31,6 +31,7 @@ from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import portion
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
+from mixlens.loading import newly_initialised
 
 SETTINGS = Settings(epochs=3, rate=2e-5, batch=32, weight_decay=0.01, clip=1.0)
 
@@ -149,7 +150,9 @@ def classifier(
     given: Any = lens.model
     names = dict(enumerate(labels))
     same = (
-        "ForSequenceClassification" in type(given).__name__ and dict(given.config.id2label) == names
+        "ForSequenceClassification" in type(given).__name__
+        and dict(given.config.id2label) == names
+        and not newly_initialised(given)
     )
     if same:
         return working_copy(given, settings, in_place), []
@@ -175,8 +178,13 @@ def classifier(
 
 
 def _take_over(model: Any, given: Any) -> list[str]:
-    """Copies the weights below the head; returns the parts that the given model does not have."""
+    """Copies the weights below the head; returns the parts that the given model does not have, or
+    that its checkpoint lacked (such as a pooler): the seed draws these.
+    """
     body, theirs = model.base_model, given.base_model.state_dict()
+    prefix = "" if given.base_model is given else f"{given.base_model_prefix}."
+    for name in newly_initialised(given):
+        theirs.pop(name.removeprefix(prefix), None)
     lacking, different = body.load_state_dict(theirs, strict=False)
     numbered = [name for name in lacking if any(part.isdecimal() for part in name.split("."))]
     if numbered or different:

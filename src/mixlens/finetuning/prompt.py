@@ -36,6 +36,7 @@ from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings
 from mixlens.finetuning.splitting import halves
 from mixlens.finetuning.tokens import most_tokens, token_inputs
 from mixlens.lens import Lens
+from mixlens.loading import require_head
 from mixlens.vocabulary import word_id
 
 SETTINGS = Settings(epochs=5, rate=3e-5, batch=64)
@@ -57,6 +58,7 @@ def prompt_finetuned(
     `source` is noted in the report. The given model is not changed, unless `in_place`.
     """
     wanted = agreements(examples)
+    require_head(lens.model)
     first, second = halves(wanted, settings.seed)
     reasons: Counter[str] = Counter()
     longest = min(settings.longest, most_tokens(lens.model, lens.tokenizer))

@@ -19,7 +19,7 @@ from mixlens.finetuning.scoring import ClassChoices, Item, Objective, Settings, 
 from mixlens.lens import Lens
 from mixlens.loading import quiet_loading
 from mixlens.provenance import model_name, versions
-from mixlens.storage import write_whole
+from mixlens.storage import remove_drafts, write_whole
 
 DESCRIPTION = "mixlens_finetuning.json"
 Measured = Callable[[Sequence[Item], ClassChoices], dict[str, Any]]
@@ -97,6 +97,7 @@ def _prepared_folder(folder: Path) -> Path:
     """A folder that is empty, or holds an unfinished run."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file: a folder is needed")
+    remove_drafts(folder / checkpoint.NAME, folder / DESCRIPTION)
     if not (folder / checkpoint.NAME).exists() and folder.exists() and any(folder.iterdir()):
         raise InvalidInput(f"{folder} is not empty: give a new folder for the fine-tuned model")
     try:

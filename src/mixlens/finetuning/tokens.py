@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from mixlens.errors import EmptyInput, InvalidInput, MissingTokenizer
+from mixlens.tokenizer_calls import tokenized
 
 
 def token_inputs(
@@ -27,7 +28,7 @@ def token_inputs(
     cut: dict[str, Any] = (
         {} if longest is None else {"truncation": "longest_first", "max_length": longest}
     )
-    made = tokenizer(*texts, **cut)
+    made = tokenized(tokenizer, *texts, **cut)
     if not made["input_ids"]:
         raise EmptyInput(f"the tokenizer makes no token of {text!r}")
     accepted = inspect.signature(model.forward).parameters

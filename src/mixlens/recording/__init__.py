@@ -3,6 +3,7 @@
 inputs, encoding, decoder_inputs, processing, checks, padding, stand_in, labels, pictures
                                 what the model is given, and what its tokens are called
 prompts, chats, documents       a prompt, or a chat with its turns and the documents in them
+template_limits                 how long a chat template may run, and how much it may write
 continuation, generation, generation_options
                                 what follows it, and which position produced it
 capture, native_attention       overhearing attention: the only files that touch transformers'

@@ -14,7 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mixlens.errors import EmptyInput, InvalidInput
+from mixlens.recording.template_limits import CHARACTERS, EndlessTemplate, template_limits
 from mixlens.segments import CHAT, PROMPT, RESERVED, Spans
+
+_REPEATED = 8  # characters that a template may write for one of a message, such as \\u00e9
 
 Message = Mapping[str, Any]
 """{"role": "user", "content": "…"}; the content may be a list of {"type": "text", "text": "…"}"""
@@ -72,18 +75,31 @@ def _check(number: int, message: Any) -> None:
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
+    said = sum(len(text) for message in messages for text in _texts(message))
+    limit = CHARACTERS + _REPEATED * said
     try:
-        text: str = tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
-        )
+        with template_limits(limit):
+            text = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+    except EndlessTemplate:
+        raise
     except Exception as error:  # jinja2's own, and whatever a template raises
         raise InvalidInput(f"the chat template refuses these messages: {error}") from error
+    if not isinstance(text, str):
+        raise InvalidInput(f"the chat template makes {type(text).__name__} of these messages")
+    if len(text) > limit:
+        raise EndlessTemplate(
+            f"the chat template writes {len(text):,} characters: give the prompt as one text"
+        )
     return text
 
 
 def _rendered_if_possible(tokenizer: Any, messages: Sequence[Message]) -> str | None:
     try:
         return _rendered(tokenizer, messages)
+    except EndlessTemplate:
+        raise
     except InvalidInput:
         return None
 

@@ -25,6 +25,7 @@ from mixlens.recording.generation import generated, require_room, with_mask, wit
 from mixlens.recording.inputs import Prepared, made_ready
 from mixlens.recording.prompts import Given, Prompt, prompt_of, tokenised, with_answer
 from mixlens.recording.rotary import require_same_frequencies
+from mixlens.tokenizer_calls import decoded
 from mixlens.tokens import Produced, TokenRow, whole_numbers
 
 _UNKNOWN = "\ufffd"
@@ -182,15 +183,15 @@ def _spelled(
     """
     anchor = list(before[-_ANCHOR:])
     plain = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
-    base = tokenizer.decode(anchor, **plain)
-    written = [tokenizer.decode([*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
+    base = decoded(tokenizer, anchor, **plain)
+    written = [decoded(tokenizer, [*anchor, *new[:k]], **plain) for k in range(len(new) + 1)]
     whole = written[-1]
     start = _same_beginning(base, whole)
     ends = [max(start, _same_beginning(part, whole)) for part in written]
     places = []
     for number, token in enumerate(new):
         first, stop = ends[number], ends[number + 1]
-        writes = written[number + 1] != written[number] or tokenizer.decode([token], **plain)
+        writes = written[number + 1] != written[number] or decoded(tokenizer, [token], **plain)
         if stop == first and writes:
             stop = next((end for end in ends[number + 1 :] if end > stop), stop)
             if stop == first and whole[start:first].endswith(_UNKNOWN):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from mixlens.errors import EmptyInput
+from mixlens.tokenizer_calls import token_names, tokenized_batch, tokenizer_errors
 from mixlens.tokens import TokenRow
 
 Encoding = dict[str, list[Any]]
@@ -25,17 +26,18 @@ def encoded(
     words: dict[str, Any] = {"text_target": list(texts)} if as_target else {"text": list(texts)}
     if pairs is not None:
         words["text_pair"] = list(pairs)
-    made = tokenizer(**words, return_offsets_mapping=True) if fast else tokenizer(**words)
-    columns = dict(made)
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if fast:
+        words["return_offsets_mapping"] = True
+    made, rows = tokenized_batch(tokenizer, len(texts), **words)
     if fast and pairs is not None:  # the second segment's characters follow the first's and a blank
         for number, (row, text) in enumerate(zip(rows, texts, strict=True)):
-            row["offset_mapping"] = [
-                (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
-                for (start, stop), segment in zip(
-                    row["offset_mapping"], made.sequence_ids(number), strict=True
-                )
-            ]
+            with tokenizer_errors(tokenizer):
+                row["offset_mapping"] = [
+                    (start + len(text) + 1, stop + len(text) + 1) if segment == 1 else (start, stop)
+                    for (start, stop), segment in zip(
+                        row["offset_mapping"], made.sequence_ids(number), strict=True
+                    )
+                ]
     for row, text in zip(rows, texts, strict=True):
         if not row["input_ids"]:
             raise EmptyInput(f"the tokenizer makes no token of {text!r}")
@@ -82,8 +84,7 @@ def token_rows(
     added = getattr(tokenizer, "added_tokens_decoder", {})  # a chat template has some of its own
     special |= {number for number, token in added.items() if token.special}
     numbers = list(set(chain.from_iterable(rows)))
-    names = zip(numbers, tokenizer.convert_ids_to_tokens(numbers), strict=True)
-    labels = {number: str(number) if name is None else name for number, name in names}
+    labels = dict(zip(numbers, token_names(tokenizer, numbers), strict=True))
     marks = {number: number in special for number in numbers}
     return [
         TokenRow(

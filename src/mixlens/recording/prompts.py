@@ -19,6 +19,7 @@ from mixlens.recording.checks import check_numbers, check_token_ids
 from mixlens.recording.encoding import token_row
 from mixlens.recording.inputs import as_tensor, check_text
 from mixlens.segments import ANSWER, CHAT, OTHER, PROMPT, Spans, token_segments
+from mixlens.tokenizer_calls import tokenized
 from mixlens.tokens import Segment, TokenRow
 
 Given = str | Iterable[Message] | Mapping[str, Any]
@@ -72,7 +73,7 @@ def tokenised(
     """Token ids, and the characters of each if the tokenizer knows them."""
     fast = bool(getattr(tokenizer, "is_fast", False))
     options = {"return_offsets_mapping": True} if fast else {}
-    made = tokenizer(text, add_special_tokens=specially, **options)
+    made = tokenized(tokenizer, text, add_special_tokens=specially, **options)
     if not made["input_ids"]:
         raise EmptyInput(f"the tokenizer makes no token of {text!r}")
     return list(made["input_ids"]), list(made["offset_mapping"]) if fast else None

@@ -36,6 +36,7 @@ from mixlens.runs.journal import Journal
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
 from mixlens.runs.shard import AT_ONCE, Report, file_name, worker_for
 from mixlens.runs.store import AGGREGATES, ERRORS, MANIFEST
+from mixlens.storage import remove_drafts
 
 PLAN = "plan.json"
 _SHARD = {
@@ -93,7 +94,7 @@ def run_corpus(
         first, last = shards or (0, len(plan))
         done = _reports(out)
         mine = [shard for shard in plan[first:last] if shard.number not in done]
-        _remove_drafts(out, mine)
+        remove_drafts(*(out / file_name(shard) for shard in mine))
         heard({"event": "start", **asdict(read_status(out))})
         for _, report in do_tasks(chosen, partial(worker_for, source, job), mine):
             journal.add(str(report["shard"]), report)
@@ -120,6 +121,8 @@ def _opened(
     with owned_folder(out, f".lock{suffix}"):
         if fresh:
             _clear(out)
+        if shards is None:  # else other tasks may be writing these
+            remove_drafts(*(out / name for name in (SETTINGS, PLAN, MANIFEST, ERRORS, AGGREGATES)))
         (out / store.DATA).mkdir(exist_ok=True)
         plan = cut_into_shards(job.corpus, job.shard_rows)
         if shards is not None and not 0 <= shards[0] < shards[1] <= len(plan):
@@ -176,14 +179,6 @@ def _read_plan(out: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"{out} does not hold a run over a corpus ({error})") from error
     return plan
-
-
-def _remove_drafts(out: Path, shards: Sequence[Shard]) -> None:
-    """Removes what a killed run was writing."""
-    for shard in shards:
-        path = out / file_name(shard)
-        for draft in path.parent.glob(f".{path.name}.*.part"):
-            draft.unlink(missing_ok=True)
 
 
 def _reports(out: Path) -> dict[int, Report]:

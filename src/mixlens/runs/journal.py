@@ -20,6 +20,7 @@ import numpy as np
 from mixlens.errors import InvalidInput
 from mixlens.json_values import parse_json, require_form
 from mixlens.runs.settings import SETTINGS, guard, owned_folder
+from mixlens.storage import remove_drafts
 
 LINES = "journal.jsonl"
 
@@ -56,6 +57,7 @@ class Journal:
             if fresh:
                 file.truncate(0)
                 (folder / SETTINGS).unlink(missing_ok=True)
+            remove_drafts(folder / SETTINGS)
             guard(folder, settings, begun=file.tell() > 0 and not fresh)
             journal._continue(file)
             yield journal

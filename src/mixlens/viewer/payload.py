@@ -52,6 +52,9 @@ def payload_of(
     given = [maps] if not isinstance(maps, Sequence) else list(maps)
     if not given:
         raise InvalidInput("a page needs maps to show, and the list is empty")
+    for each in given:
+        if not hasattr(each, "target_row"):
+            raise InvalidInput(f"{each!r:.80} is not MixingMaps: a page shows these alone")
     rows: list[TokenRow] = []
     entries = _entries(given, rows, packing.ALL_BYTES if room is None else room)
     texts = [text_of(row) for row in rows]

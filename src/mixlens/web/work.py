@@ -12,6 +12,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from mixlens.errors import InputTooLong, InvalidInput, MixlensError
 from mixlens.measures import list_measures
 from mixlens.measuring import measure
+from mixlens.tokenizer_calls import tokenized
 from mixlens.viewer.packing import LIVE_BYTES
 from mixlens.viewer.payload import payload_of
 from mixlens.web.api import Limits
@@ -86,7 +87,7 @@ class Measuring:
         """The text, or the pair, if it is not too long."""
         texts = [text for text in (request["text"], request["target_text"]) if text is not None]
         for text in texts:
-            count = len(lens.tokenizer(text)["input_ids"])
+            count = len(tokenized(lens.tokenizer, text)["input_ids"])
             if count > self._limits.tokens:
                 raise InputTooLong(
                     f"the text has {count} tokens, and this server takes {self._limits.tokens}"

@@ -1,0 +1,156 @@
+"""Weights that a checkpoint lacks, or stores in a form that cannot be right.
+
+transformers fills missing weights with random numbers and casts integers to floats, and prints a
+report. Scores of such a model look like any others. This file decides for each of these weights
+whether the layers depend on it (the *body*), or only the model's predictions (the *head*).
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+_RUNNING = ("running_mean", "running_var")  # buffers that are learned
+_UNUSED = ("masked_spec_embed",)  # read only while training
+_REST = "pooler"  # reads the last layer, and only the head reads it
+
+
+def split_missing(model: nn.Module, missing: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the missing weights of the body and those of the head, each sorted by name.
+
+    A weight that is tied to others is named once in the body. Buffers that are not learned and
+    weights that only training reads are in neither list.
+    """
+    buffers = dict(model.named_buffers(remove_duplicate=False))
+    tied: dict[int, list[str]] = {}  # the names of each tensor
+    for name, weight in model.named_parameters(remove_duplicate=False):
+        tied.setdefault(id(weight), []).append(name)
+    same = {name: names for names in tied.values() for name in names}
+    outputs = _output_layers(model)
+    body, head = set(), set()
+    for name in missing:
+        last = name.rpartition(".")[2]
+        if last in _UNUSED or (name in buffers and last not in _RUNNING):
+            continue
+        names = same.get(name, [name])
+        if all(_is_head(model, each, outputs) for each in names):
+            head.add(name)
+        else:
+            body.add(names[0].replace(".base_layer.", "."))  # which PEFT puts into names
+    return sorted(body), sorted(head)
+
+
+def _output_layers(model: nn.Module) -> set[int]:
+    """The layers that score words, of the model and of models inside it (as in T5, whose head is
+    next to its stacks).
+    """
+    layers = set()
+    each: Any
+    for each in model.modules():
+        if hasattr(each, "base_model_prefix") and hasattr(each, "get_output_embeddings"):
+            try:
+                layers.add(id(each.get_output_embeddings()))
+            except (AttributeError, NotImplementedError):
+                continue
+    return layers - {id(None)}
+
+
+def _is_head(model: nn.Module, name: str, outputs: set[int]) -> bool:
+    """Does a weight stand after all layers? It does in a pooler, in an output layer, and in a part
+    next to the base model that has no layers of its own.
+    """
+    part: Any = model
+    for step in name.split("."):
+        if isinstance(part, nn.ModuleList):
+            return False
+        inner = getattr(part, step, None)
+        if step == _REST or id(inner) in outputs:
+            return True
+        base = getattr(part, "base_model", None) if hasattr(part, "base_model_prefix") else None
+        if base is not None and base is not part and inner is not base:
+            return not isinstance(inner, nn.Module) or not _has_layers(inner)
+        part = inner
+    return False
+
+
+def _has_layers(part: nn.Module) -> bool:
+    return any(isinstance(inner, nn.ModuleList) for inner in part.modules())
+
+
+def stored_as_integers(
+    model: Any, unexpected: Iterable[str], options: Mapping[str, Any]
+) -> list[str]:
+    """Return the weights that the checkpoint stores as integers or booleans, sorted by name.
+
+    Buffers may be integers, and so may the weights of a quantised checkpoint.
+    """
+    if getattr(model.config, "quantization_config", None) is not None or options.get("gguf_file"):
+        return []
+    allowed = [*unexpected, *(key for key, _ in model.named_buffers(remove_duplicate=False))]
+    return sorted(
+        key
+        for file in _weight_files(model, options)
+        for key in _integers(file)
+        if not any(_same_name(key, other) for other in allowed)
+    )
+
+
+def _same_name(stored: str, own: str) -> bool:
+    """A base model may be saved with or without the prefix that it has inside a model."""
+    return stored == own or stored.endswith(f".{own}") or own.endswith(f".{stored}")
+
+
+def _weight_files(model: Any, options: Mapping[str, Any]) -> list[str]:
+    """The files that transformers has read, in a folder or in the hub's cache."""
+    from transformers.utils.hub import cached_file, get_checkpoint_shard_files
+
+    asked = ("revision", "cache_dir", "subfolder", "token")
+    where: dict[str, Any] = {key: options[key] for key in asked if options.get(key) is not None}
+    where["local_files_only"] = True
+    for file in _file_names(model, options):
+        path = cached_file(model.name_or_path, file, **where, **_QUIETLY)
+        if path is not None and ".index." in file:
+            return list(get_checkpoint_shard_files(model.name_or_path, path, **where)[0])
+        if path is not None:
+            return [path]
+    return []
+
+
+_QUIETLY: dict[str, Any] = {
+    "_raise_exceptions_for_missing_entries": False,
+    "_raise_exceptions_for_gated_repo": False,
+    "_raise_exceptions_for_connection_errors": False,
+}
+
+
+def _file_names(model: Any, options: Mapping[str, Any]) -> Iterator[str]:
+    """What a file of weights or an index of shards may be called, in the order of transformers."""
+    explicit = getattr(model.config, "transformers_weights", None)
+    if explicit is not None:
+        yield explicit
+    variant = f".{options['variant']}" if options.get("variant") else ""
+    for first, kind in (("model", "safetensors"), ("pytorch_model", "bin")):
+        if kind != "safetensors" or options.get("use_safetensors") is not False:
+            yield f"{first}{variant}.{kind}"
+            yield f"{first}.{kind}.index{variant}.json"
+
+
+def _integers(file: str) -> Iterator[str]:
+    """The names of tensors in a file that are neither real numbers nor a part of such."""
+    if file.endswith(".safetensors"):
+        with safe_open(file, framework="np") as opened:
+            for key in opened.keys():  # noqa: SIM118 (the handle is not a dict)
+                if not opened.get_slice(key).get_dtype().startswith(("F", "BF")):
+                    yield key
+        return
+    weights = torch.load(
+        file, map_location="meta", weights_only=True, mmap=zipfile.is_zipfile(file)
+    )
+    for key, value in weights.items():
+        if isinstance(value, torch.Tensor) and not value.is_floating_point():
+            yield key
